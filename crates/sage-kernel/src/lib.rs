@@ -1,0 +1,4 @@
+//! The trusted kernel.
+
+mod accountant;
+mod noise;

@@ -1,0 +1,3 @@
+//! The program people use.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The developer commands.
+
+fn main() {}

@@ -1,0 +1,207 @@
+//! The names a charge is made of: streams, blocks, lanes.
+//!
+//! A block is a set of rows chosen by a public attribute of each row alone; here it is only its number
+//! within its stream. This module knows no row and no count of rows.
+
+use std::fmt;
+
+/// A stream, by its place in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u32);
+
+/// A context of a stream (a team, a geography), by its place in the stream's policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContextId(pub u32);
+
+/// A block of a stream, by its order of arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub u32);
+
+/// The side of a block a privacy unit fell on when it arrived; it stays there for ever.
+///
+/// The lanes of a block are disjoint by unit and chosen by a coin of the unit's own, so their costs
+/// compose in parallel: `proofs/lane.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lane {
+    /// Rows that models learn from.
+    Train,
+    /// Rows that models are tested on.
+    Test,
+}
+
+impl Lane {
+    /// Both lanes, in the order in which refusals are looked for.
+    pub const BOTH: [Self; 2] = [Self::Train, Self::Test];
+
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Self::Train => 0,
+            Self::Test => 1,
+        }
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Train => "train",
+            Self::Test => "test",
+        })
+    }
+}
+
+/// A run of blocks, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockRange {
+    first: u32,
+    last: u32,
+}
+
+impl BlockRange {
+    /// The first block.
+    #[must_use]
+    pub const fn first(self) -> BlockId {
+        BlockId(self.first)
+    }
+
+    /// The last block.
+    #[must_use]
+    pub const fn last(self) -> BlockId {
+        BlockId(self.last)
+    }
+
+    /// The places of the blocks in their stream.
+    pub(crate) const fn places(self) -> std::ops::Range<usize> {
+        self.first as usize..self.last as usize + 1
+    }
+}
+
+/// A set of blocks that is not empty, as ranges in order with a gap between neighbours.
+///
+/// # Guarantee
+/// Equal sets are equal values: duplicates are folded and adjacent ranges joined, so a block named
+/// twice is charged once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocks(Vec<BlockRange>);
+
+/// Why a list of ranges is no set of blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BlocksError {
+    /// No block was named.
+    Empty,
+    /// A range ends before it starts.
+    Reversed,
+}
+
+impl fmt::Display for BlocksError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Empty => "no block is named; name at least one",
+            Self::Reversed => "a range of blocks ends before it starts",
+        })
+    }
+}
+
+impl std::error::Error for BlocksError {}
+
+impl Blocks {
+    /// The blocks in the given ranges, both ends included.
+    ///
+    /// # Errors
+    /// When there is no range, or one ends before it starts.
+    pub fn from_ranges(ranges: impl IntoIterator<Item = (u32, u32)>) -> Result<Self, BlocksError> {
+        let mut sorted = Vec::new();
+        for (first, last) in ranges {
+            if last < first {
+                return Err(BlocksError::Reversed);
+            }
+            sorted.push(BlockRange { first, last });
+        }
+        sorted.sort_unstable();
+        let mut folded: Vec<BlockRange> = Vec::with_capacity(sorted.len());
+        for range in sorted {
+            match folded.last_mut() {
+                Some(before) if range.first <= before.last.saturating_add(1) => {
+                    before.last = before.last.max(range.last);
+                }
+                _ => folded.push(range),
+            }
+        }
+        if folded.is_empty() { Err(BlocksError::Empty) } else { Ok(Self(folded)) }
+    }
+
+    /// The blocks from first to last, both included.
+    ///
+    /// # Errors
+    /// When the last is before the first.
+    pub fn range(first: u32, last: u32) -> Result<Self, BlocksError> {
+        Self::from_ranges([(first, last)])
+    }
+
+    /// The ranges, in order.
+    #[must_use]
+    pub fn ranges(&self) -> &[BlockRange] {
+        &self.0
+    }
+
+    /// Whether the block is in the set.
+    #[must_use]
+    pub fn contains(&self, block: BlockId) -> bool {
+        let at = self.0.partition_point(|range| range.last < block.0);
+        self.0.get(at).is_some_and(|range| range.first <= block.0)
+    }
+
+    /// The highest block of the set.
+    #[must_use]
+    pub fn highest(&self) -> BlockId {
+        BlockId(self.0.last().map_or(0, |range| range.last))
+    }
+}
+
+impl fmt::Display for Blocks {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, range) in self.0.iter().enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            if range.first == range.last {
+                write!(out, "{comma}{}", range.first)?;
+            } else {
+                write!(out, "{comma}{}..{}", range.first, range.last)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_fold_into_one_form() {
+        for (ranges, text) in [
+            (vec![(3, 3)], "3"),
+            (vec![(3, 5), (1, 2)], "1..5"),
+            (vec![(1, 2), (2, 2), (1, 1)], "1..2"),
+            (vec![(9, 12), (1, 3), (5, 7)], "1..3,5..7,9..12"),
+            (vec![(0, u32::MAX), (7, 9)], "0..4294967295"),
+            (vec![(0, 10), (2, 3)], "0..10"),
+        ] {
+            assert_eq!(Blocks::from_ranges(ranges).expect("not empty").to_string(), text);
+        }
+        assert_eq!(Blocks::from_ranges([]), Err(BlocksError::Empty));
+        assert_eq!(Blocks::range(2, 1), Err(BlocksError::Reversed));
+        assert!(BlocksError::Empty.to_string().contains("at least one"));
+        assert!(BlocksError::Reversed.to_string().contains("before"));
+    }
+
+    #[test]
+    fn membership_follows_the_ranges() {
+        let blocks = Blocks::from_ranges([(2, 4), (8, 8)]).expect("not empty");
+        let inside: Vec<u32> = (0..12).filter(|&block| blocks.contains(BlockId(block))).collect();
+        assert_eq!(inside, [2, 3, 4, 8]);
+        assert_eq!(blocks.highest(), BlockId(8));
+        assert_eq!((blocks.ranges()[0].first(), blocks.ranges()[0].last()), (BlockId(2), BlockId(4)));
+        assert_eq!(Lane::BOTH.map(|lane| lane.to_string()), ["train", "test"]);
+    }
+}

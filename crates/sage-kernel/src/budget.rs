@@ -1,0 +1,291 @@
+//! Privacy budgets as integers.
+//!
+//! An [`Epsilon`] counts units of 10⁻¹², a [`Delta`] units of 10⁻¹⁸. Both come from decimal text, and
+//! the caller says whether the text names a cost (rounded up) or a ceiling (rounded down), so that no
+//! conversion ever favours the spender. Not-a-number, infinity and negative values have no
+//! representation. This module must never hold a floating-point number.
+
+use std::fmt;
+
+/// Which way a decimal that falls between two units is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Round {
+    /// Towards more: for what is asked or spent.
+    Up,
+    /// Towards less: for what is allowed.
+    Down,
+}
+
+/// Why a decimal was not taken as a number of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NumberError {
+    /// The text is not a plain decimal such as `0.05` or `1e-6`.
+    NotADecimal,
+    /// The text has more characters than any sensible number.
+    TooLong,
+    /// The number is negative.
+    Negative,
+    /// The number is zero where zero has no meaning.
+    Zero,
+    /// The number is above the largest one allowed.
+    TooLarge,
+}
+
+impl fmt::Display for NumberError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::NotADecimal => "not a decimal number; write it like 0.05 or 1e-6",
+            Self::TooLong => "longer than 64 characters",
+            Self::Negative => "negative; it must be zero or more",
+            Self::Zero => "zero; it must be more than zero",
+            Self::TooLarge => "larger than allowed",
+        })
+    }
+}
+
+impl std::error::Error for NumberError {}
+
+/// The longest text taken as a number.
+const TEXT_LIMIT: usize = 64;
+
+/// Reads a decimal as a whole number of units of 10^-`places`, rounding the rest as told.
+///
+/// # Guarantee
+/// The result is the exact floor or ceiling of the decimal times 10^`places`, or an error; there is no
+/// text for which it panics, wraps or takes longer than the text is long.
+pub(crate) fn parse_units(text: &str, places: u32, round: Round) -> Result<u64, NumberError> {
+    if text.len() > TEXT_LIMIT {
+        return Err(NumberError::TooLong);
+    }
+    let (text, negative) = match text.strip_prefix('-') {
+        Some(rest) => (rest, true),
+        None => (text.strip_prefix('+').unwrap_or(text), false),
+    };
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, parse_exponent(exponent)?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = || whole.bytes().chain(fraction.bytes());
+    if (whole.is_empty() && fraction.is_empty()) || !digits().all(|digit| digit.is_ascii_digit()) {
+        return Err(NumberError::NotADecimal);
+    }
+    // Position of the unit digit: digits from here on are below one unit.
+    let cut = i64::try_from(whole.len()).unwrap_or(i64::MAX) + exponent + i64::from(places);
+    let mut units: u64 = 0;
+    let mut rest = false;
+    let mut count: i64 = 0;
+    for digit in digits() {
+        if count < cut {
+            units = push_digit(units, digit - b'0')?;
+        } else {
+            rest |= digit != b'0';
+        }
+        count += 1;
+    }
+    while count < cut && units > 0 {
+        units = push_digit(units, 0)?;
+        count += 1;
+    }
+    if negative && (units > 0 || rest) {
+        return Err(NumberError::Negative);
+    }
+    match round {
+        Round::Up if rest => units.checked_add(1).ok_or(NumberError::TooLarge),
+        _ => Ok(units),
+    }
+}
+
+fn parse_exponent(text: &str) -> Result<i64, NumberError> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(NumberError::NotADecimal);
+    }
+    // An exponent beyond this bound decides alone: everything is zero or too large.
+    let bound = i64::from(i32::MAX);
+    let beyond = if text.starts_with('-') { -bound } else { bound };
+    Ok(text.parse().map_or(beyond, |exponent: i64| exponent.clamp(-bound, bound)))
+}
+
+fn push_digit(units: u64, digit: u8) -> Result<u64, NumberError> {
+    units.checked_mul(10).and_then(|units| units.checked_add(u64::from(digit))).ok_or(NumberError::TooLarge)
+}
+
+/// Prints units of 10^-`places` as the shortest decimal that is exactly them.
+pub(crate) fn write_units(out: &mut fmt::Formatter<'_>, units: u128, places: u32) -> fmt::Result {
+    let scale = 10u128.pow(places);
+    let (whole, fraction) = (units / scale, units % scale);
+    if fraction == 0 {
+        return write!(out, "{whole}");
+    }
+    let digits = format!("{fraction:0width$}", width = places as usize);
+    write!(out, "{whole}.{}", digits.trim_end_matches('0'))
+}
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident, places $places:expr, below_or_at $limit:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// Nothing.
+            pub const ZERO: Self = Self(0);
+            /// The largest value that exists.
+            pub const LIMIT: Self = Self($limit);
+            /// Decimal places of one unit.
+            pub const PLACES: u32 = $places;
+
+            /// The value of that many units, if there is one.
+            #[must_use]
+            pub const fn from_units(units: u64) -> Option<Self> {
+                if units <= $limit { Some(Self(units)) } else { None }
+            }
+
+            /// The number of units.
+            #[must_use]
+            pub const fn units(self) -> u64 {
+                self.0
+            }
+
+            /// Reads decimal text, rounding what lies between two units as told.
+            ///
+            /// # Errors
+            /// When the text is no decimal, negative, or above the limit.
+            pub fn parse(text: &str, round: Round) -> Result<Self, NumberError> {
+                let units = parse_units(text, $places, round)?;
+                Self::from_units(units).ok_or(NumberError::TooLarge)
+            }
+
+            /// Reads what is asked for: rounded up.
+            ///
+            /// # Errors
+            /// As [`Self::parse`].
+            pub fn cost(text: &str) -> Result<Self, NumberError> {
+                Self::parse(text, Round::Up)
+            }
+
+            /// Reads what is allowed: rounded down.
+            ///
+            /// # Errors
+            /// As [`Self::parse`].
+            pub fn ceiling(text: &str) -> Result<Self, NumberError> {
+                Self::parse(text, Round::Down)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write_units(out, u128::from(self.0), $places)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(out, concat!(stringify!($name), "({})"), self)
+            }
+        }
+    };
+}
+
+quantity! {
+    /// A privacy loss ε, or a Rényi divergence, in units of 10⁻¹²; at most 10⁶.
+    Epsilon, places 12, below_or_at 1_000_000_000_000_000_000
+}
+
+quantity! {
+    /// A probability δ below one, in units of 10⁻¹⁸.
+    Delta, places 18, below_or_at 999_999_999_999_999_999
+}
+
+quantity! {
+    /// A noise multiplier σ (noise over sensitivity) in units of 10⁻⁹; at most 10⁹.
+    Sigma, places 9, below_or_at 1_000_000_000_000_000_000
+}
+
+quantity! {
+    /// A sampling rate in units of 10⁻¹², from zero to one.
+    Rate, places 12, below_or_at 1_000_000_000_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One row: text, places, units rounded down, units rounded up.
+    #[test]
+    fn decimals_become_units_rounded_as_told() {
+        for (text, places, down, up) in [
+            ("0", 12, Ok(0), Ok(0)),
+            ("-0.0", 12, Ok(0), Ok(0)),
+            ("0.05", 12, Ok(50_000_000_000), Ok(50_000_000_000)),
+            ("1e-6", 18, Ok(1_000_000_000_000), Ok(1_000_000_000_000)),
+            (".5", 1, Ok(5), Ok(5)),
+            ("5.", 0, Ok(5), Ok(5)),
+            ("0.15", 1, Ok(1), Ok(2)),
+            ("1e-400", 12, Ok(0), Ok(1)),
+            ("1E+2", 2, Ok(10_000), Ok(10_000)),
+            ("12345e-3", 0, Ok(12), Ok(13)),
+            ("0e99999999999999999999", 12, Ok(0), Ok(0)),
+            ("1e99999999999999999999", 12, Err(NumberError::TooLarge), Err(NumberError::TooLarge)),
+            ("1e-99999999999999999999", 12, Ok(0), Ok(1)),
+            ("18446744073709551615", 0, Ok(u64::MAX), Ok(u64::MAX)),
+            ("18446744073709551615.1", 0, Ok(u64::MAX), Err(NumberError::TooLarge)),
+            ("18446744073709551616", 0, Err(NumberError::TooLarge), Err(NumberError::TooLarge)),
+            ("-1", 12, Err(NumberError::Negative), Err(NumberError::Negative)),
+            ("-1e-400", 12, Err(NumberError::Negative), Err(NumberError::Negative)),
+            ("", 12, Err(NumberError::NotADecimal), Err(NumberError::NotADecimal)),
+            (".", 12, Err(NumberError::NotADecimal), Err(NumberError::NotADecimal)),
+            ("NaN", 12, Err(NumberError::NotADecimal), Err(NumberError::NotADecimal)),
+            ("inf", 12, Err(NumberError::NotADecimal), Err(NumberError::NotADecimal)),
+            ("1e", 12, Err(NumberError::NotADecimal), Err(NumberError::NotADecimal)),
+            ("1e+-2", 12, Err(NumberError::NotADecimal), Err(NumberError::NotADecimal)),
+            ("--1", 12, Err(NumberError::NotADecimal), Err(NumberError::NotADecimal)),
+            ("1.2.3", 12, Err(NumberError::NotADecimal), Err(NumberError::NotADecimal)),
+            ("0x10", 12, Err(NumberError::NotADecimal), Err(NumberError::NotADecimal)),
+            ("١", 12, Err(NumberError::NotADecimal), Err(NumberError::NotADecimal)),
+        ] {
+            assert_eq!(parse_units(text, places, Round::Down), down, "{text:?} down");
+            assert_eq!(parse_units(text, places, Round::Up), up, "{text:?} up");
+        }
+        let long = "1".repeat(TEXT_LIMIT + 1);
+        assert_eq!(parse_units(&long, 12, Round::Up), Err(NumberError::TooLong));
+    }
+
+    #[test]
+    fn limits_hold_at_the_edge() {
+        assert_eq!(Epsilon::cost("1000000"), Ok(Epsilon::LIMIT));
+        assert_eq!(Epsilon::cost("1000000.0000000000001"), Err(NumberError::TooLarge));
+        assert_eq!(Epsilon::ceiling("1000000.0000000000001"), Ok(Epsilon::LIMIT));
+        assert_eq!(Delta::cost("1"), Err(NumberError::TooLarge));
+        assert_eq!(Delta::ceiling("0.9999999999999999999"), Ok(Delta::LIMIT));
+        assert_eq!(Rate::cost("1"), Ok(Rate::LIMIT));
+        assert_eq!(Rate::cost("1.0000000000001"), Err(NumberError::TooLarge));
+    }
+
+    #[test]
+    fn printing_and_reading_are_inverse() {
+        for units in [0, 1, 7, 999_999_999_999, 1_000_000_000_000, 50_000_000_000, 1_000_000_000_000_000_000]
+        {
+            let value = Epsilon::from_units(units).expect("within the limit");
+            assert_eq!(Epsilon::cost(&value.to_string()), Ok(value));
+            assert_eq!(Epsilon::ceiling(&value.to_string()), Ok(value));
+        }
+        assert_eq!(Epsilon::cost("0.050").expect("a number").to_string(), "0.05");
+        assert_eq!(format!("{:?}", Delta::cost("1e-6").expect("a number")), "Delta(0.000001)");
+    }
+
+    #[test]
+    fn every_error_says_what_is_wrong() {
+        for error in [
+            NumberError::NotADecimal,
+            NumberError::TooLong,
+            NumberError::Negative,
+            NumberError::Zero,
+            NumberError::TooLarge,
+        ] {
+            assert!(error.to_string().len() > 3);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The decision: may this request be charged, and if not, why exactly.
+//!
+//! Reads the ledger and changes nothing. Its answer depends on the request, the policy and earlier
+//! charges alone, so a refusal tells nothing about a row.
+
+use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
+use crate::cost::{Amounts, Cost};
+use crate::event::{Charge, Door, GrantId, Request};
+use crate::filter::{Filter, Room};
+use crate::ledger::{Ledger, Stream};
+use crate::policy::Doors;
+use crate::refusal::{Book, Refusal, Shortfall};
+
+/// What the ledger says to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It fits, and comes to these amounts: for each lane, in each book.
+    Admitted([Vec<Amounts>; 2]),
+    /// The same request was charged before under the same key; nothing new happens.
+    Repeated(GrantId),
+    /// It does not.
+    Refused(Refusal),
+}
+
+impl Ledger {
+    /// Decides a request.
+    #[must_use]
+    pub fn decide(&self, request: &Request) -> Decision {
+        if let Some(grant) = self.grant_for(request.key) {
+            let same = self.charge(grant).is_some_and(|charge| charge.request == *request);
+            return if same {
+                Decision::Repeated(grant)
+            } else {
+                Decision::Refused(Refusal::KeyReused(grant))
+            };
+        }
+        let priced = self.check_names(request).and_then(|stream| {
+            let amounts = price(stream, request)?;
+            self.check_ceilings(stream, request, &amounts)?;
+            Ok(amounts)
+        });
+        match priced {
+            Ok(amounts) => Decision::Admitted(amounts),
+            Err(refusal) => Decision::Refused(refusal),
+        }
+    }
+
+    /// Whether a charge that says it was admitted could have been, at the amounts it holds.
+    ///
+    /// Prices are not computed again: they were decided once and are part of the log.
+    pub(crate) fn stands(&self, charge: &Charge) -> bool {
+        let request = &charge.request;
+        let Ok(stream) = self.check_names(request) else { return false };
+        let Some(books) = stream.policy().books(request.context) else { return false };
+        let shaped = request.costs.iter().zip(&charge.amounts).all(|(cost, amounts)| match cost {
+            None => amounts.is_empty(),
+            Some(_) => amounts.len() == books.len(),
+        });
+        shaped && self.check_ceilings(stream, request, &charge.amounts).is_ok()
+    }
+
+    /// How many more requests of this cost fit on the lane of every block named.
+    ///
+    /// # Errors
+    /// As for a request that asks for it once, but for the ceiling, which makes it zero.
+    pub fn fits(
+        &self,
+        stream: StreamId,
+        context: ContextId,
+        blocks: &Blocks,
+        lane: Lane,
+        cost: &Cost,
+    ) -> Result<u64, Refusal> {
+        let stream = self.stream(stream).ok_or(Refusal::UnknownStream)?;
+        let books = stream.policy().books(context).ok_or(Refusal::UnknownContext)?;
+        check_blocks(stream, blocks)?;
+        let mut fewest = u64::MAX;
+        for (book, filter) in books {
+            let asked = filter.price(cost, lane, blocks).map_err(|reason| Refusal::Unpriced(lane, reason))?;
+            for range in blocks.ranges() {
+                let width = filter.caps().len();
+                for cell in stream.cells(book, lane, width, range.places()).chunks_exact(width) {
+                    fewest = fewest.min(filter.fits(cell, &asked));
+                }
+            }
+        }
+        Ok(fewest)
+    }
+
+    /// Everything about a request that is not a matter of amounts.
+    fn check_names(&self, request: &Request) -> Result<&Stream, Refusal> {
+        let stream = self.stream(request.stream).ok_or(Refusal::UnknownStream)?;
+        let policy = stream.policy();
+        if policy.contexts().len() <= request.context.0 as usize {
+            return Err(Refusal::UnknownContext);
+        }
+        if request.costs.iter().all(Option::is_none) {
+            return Err(Refusal::NoCost);
+        }
+        match (&request.door, policy.doors()) {
+            (Door::Declared { .. }, Doors::EnforcedOnly) => return Err(Refusal::DoorClosed),
+            (Door::Declared { .. }, Doors::DeclaredToo) => {}
+            (Door::Enforced, _) => {
+                for (lane, cost) in Lane::BOTH.into_iter().zip(&request.costs) {
+                    if cost.as_ref().is_some_and(|cost| !cost.is_enforceable()) {
+                        return Err(Refusal::NotEnforceable(lane));
+                    }
+                }
+            }
+        }
+        check_blocks(stream, &request.blocks)?;
+        Ok(stream)
+    }
+
+    fn check_ceilings(
+        &self,
+        stream: &Stream,
+        request: &Request,
+        amounts: &[Vec<Amounts>; 2],
+    ) -> Result<(), Refusal> {
+        let books = stream.policy().books(request.context).ok_or(Refusal::UnknownContext)?;
+        for (lane, amounts) in Lane::BOTH.into_iter().zip(amounts) {
+            for (&(book, filter), asked) in books.iter().zip(amounts) {
+                if let Some(block) = first_short(stream, book, filter, lane, &request.blocks, asked) {
+                    return Err(self.shortfall(stream, request, (book, filter), lane, block, asked));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn shortfall(
+        &self,
+        stream: &Stream,
+        request: &Request,
+        (book, filter): (usize, &Filter),
+        lane: Lane,
+        block: BlockId,
+        asked: &Amounts,
+    ) -> Refusal {
+        let width = filter.caps().len();
+        if asked.0.len() != width {
+            return Refusal::NoCost;
+        }
+        let at = block.0 as usize;
+        let cell = stream.cells(book, lane, width, at..at + 1);
+        let place = filter.binding(cell, asked);
+        let reserved = self.reserved(request.stream, book, lane, block, place);
+        let own = stream.policy().contexts().get(book).map(|context| Book::Context(context.name.clone()));
+        Refusal::Ceiling(Box::new(Shortfall {
+            block,
+            key: stream.block_keys().get(at).cloned().unwrap_or_default(),
+            lane,
+            book: own.unwrap_or(Book::Joint),
+            rule: filter.rule(),
+            component: filter.components()[place],
+            asked: u128::from(asked.0[place]),
+            spent: cell[place] - reserved,
+            reserved,
+            left: u128::from(filter.caps()[place]).saturating_sub(cell[place]),
+        }))
+    }
+
+    /// What charges that have not started hold of one number of a lane of a block.
+    fn reserved(&self, stream: StreamId, book: usize, lane: Lane, block: BlockId, place: usize) -> u128 {
+        let mut total = 0u128;
+        for charge in self.waiting().filter_map(|grant| self.charge(grant)) {
+            let request = &charge.request;
+            if request.stream != stream || !request.blocks.contains(block) {
+                continue;
+            }
+            let books = self.stream(stream).and_then(|stream| stream.policy().books(request.context));
+            for ((held, _), Amounts(amounts)) in
+                books.into_iter().flatten().zip(&charge.amounts[lane.index()])
+            {
+                if held == book {
+                    total += u128::from(amounts[place]);
+                }
+            }
+        }
+        total
+    }
+}
+
+fn check_blocks(stream: &Stream, blocks: &Blocks) -> Result<(), Refusal> {
+    match (stream.first_unknown(blocks), stream.first_retired(blocks)) {
+        (Some(block), _) => Err(Refusal::UnknownBlock(block)),
+        (None, Some(block)) => Err(Refusal::RetiredBlock(block)),
+        (None, None) => Ok(()),
+    }
+}
+
+fn price(stream: &Stream, request: &Request) -> Result<[Vec<Amounts>; 2], Refusal> {
+    let books = stream.policy().books(request.context).ok_or(Refusal::UnknownContext)?;
+    let mut amounts = [Vec::new(), Vec::new()];
+    for lane in Lane::BOTH {
+        let Some(cost) = &request.costs[lane.index()] else { continue };
+        for (_, filter) in &books {
+            let asked = filter.price(cost, lane, &request.blocks);
+            amounts[lane.index()].push(asked.map_err(|reason| Refusal::Unpriced(lane, reason))?);
+        }
+    }
+    Ok(amounts)
+}
+
+/// The first block whose lane has no room for the amounts.
+fn first_short(
+    stream: &Stream,
+    book: usize,
+    filter: &Filter,
+    lane: Lane,
+    blocks: &Blocks,
+    asked: &Amounts,
+) -> Option<BlockId> {
+    let width = filter.caps().len();
+    let room: Option<Room<'_>> = filter.room(asked);
+    blocks.ranges().iter().find_map(|range| {
+        let cells = stream.cells(book, lane, width, range.places());
+        let at = match &room {
+            Some(room) => room.first_short(cells)?,
+            None => 0,
+        };
+        u32::try_from(range.places().start + at).ok().map(BlockId)
+    })
+}

@@ -1,0 +1,118 @@
+//! Real numbers with twice the digits of `f64`, as the unevaluated sum of two.
+//!
+//! Relative error of each operation below 2^-100. Used where the error of a computation is part of a
+//! sensitivity and has to be negligible for every input (`spectral.rs`).
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// A number of about 106 bits.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(crate) struct Double {
+    high: f64,
+    low: f64,
+}
+
+fn two_sum(one: f64, other: f64) -> (f64, f64) {
+    let sum = one + other;
+    let part = sum - one;
+    (sum, (one - (sum - part)) + (other - part))
+}
+
+fn quick_two_sum(large: f64, small: f64) -> (f64, f64) {
+    let sum = large + small;
+    (sum, small - (sum - large))
+}
+
+impl Double {
+    pub(crate) const ZERO: Self = Self { high: 0.0, low: 0.0 };
+
+    fn new((high, low): (f64, f64)) -> Self {
+        let (high, low) = quick_two_sum(high, low);
+        Self { high, low }
+    }
+
+    /// A whole number of at most 106 bits, exactly; a larger one with the error above.
+    pub(crate) fn from_whole(value: i128) -> Self {
+        let high = value as f64;
+        // The difference fits: `high` is within half a unit in its last place of the value.
+        let low = value.wrapping_sub(high as i128) as f64;
+        Self::new((high, low))
+    }
+
+    /// The whole number below or at the value.
+    pub(crate) fn floor(self) -> i128 {
+        let high = libm::floor(self.high);
+        if high == self.high { high as i128 + libm::floor(self.low) as i128 } else { high as i128 }
+    }
+
+    pub(crate) fn is_negative(self) -> bool {
+        self.high < 0.0
+    }
+
+    pub(crate) fn abs(self) -> Self {
+        if self.is_negative() { -self } else { self }
+    }
+
+    pub(crate) fn sqrt(self) -> Self {
+        if self.high <= 0.0 {
+            return Self::ZERO;
+        }
+        let guess = Self::from(libm::sqrt(self.high));
+        // One step of Newton's iteration doubles the digits.
+        guess + (self - guess * guess) / (guess + guess)
+    }
+
+    pub(crate) fn to_f64(self) -> f64 {
+        self.high
+    }
+}
+
+impl From<f64> for Double {
+    fn from(high: f64) -> Self {
+        Self { high, low: 0.0 }
+    }
+}
+
+impl Neg for Double {
+    type Output = Self;
+    fn neg(self) -> Self {
+        Self { high: -self.high, low: -self.low }
+    }
+}
+
+impl Add for Double {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        let (high, error) = two_sum(self.high, other.high);
+        let (low, rest) = two_sum(self.low, other.low);
+        let (high, error) = quick_two_sum(high, error + low);
+        Self::new((high, error + rest))
+    }
+}
+
+impl Sub for Double {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        self + -other
+    }
+}
+
+impl Mul for Double {
+    type Output = Self;
+    fn mul(self, other: Self) -> Self {
+        let product = self.high * other.high;
+        let error = self.high.mul_add(other.high, -product);
+        Self::new((product, error + (self.high * other.low + self.low * other.high)))
+    }
+}
+
+impl Div for Double {
+    type Output = Self;
+    fn div(self, other: Self) -> Self {
+        let first = self.high / other.high;
+        let rest = self - other * Self::from(first);
+        let second = rest.high / other.high;
+        let rest = rest - other * Self::from(second);
+        Self::new(quick_two_sum(first, second)) + Self::from(rest.high / other.high)
+    }
+}

@@ -1,0 +1,153 @@
+//! Fixed composition: every query is declared, blocks and parameters, before the first read. Proof:
+//! `proofs/fixed.md`.
+//!
+//! Nothing adaptive may touch such a stream, so each block's declared queries can be composed as well
+//! as any fixed list can be, once, when the stream is created. What is left to check later is that a
+//! query is one of those declared and has not been used up.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::block::{Blocks, Lane};
+use crate::cost::{Cost, Mechanism};
+use crate::filter::price::{as_delta, cost_units, deviation, losses};
+use crate::filter::{Ceiling, Component, Unpriced};
+
+/// A query declared in advance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declared {
+    /// The blocks it will read.
+    pub blocks: Blocks,
+    /// The lane it will read.
+    pub lane: Lane,
+    /// What it will cost.
+    pub cost: Cost,
+    /// How often it will run.
+    pub times: u32,
+}
+
+/// Why a list of declarations makes no filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FixedError {
+    /// No declaration, one that never runs, or ε_g = 0.
+    Empty,
+    /// More than 4096 declarations.
+    TooMany,
+    /// A mechanism whose privacy loss is not known as a distribution (zCDP or a curve).
+    NotComposable,
+    /// Some block and lane would lose more than the ceiling.
+    AboveCeiling(Lane),
+}
+
+impl fmt::Display for FixedError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => out.write_str("declare at least one query that runs, under an epsilon above zero"),
+            Self::TooMany => out.write_str("at most 4096 queries can be declared"),
+            Self::NotComposable => out.write_str("a fixed stream takes no zCDP bound and no declared curve"),
+            Self::AboveCeiling(lane) => {
+                write!(out, "the declared queries together pass the ceiling on some block, {lane} lane")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FixedError {}
+
+/// One number for each declaration: how often it may run. Equal declarations are folded.
+pub(super) fn caps(
+    ceiling: Ceiling,
+    declared: Vec<Declared>,
+) -> Result<(Vec<Declared>, Vec<(Component, u64)>), FixedError> {
+    let mut folded: Vec<Declared> = Vec::new();
+    for one in declared {
+        let same = |other: &&mut Declared| {
+            (&other.blocks, other.lane, &other.cost) == (&one.blocks, one.lane, &one.cost)
+        };
+        match folded.iter_mut().find(same) {
+            Some(other) => other.times = other.times.saturating_add(one.times),
+            None => folded.push(one),
+        }
+    }
+    let runs = !folded.is_empty() && folded.iter().all(|one| one.times > 0);
+    if !runs || ceiling.epsilon.units() == 0 {
+        return Err(FixedError::Empty);
+    }
+    if folded.len() > 4096 {
+        return Err(FixedError::TooMany);
+    }
+    for lane in Lane::BOTH {
+        for together in meeting(&folded, lane) {
+            let loss = compose(ceiling, together.iter().map(|&place| (&folded[place], folded[place].times)))?;
+            if loss > ceiling.epsilon.units() {
+                return Err(FixedError::AboveCeiling(lane));
+            }
+        }
+    }
+    let caps =
+        (0u32..).zip(&folded).map(|(place, one)| (Component::Declaration(place), u64::from(one.times)));
+    Ok((folded.clone(), caps.collect()))
+}
+
+/// The distinct sets of declarations that meet on some block of the lane.
+fn meeting(declared: &[Declared], lane: Lane) -> BTreeSet<Vec<usize>> {
+    let here = || (0..declared.len()).filter(|&place| declared[place].lane == lane);
+    // Between two neighbouring starts of ranges a set can only lose members, so starts suffice.
+    here()
+        .flat_map(|place| declared[place].blocks.ranges())
+        .map(|range| here().filter(|&place| declared[place].blocks.contains(range.first())).collect())
+        .collect()
+}
+
+/// The loss in units of the declarations run so often, by the better of two valid compositions.
+fn compose<'one>(
+    ceiling: Ceiling,
+    declared: impl Iterator<Item = (&'one Declared, u32)>,
+) -> Result<u64, FixedError> {
+    let mut parts: Vec<(&Mechanism, u32)> = Vec::new();
+    let (mut sum, mut sum_delta, mut spare) = (0u64, 0u64, ceiling.delta.units());
+    for (one, times) in declared {
+        let often = |units: u64| units.saturating_mul(u64::from(times));
+        spare = spare.saturating_sub(often(deviation(&one.cost, ceiling)));
+        for part in one.cost.parts() {
+            let (loss, delta) = pair_of(part).unwrap_or((u64::MAX, 0));
+            sum = sum.saturating_add(often(loss));
+            sum_delta = sum_delta.saturating_add(often(delta));
+            parts.push((part, times));
+        }
+    }
+    let sum = if sum_delta <= spare { sum } else { u64::MAX };
+    let composition = losses(parts.into_iter()).ok_or(FixedError::NotComposable)?;
+    let tight = composition.epsilon(as_delta(spare)).map_or(u64::MAX, cost_units);
+    Ok(sum.min(tight))
+}
+
+fn pair_of(part: &Mechanism) -> Option<(u64, u64)> {
+    match part {
+        Mechanism::Pure { epsilon } => Some((epsilon.units(), 0)),
+        Mechanism::Laplace { epsilon, count } => Some((epsilon.units().saturating_mul(u64::from(*count)), 0)),
+        Mechanism::BlackBox { epsilon, delta } => Some((epsilon.units(), delta.units())),
+        _ => None,
+    }
+}
+
+pub(super) fn price(
+    cost: &Cost,
+    lane: Lane,
+    blocks: &Blocks,
+    declared: &[Declared],
+) -> Result<Vec<u64>, Unpriced> {
+    let wanted = |one: &Declared| one.lane == lane && one.blocks == *blocks && one.cost == *cost;
+    let place = declared.iter().position(wanted).ok_or(Unpriced::NotDeclared)?;
+    Ok((0..declared.len()).map(|other| u64::from(other == place)).collect())
+}
+
+pub(super) fn odometer(spent: &[u128], ceiling: Ceiling, declared: &[Declared]) -> u64 {
+    let used = || declared.iter().zip(spent).filter(|(_, times)| **times > 0);
+    if used().next().is_none() {
+        return 0;
+    }
+    let used = used().map(|(one, &times)| (one, u32::try_from(times).unwrap_or(u32::MAX)));
+    compose(ceiling, used).unwrap_or(u64::MAX).min(ceiling.epsilon.units())
+}

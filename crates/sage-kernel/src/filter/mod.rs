@@ -1,0 +1,393 @@
+//! Filters: may this cost still be added to what a lane of a block has spent?
+//!
+//! Every filter but one has the same shape. What has been spent is a row of integers, a cost is a row
+//! of integers, and a cost is admitted when after adding it every *required* number is within its cap
+//! and, where there are *alternatives*, at least one of those is. The filters differ in what the
+//! numbers mean, where the caps lie and how a cost is turned into numbers; each has a file and a page
+//! in `proofs/`. Admission itself (this file) is integer arithmetic on predictable numbers and must
+//! never look at anything else.
+
+mod basic;
+mod fixed;
+mod price;
+mod renyi;
+mod rogers;
+mod strong;
+
+use std::fmt;
+
+use crate::accountant;
+use crate::block::{Blocks, Lane};
+use crate::budget::{Delta, Epsilon};
+use crate::cost::{Amounts, Cost, UNBOUNDED};
+
+pub use fixed::{Declared, FixedError};
+
+/// The rule by which a stream's ceiling is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Sums of ε and of δ (`proofs/basic.md`).
+    Basic,
+    /// Sums of ρ and of δ, approximate zero-concentrated (`proofs/strong.md`).
+    Strong,
+    /// Sum of squares of ε, by Whitehouse and others 2022 (`proofs/strong.md`).
+    Whitehouse,
+    /// The filter of Rogers and others 2016, for comparison (`proofs/strong.md`).
+    Rogers,
+    /// Rényi orders with weights, and order ∞ (`proofs/renyi.md`). The default.
+    Renyi,
+    /// Everything declared before the first read (`proofs/fixed.md`).
+    Fixed,
+}
+
+impl Rule {
+    /// The rules a stream can be created with by name alone; `fixed` needs its declarations.
+    pub const ADAPTIVE: [Self; 5] = [Self::Basic, Self::Strong, Self::Whitehouse, Self::Rogers, Self::Renyi];
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Basic => "basic",
+            Self::Strong => "strong",
+            Self::Whitehouse => "whitehouse",
+            Self::Rogers => "rogers",
+            Self::Renyi => "renyi",
+            Self::Fixed => "fixed",
+        })
+    }
+}
+
+/// The most a lane of a block may lose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ceiling {
+    /// ε_g.
+    pub epsilon: Epsilon,
+    /// δ_g.
+    pub delta: Delta,
+}
+
+impl Ceiling {
+    /// The two halves of δ_g: for the conversion of curves, and for the δ that mechanisms spend.
+    ///
+    /// The split is fixed here, in advance, because what happens to be left may depend on outputs.
+    pub(crate) const fn halves(self) -> (u64, u64) {
+        let curves = self.delta.units() / 2;
+        (curves, self.delta.units() - curves)
+    }
+}
+
+/// What one number of a filter counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Component {
+    /// The sum of ε.
+    Epsilon,
+    /// The sum of δ.
+    Delta,
+    /// The sum of ρ.
+    Rho,
+    /// The sum of ε².
+    Squares,
+    /// The sum of ε(e^ε − 1)/2.
+    Mean,
+    /// The Rényi divergence at the order with this place in [`crate::orders`].
+    Order(u8),
+    /// The Rényi divergence at order ∞.
+    Infinite,
+    /// How often the declaration with this place was used.
+    Declaration(u32),
+}
+
+impl fmt::Display for Component {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Epsilon => out.write_str("epsilon"),
+            Self::Delta => out.write_str("delta"),
+            Self::Rho => out.write_str("rho"),
+            Self::Squares => out.write_str("sum of squares of epsilon"),
+            Self::Mean => out.write_str("expected loss"),
+            Self::Order(place) => match accountant::ORDERS.get(usize::from(*place)) {
+                Some(order) => write!(out, "order {order}"),
+                None => write!(out, "order number {place}"),
+            },
+            Self::Infinite => out.write_str("order infinity"),
+            Self::Declaration(place) => write!(out, "declaration {place}"),
+        }
+    }
+}
+
+impl Component {
+    /// Decimal places of one unit of this number.
+    #[must_use]
+    pub const fn places(self) -> u32 {
+        match self {
+            Self::Delta => Delta::PLACES,
+            Self::Declaration(_) => 0,
+            _ => Epsilon::PLACES,
+        }
+    }
+}
+
+/// Why a filter has no numbers for a cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unpriced {
+    /// The filter counts (ε, δ) and a mechanism has no ε without a δ; the cost names none.
+    NeedsDelta,
+    /// The stream is fixed and declares no such query on these blocks and this lane.
+    NotDeclared,
+}
+
+impl fmt::Display for Unpriced {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::NeedsDelta => "this filter counts (epsilon, delta): state the cost at a delta above zero",
+            Self::NotDeclared => {
+                "the stream is fixed, and no such query on these blocks and this lane was declared"
+            }
+        })
+    }
+}
+
+/// A rule with its caps.
+///
+/// # Guarantee
+/// Queries admitted one after the other by [`Filter::admits`], each at most as costly as it was priced,
+/// are together (ε_g, δ_g)-differentially private for one unit of the lane, whoever chooses them and
+/// after whatever outputs. Proof: the page of the rule in `proofs/`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    rule: Rule,
+    ceiling: Ceiling,
+    components: Vec<Component>,
+    caps: Vec<u64>,
+    /// The first so many components are required, the others alternatives.
+    required: usize,
+    declared: Vec<Declared>,
+}
+
+impl Filter {
+    /// The filter of that rule for a ceiling.
+    ///
+    /// Nothing for [`Rule::Fixed`], which needs its declarations: [`Filter::fixed`]; nor for ε_g = 0.
+    #[must_use]
+    pub fn new(rule: Rule, ceiling: Ceiling) -> Option<Self> {
+        if ceiling.epsilon == Epsilon::ZERO {
+            return None;
+        }
+        let (parts, required) = match rule {
+            Rule::Basic => basic::caps(ceiling),
+            Rule::Strong => strong::caps(ceiling),
+            Rule::Whitehouse => strong::whitehouse_caps(ceiling),
+            Rule::Rogers => rogers::caps(ceiling),
+            Rule::Renyi => renyi::caps(ceiling),
+            Rule::Fixed => return None,
+        };
+        Some(Self::from_parts(rule, ceiling, parts, required, Vec::new()))
+    }
+
+    /// The filter of a stream whose queries are all declared here, before any row is read.
+    ///
+    /// # Errors
+    /// When some block would lose more than the ceiling, or a declaration cannot be composed.
+    pub fn fixed(ceiling: Ceiling, declared: Vec<Declared>) -> Result<Self, FixedError> {
+        let (declared, caps) = fixed::caps(ceiling, declared)?;
+        let required = caps.len();
+        Ok(Self::from_parts(Rule::Fixed, ceiling, caps, required, declared))
+    }
+
+    /// The filter as it was written, if its numbers have the shape of the rule.
+    ///
+    /// The caps are those decided when the stream was created; they are not computed again.
+    pub(crate) fn from_stored(
+        rule: Rule,
+        ceiling: Ceiling,
+        caps: Vec<(Component, u64)>,
+        required: usize,
+        declared: Vec<Declared>,
+    ) -> Option<Self> {
+        let shape: Vec<Component> = caps.iter().map(|&(component, _)| component).collect();
+        let fits = match rule {
+            Rule::Fixed => {
+                let places = u32::try_from(declared.len()).ok()?;
+                required == shape.len() && shape.iter().copied().eq((0..places).map(Component::Declaration))
+            }
+            _ => {
+                let fresh = Self::new(rule, ceiling)?;
+                declared.is_empty() && required == fresh.required && shape_matches(rule, &shape, &fresh)
+            }
+        };
+        fits.then(|| Self::from_parts(rule, ceiling, caps, required, declared))
+    }
+
+    fn from_parts(
+        rule: Rule,
+        ceiling: Ceiling,
+        caps: Vec<(Component, u64)>,
+        required: usize,
+        declared: Vec<Declared>,
+    ) -> Self {
+        let (components, caps) = caps.into_iter().unzip();
+        Self { rule, ceiling, components, caps, required, declared }
+    }
+
+    /// The rule.
+    #[must_use]
+    pub const fn rule(&self) -> Rule {
+        self.rule
+    }
+
+    /// The ceiling.
+    #[must_use]
+    pub const fn ceiling(&self) -> Ceiling {
+        self.ceiling
+    }
+
+    /// What each number counts.
+    #[must_use]
+    pub fn components(&self) -> &[Component] {
+        &self.components
+    }
+
+    /// The most each number may come to.
+    #[must_use]
+    pub fn caps(&self) -> &[u64] {
+        &self.caps
+    }
+
+    /// What was declared in advance; empty but for [`Rule::Fixed`].
+    #[must_use]
+    pub fn declared(&self) -> &[Declared] {
+        &self.declared
+    }
+
+    pub(crate) const fn required(&self) -> usize {
+        self.required
+    }
+
+    /// The numbers a cost comes to, each rounded up.
+    ///
+    /// # Errors
+    /// When the rule has no number for one of its mechanisms.
+    pub fn price(&self, cost: &Cost, lane: Lane, blocks: &Blocks) -> Result<Amounts, Unpriced> {
+        let units = match self.rule {
+            Rule::Basic => basic::price(cost, self.ceiling)?,
+            Rule::Strong => strong::price(cost, self.ceiling)?,
+            Rule::Whitehouse => strong::whitehouse_price(cost, self.ceiling)?,
+            Rule::Rogers => rogers::price(cost, self.ceiling)?,
+            Rule::Renyi => renyi::price(cost, self.ceiling, &self.components),
+            Rule::Fixed => fixed::price(cost, lane, blocks, &self.declared)?,
+        };
+        Ok(Amounts(units.into()))
+    }
+
+    /// Whether the amounts may be added to what has been spent.
+    #[must_use]
+    pub fn admits(&self, spent: &[u128], asked: &Amounts) -> bool {
+        spent.len() == self.caps.len()
+            && self.room(asked).is_some_and(|room| room.first_short(spent).is_none())
+    }
+
+    /// The most that may have been spent before, for the amounts still to be admitted.
+    ///
+    /// Nothing when the amounts are above the caps by themselves.
+    pub(crate) fn room<'filter>(&'filter self, asked: &'filter Amounts) -> Option<Room<'filter>> {
+        if asked.0.len() != self.caps.len() {
+            return None;
+        }
+        let room = |place: usize| self.caps[place].checked_sub(asked.0[place]);
+        let required = (0..self.required).map(room).collect::<Option<Vec<u64>>>()?;
+        let alternatives: Vec<(usize, u64)> =
+            (self.required..self.caps.len()).filter_map(|place| Some((place, room(place)?))).collect();
+        let reachable = self.required == self.caps.len() || !alternatives.is_empty();
+        reachable.then_some(Room { filter: self, asked, required, alternatives })
+    }
+
+    /// How many more times the amounts fit after what has been spent.
+    #[must_use]
+    pub fn fits(&self, spent: &[u128], asked: &Amounts) -> u64 {
+        if asked.0.len() != self.caps.len() || spent.len() != self.caps.len() {
+            return 0;
+        }
+        let times = |place: usize| match u128::from(self.caps[place]).checked_sub(spent[place]) {
+            None => 0,
+            Some(left) => match asked.0[place] {
+                0 => u64::MAX,
+                asked => u64::try_from(left / u128::from(asked)).unwrap_or(u64::MAX),
+            },
+        };
+        let required = (0..self.required).map(times).min().unwrap_or(u64::MAX);
+        let alternatives = (self.required..self.caps.len()).map(times).max().unwrap_or(u64::MAX);
+        let most = required.min(alternatives);
+        if self.rule == Rule::Rogers { rogers::fits(self.ceiling, spent, asked, most) } else { most }
+    }
+
+    /// What has been spent, as the smallest ε at δ_g for which this filter would have admitted it.
+    #[must_use]
+    pub fn odometer(&self, spent: &[u128]) -> Epsilon {
+        let units = match self.rule {
+            Rule::Basic => basic::odometer(spent),
+            Rule::Strong => strong::odometer(spent, self.ceiling),
+            Rule::Whitehouse => strong::whitehouse_odometer(spent, self.ceiling),
+            Rule::Rogers => rogers::odometer(spent, self.ceiling),
+            Rule::Renyi => renyi::odometer(spent, self.ceiling, &self.caps),
+            Rule::Fixed => fixed::odometer(spent, self.ceiling, &self.declared),
+        };
+        Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT)
+    }
+
+    /// The number that stands in the way of the amounts, or would first: where a refusal points.
+    pub(crate) fn binding(&self, spent: &[u128], asked: &Amounts) -> usize {
+        let over = |place: usize| spent[place] + u128::from(asked.0[place]) > u128::from(self.caps[place]);
+        if let Some(place) = (0..self.required).find(|&place| over(place)) {
+            return place;
+        }
+        // Among alternatives, the one that is missed by the smallest share of its cap.
+        (self.required..self.caps.len())
+            .filter(|&place| asked.0[place] != UNBOUNDED)
+            .min_by_key(|&place| {
+                let cap = u128::from(self.caps[place].max(1));
+                (spent[place].saturating_add(u128::from(asked.0[place]))).saturating_mul(1 << 20) / cap
+            })
+            .unwrap_or(self.required.min(self.caps.len().saturating_sub(1)))
+    }
+}
+
+/// Whether stored components are those of the rule; the orders a Rényi filter keeps are its own choice.
+fn shape_matches(rule: Rule, shape: &[Component], fresh: &Filter) -> bool {
+    if rule != Rule::Renyi {
+        return shape == fresh.components;
+    }
+    let [Component::Delta, orders @ .., Component::Infinite] = shape else { return false };
+    let known = |component: &Component| matches!(component, Component::Order(place) if usize::from(*place) < accountant::ORDERS.len());
+    orders.iter().all(known)
+}
+
+/// A filter with an asked amount already set aside: what a lane may have spent at most.
+pub(crate) struct Room<'filter> {
+    filter: &'filter Filter,
+    asked: &'filter Amounts,
+    required: Vec<u64>,
+    alternatives: Vec<(usize, u64)>,
+}
+
+impl Room<'_> {
+    /// The place of the first row of numbers that leaves no room.
+    pub(crate) fn first_short(&self, cells: &[u128]) -> Option<usize> {
+        let width = self.filter.caps.len();
+        // The alternative that served one block most often serves the next one too.
+        let mut hint = self.alternatives.first().map_or((0, u64::MAX), |&first| first);
+        cells.chunks_exact(width).position(|spent| {
+            let fits = |&(place, room): &(usize, u64)| spent[place] <= u128::from(room);
+            let required = self.required.iter().zip(spent).all(|(&room, &spent)| spent <= u128::from(room));
+            let alternative = self.alternatives.is_empty() || fits(&hint) || {
+                let found = self.alternatives.iter().find(|one| fits(one));
+                hint = found.copied().unwrap_or(hint);
+                found.is_some()
+            };
+            let curved =
+                self.filter.rule != Rule::Rogers || rogers::admits(self.filter.ceiling, spent, self.asked);
+            !(required && alternative && curved)
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! From real numbers to units, always against the spender; shared by the filters' price lists.
+
+use crate::accountant::{self, Certified, Composition, Loss};
+use crate::budget::{Delta, Epsilon, Rate, Sigma};
+use crate::cost::{Cost, Mechanism, SCALE, UNBOUNDED};
+use crate::filter::{Ceiling, Unpriced};
+use crate::noise::RoundedGaussian;
+
+/// Units in one, for losses.
+const LOSS_UNITS: f64 = 1e12;
+/// Units in one, for probabilities.
+const PROBABILITY_UNITS: f64 = 1e18;
+/// How far a computed cost is moved up before it is rounded: far above the error of the formulas.
+const NUDGE: f64 = 1.0 + 1e-12;
+/// What a computed ceiling gives up before it is rounded down; its formulas cancel.
+const CEILING_MARGIN: f64 = 1e-9;
+
+pub(crate) fn as_epsilon(epsilon: Epsilon) -> f64 {
+    epsilon.units() as f64 / LOSS_UNITS
+}
+
+pub(crate) fn as_delta(delta: u64) -> f64 {
+    delta as f64 / PROBABILITY_UNITS
+}
+
+pub(crate) fn as_sigma(sigma: Sigma) -> f64 {
+    sigma.units() as f64 / 1e9
+}
+
+pub(crate) fn as_rate(rate: Rate) -> f64 {
+    rate.units() as f64 / 1e12
+}
+
+/// A computed loss as units, rounded up; what is no number costs more than any ceiling.
+pub(crate) fn cost_units(loss: f64) -> u64 {
+    up(loss * LOSS_UNITS)
+}
+
+/// A computed probability as units, rounded up.
+pub(crate) fn probability_units(probability: f64) -> u64 {
+    up(probability * PROBABILITY_UNITS)
+}
+
+fn up(units: f64) -> u64 {
+    let units = (units * NUDGE).ceil();
+    if units <= 0.0 {
+        0
+    } else if units < 9.0e18 {
+        units as u64
+    } else {
+        // Also the way of anything that is not a number.
+        UNBOUNDED
+    }
+}
+
+/// A computed ceiling as units, rounded down; what is no number allows nothing.
+pub(crate) fn ceiling_units(loss: f64) -> u64 {
+    let units = ((loss - CEILING_MARGIN) * LOSS_UNITS).floor();
+    if units > 0.0 { (units as u64).min(Epsilon::LIMIT.units()) } else { 0 }
+}
+
+/// A computed cost, or more than any ceiling where there is none.
+pub(crate) fn known(cost: Certified<f64>) -> f64 {
+    cost.unwrap_or(f64::INFINITY)
+}
+
+/// The δ that the distance of the drawn noise from the ideal one costs.
+///
+/// A total-variation distance of t makes (ε, δ) into (ε, δ + (1 + e^ε) t): `proofs/rounded_gaussian.md`.
+pub(crate) fn deviation(cost: &Cost, ceiling: Ceiling) -> u64 {
+    let draws: u128 = cost.parts().iter().map(Mechanism::draws).sum();
+    if draws == 0 {
+        return 0;
+    }
+    let distance = draws as f64 * RoundedGaussian::DEVIATION_PER_DRAW;
+    probability_units(distance * (1.0 + libm::exp(as_epsilon(ceiling.epsilon))))
+}
+
+/// The mechanisms of a cost as an (ε, δ) filter counts them: each pair with how often it occurs.
+///
+/// Pure mechanisms and black boxes stand as they are. All others are put together and stated as one
+/// pair at the cost's δ, by the tightest accountant that knows them.
+pub(crate) fn pairs(cost: &Cost) -> Result<Vec<(Epsilon, Delta, u32)>, Unpriced> {
+    let mut pairs = Vec::new();
+    let mut curved = Vec::new();
+    for part in cost.parts() {
+        match *part {
+            Mechanism::Pure { epsilon } => pairs.push((epsilon, Delta::ZERO, 1)),
+            Mechanism::Laplace { epsilon, count } => pairs.push((epsilon, Delta::ZERO, count)),
+            Mechanism::BlackBox { epsilon, delta } => pairs.push((epsilon, delta, 1)),
+            _ => curved.push(part),
+        }
+    }
+    if !curved.is_empty() {
+        if cost.delta() == Delta::ZERO {
+            return Err(Unpriced::NeedsDelta);
+        }
+        let units = cost_units(epsilon_at(&curved, as_delta(cost.delta().units())));
+        let epsilon = Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT);
+        pairs.push((epsilon, cost.delta(), 1));
+    }
+    Ok(pairs)
+}
+
+/// The smallest ε known for the composition of the mechanisms at δ.
+pub(crate) fn epsilon_at(parts: &[&Mechanism], delta: f64) -> f64 {
+    let by_curve = || {
+        let mut total = vec![0.0; accountant::ORDERS.len()];
+        let mut set_aside = 0.0;
+        for part in parts {
+            for (total, value) in total.iter_mut().zip(curve(part)) {
+                *total += value;
+            }
+            set_aside += curve_delta(part);
+        }
+        known(accountant::epsilon_from_curve(&accountant::ORDERS, &total, delta - set_aside))
+    };
+    match losses(parts.iter().map(|part| (*part, 1))) {
+        Some(composition) => composition.epsilon(delta).unwrap_or_else(|_| by_curve()),
+        None => by_curve(),
+    }
+}
+
+fn curve_delta(part: &Mechanism) -> f64 {
+    match part {
+        Mechanism::Curve(curve) => as_delta(curve.delta.units()),
+        Mechanism::BlackBox { delta, .. } => as_delta(delta.units()),
+        _ => 0.0,
+    }
+}
+
+/// The mechanisms, each so often, as privacy losses; nothing where one's distribution is not known.
+pub(crate) fn losses<'part>(parts: impl Iterator<Item = (&'part Mechanism, u32)>) -> Option<Composition> {
+    let mut items = Vec::new();
+    for (part, times) in parts {
+        let (loss, count) = match *part {
+            Mechanism::Pure { epsilon } => (Loss::BlackBox { epsilon: as_epsilon(epsilon), delta: 0.0 }, 1),
+            Mechanism::Laplace { epsilon, count } => {
+                (Loss::DiscreteLaplace { epsilon: as_epsilon(epsilon), units: SCALE }, count)
+            }
+            Mechanism::Gaussian { sigma, count, .. } => (Loss::Gaussian { mu: 1.0 / as_sigma(sigma) }, count),
+            Mechanism::SampledGaussian { rate, sigma, steps, .. } => {
+                (Loss::SampledGaussian { q: as_rate(rate), sigma: as_sigma(sigma) }, steps)
+            }
+            Mechanism::BlackBox { epsilon, delta } => {
+                (Loss::BlackBox { epsilon: as_epsilon(epsilon), delta: as_delta(delta.units()) }, 1)
+            }
+            Mechanism::Zcdp { .. } | Mechanism::Curve(_) => return None,
+        };
+        items.push((loss, u64::from(count) * u64::from(times)));
+    }
+    Composition::new(&items).ok()
+}
+
+/// The Rényi divergence of a mechanism at every order of the grid, without its δ.
+pub(crate) fn curve(part: &Mechanism) -> Vec<f64> {
+    let orders = accountant::ORDERS;
+    let each = |value: &dyn Fn(f64) -> f64| orders.iter().map(|&order| value(order)).collect();
+    match part {
+        Mechanism::Pure { epsilon } | Mechanism::BlackBox { epsilon, .. } => {
+            each(&|order| known(accountant::pure(order, as_epsilon(*epsilon))))
+        }
+        Mechanism::Laplace { epsilon, count } => each(&|order| {
+            f64::from(*count) * known(accountant::discrete_laplace(order, as_epsilon(*epsilon), SCALE))
+        }),
+        Mechanism::Gaussian { sigma, count, .. } => {
+            each(&|order| f64::from(*count) * known(accountant::gaussian(order, as_sigma(*sigma))))
+        }
+        Mechanism::SampledGaussian { rate, sigma, steps, .. } => {
+            let step = accountant::sampled_gaussian_curve(&orders, as_rate(*rate), as_sigma(*sigma));
+            let mut values = step.unwrap_or_else(|_| vec![f64::INFINITY; orders.len()]);
+            values.iter_mut().for_each(|value| *value *= f64::from(*steps));
+            values
+        }
+        Mechanism::Zcdp { rho } => each(&|order| order * as_epsilon(*rho)),
+        Mechanism::Curve(curve) => {
+            curve.orders.iter().map(|value| value.map_or(f64::INFINITY, as_epsilon)).collect()
+        }
+    }
+}

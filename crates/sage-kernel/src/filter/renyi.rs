@@ -1,0 +1,83 @@
+//! The Rényi filter: many orders with weights fixed in advance, and order ∞ for free. Proof:
+//! `proofs/renyi.md`.
+//!
+//! The analyst may choose which order to exhaust after seeing outputs. The weights pay for that choice;
+//! without them the rule is wrong by a factor above two (`tests/attack.rs` mounts the attack).
+
+use crate::accountant;
+use crate::cost::{Cost, Mechanism, UNBOUNDED};
+use crate::filter::price::{as_delta, as_epsilon, ceiling_units, cost_units, curve, deviation, known};
+use crate::filter::{Ceiling, Component};
+
+/// δ first and required; then every order that can ever be within its cap; then order ∞.
+pub(super) fn caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
+    let (curves, spendable) = ceiling.halves();
+    let mut caps = vec![(Component::Delta, spendable)];
+    if curves > 0 {
+        let epsilon = as_epsilon(ceiling.epsilon);
+        for (place, &order) in accountant::ORDERS.iter().enumerate() {
+            let share = weight(place, primary(epsilon, as_delta(curves))) * as_delta(curves);
+            let cap = ceiling_units(epsilon - known(accountant::conversion(order, share)));
+            if cap > 0 {
+                caps.push((Component::Order(place as u8), cap));
+            }
+        }
+    }
+    caps.push((Component::Infinite, ceiling.epsilon.units()));
+    (caps, 1)
+}
+
+/// The place of the order at which a Gaussian fits most often: it gets half of the weight.
+fn primary(epsilon: f64, delta: f64) -> usize {
+    let value = |order: f64| (epsilon - known(accountant::conversion(order, delta))) / order;
+    let orders = accountant::ORDERS;
+    (0..orders.len()).max_by(|&one, &other| value(orders[one]).total_cmp(&value(orders[other]))).unwrap_or(0)
+}
+
+/// One half at the primary order, then a quarter of what is left on each side, halving outwards.
+fn weight(place: usize, primary: usize) -> f64 {
+    match place.abs_diff(primary) {
+        0 => 0.5,
+        distance => libm::exp2(-(distance as f64 + 2.0)),
+    }
+}
+
+pub(super) fn price(cost: &Cost, ceiling: Ceiling, components: &[Component]) -> Vec<u64> {
+    let mut totals = [0.0f64; accountant::ORDERS.len()];
+    let mut infinite = 0u64;
+    let mut delta = deviation(cost, ceiling);
+    for part in cost.parts() {
+        for (total, value) in totals.iter_mut().zip(curve(part)) {
+            *total += value;
+        }
+        let (loss, probability) = infinite_order(part);
+        infinite = infinite.saturating_add(loss);
+        delta = delta.saturating_add(probability);
+    }
+    let units = |component: &Component| match component {
+        Component::Order(place) => cost_units(totals[usize::from(*place)]),
+        Component::Infinite => infinite,
+        _ => delta,
+    };
+    components.iter().map(units).collect()
+}
+
+/// The loss at order ∞, exactly, and the mass set aside.
+fn infinite_order(part: &Mechanism) -> (u64, u64) {
+    match part {
+        Mechanism::Pure { epsilon } => (epsilon.units(), 0),
+        Mechanism::Laplace { epsilon, count } => (epsilon.units().saturating_mul(u64::from(*count)), 0),
+        Mechanism::BlackBox { epsilon, delta } => (epsilon.units(), delta.units()),
+        Mechanism::Curve(curve) => {
+            (curve.infinite.map_or(UNBOUNDED, |loss| loss.units()), curve.delta.units())
+        }
+        _ => (UNBOUNDED, 0),
+    }
+}
+
+/// The smallest ceiling whose caps would hold: each cap is ε_g less a constant of its order.
+pub(super) fn odometer(spent: &[u128], ceiling: Ceiling, caps: &[u64]) -> u64 {
+    let total = u128::from(ceiling.epsilon.units());
+    let smallest = (1..caps.len()).map(|place| spent[place] + (total - u128::from(caps[place]))).min();
+    smallest.map_or(u64::MAX, |units| u64::try_from(units).unwrap_or(u64::MAX))
+}

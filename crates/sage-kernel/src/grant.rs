@@ -1,0 +1,398 @@
+//! The gate: the order that matters.
+//!
+//! Decide, make durable, and only then hand out. A [`Grant`] exists only after the append of its charge
+//! returned, a [`Permit`] only after the append of its start returned, and block files open only with a
+//! permit. Each is used up by the next step. After any doubt about the log the gate grants nothing until
+//! it is opened anew. It must never hand out a grant or a permit before the store has answered.
+
+use std::fmt;
+
+use crate::block::{BlockId, Blocks, Lane, StreamId};
+use crate::decide::Decision;
+use crate::event::{Charge, Door, Event, GrantId, Request};
+use crate::ledger::{GrantState, Inconsistent, Ledger};
+use crate::log::{BrokenChain, Head, Log, LogError, Record};
+use crate::plan::Plan;
+use crate::policy::Policy;
+use crate::refusal::Refusal;
+
+/// How many records are read at a time.
+const PAGE: usize = 4096;
+
+/// Why the gate could not act.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GateError {
+    /// The store failed; what was asked did not happen, or is not known to have happened.
+    Log(LogError),
+    /// A record is not the one that was written.
+    Chain(BrokenChain),
+    /// The log breaks the rules of the ledger.
+    Ledger(Inconsistent),
+    /// An earlier failure left the outcome of an append open; open the log anew.
+    Closed,
+    /// The step is not allowed: the grant has gone another way, or the stream or block is unknown.
+    NotAllowed,
+}
+
+impl fmt::Display for GateError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Log(error) => write!(out, "{error}"),
+            Self::Chain(error) => write!(out, "{error}"),
+            Self::Ledger(error) => write!(out, "{error}"),
+            Self::Closed => out.write_str(
+                "an earlier write to the log failed, so nothing is granted; open the log again to go on",
+            ),
+            Self::NotAllowed => {
+                out.write_str("the grant, stream or block is not in a state that allows this")
+            }
+        }
+    }
+}
+
+impl std::error::Error for GateError {}
+
+/// Leave to start, once: minted when a charge is durable, used up by starting or cancelling.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a grant that is neither started nor cancelled keeps its charge"]
+pub struct Grant {
+    id: GrantId,
+}
+
+impl Grant {
+    /// The grant's number.
+    #[must_use]
+    pub const fn id(&self) -> GrantId {
+        self.id
+    }
+}
+
+/// Leave to read: minted when the start of a grant is durable, used up by opening a session.
+pub struct Permit {
+    pub(crate) grant: GrantId,
+    pub(crate) stream: StreamId,
+    pub(crate) blocks: Blocks,
+    pub(crate) plans: [Option<Plan>; 2],
+    pub(crate) door: Door,
+}
+
+impl Permit {
+    /// Whether the lane of the block may be read.
+    #[must_use]
+    pub fn covers(&self, stream: StreamId, block: BlockId, lane: Lane) -> bool {
+        self.stream == stream && self.plans[lane.index()].is_some() && self.blocks.contains(block)
+    }
+
+    /// The stream.
+    #[must_use]
+    pub const fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    /// The blocks.
+    #[must_use]
+    pub const fn blocks(&self) -> &Blocks {
+        &self.blocks
+    }
+
+    /// The grant's number.
+    #[must_use]
+    pub const fn grant(&self) -> GrantId {
+        self.grant
+    }
+}
+
+/// Proof that a session has ended: needed to release what it computed.
+#[derive(Debug)]
+#[must_use = "nothing leaves without a release"]
+pub struct Finished {
+    pub(crate) grant: GrantId,
+}
+
+/// What the gate answers to a request.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Charged; here is the grant.
+    Granted(Grant),
+    /// The same request was charged before; this is how far it has come. While it has not started,
+    /// the grant comes with it.
+    Repeated(GrantId, GrantState, Option<Grant>),
+    /// Refused; nothing happened.
+    Refused(Refusal),
+}
+
+/// The ledger with the log it is a fold of.
+pub struct Gate<L> {
+    log: L,
+    ledger: Ledger,
+    head: Head,
+    closed: bool,
+}
+
+impl<L: Log> Gate<L> {
+    /// Reads and verifies the whole log.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not a chain, or breaks the rules.
+    pub fn open(log: L) -> Result<Self, GateError> {
+        let mut gate = Self { log, ledger: Ledger::default(), head: Head::EMPTY, closed: false };
+        gate.refresh()?;
+        Ok(gate)
+    }
+
+    /// The state so far.
+    #[must_use]
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Where the log ends.
+    #[must_use]
+    pub const fn head(&self) -> Head {
+        self.head
+    }
+
+    /// The store.
+    #[must_use]
+    pub const fn log(&self) -> &L {
+        &self.log
+    }
+
+    /// Gives the store back.
+    #[must_use]
+    pub fn into_log(self) -> L {
+        self.log
+    }
+
+    /// Takes in what others have appended.
+    ///
+    /// # Errors
+    /// When it cannot be read, does not follow, or breaks the rules; the gate is then closed.
+    pub fn refresh(&mut self) -> Result<(), GateError> {
+        self.open_or_closed()?;
+        self.read_on().inspect_err(|_| self.closed = true)
+    }
+
+    fn read_on(&mut self) -> Result<(), GateError> {
+        loop {
+            let records = self.log.read(self.head.length, PAGE).map_err(GateError::Log)?;
+            for record in &records {
+                let (event, head) = record.verify(self.head).map_err(GateError::Chain)?;
+                self.ledger.apply(record.number, event).map_err(GateError::Ledger)?;
+                self.head = head;
+            }
+            if records.len() < PAGE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Charges the requests, as many as fit, in one append.
+    ///
+    /// # Guarantee
+    /// The answers are those of deciding the requests one after the other. No grant is minted before the
+    /// append that holds its charge has returned.
+    ///
+    /// # Errors
+    /// When the log fails; the gate is then closed and none of the requests has an answer.
+    pub fn charge(&mut self, time: u64, requests: Vec<Request>) -> Result<Vec<Answer>, GateError> {
+        self.open_or_closed()?;
+        let mut requests = requests;
+        loop {
+            let batch = self.enter(time, requests)?;
+            match self.append(batch.head, &batch.records) {
+                Ok(()) => {
+                    return Ok(batch.outcomes.into_iter().map(|outcome| self.answer(outcome)).collect());
+                }
+                Err(LogError::Conflict) => {
+                    requests = self.withdraw(batch.outcomes);
+                    self.refresh()?;
+                }
+                Err(error) => return Err(self.close(GateError::Log(error))),
+            }
+        }
+    }
+
+    /// Decides the requests in order and enters those that fit, before they are durable: nothing may
+    /// leave the gate until they are.
+    fn enter(&mut self, time: u64, requests: Vec<Request>) -> Result<Batch, GateError> {
+        let mut batch = Batch { head: self.head, records: Vec::new(), outcomes: Vec::new() };
+        for request in requests {
+            let outcome = match self.ledger.decide(&request) {
+                Decision::Admitted(amounts) => {
+                    let event = Event::Charged(Box::new(Charge { request, amounts }));
+                    let record = Record::after(batch.head, time, &event);
+                    let number = record.number;
+                    batch.head = Head { length: number + 1, hash: record.hash() };
+                    batch.records.push(record);
+                    self.ledger.apply(number, event).map_err(|error| self.close(GateError::Ledger(error)))?;
+                    Outcome::Entered(GrantId(number))
+                }
+                Decision::Repeated(grant) => Outcome::Repeated(grant, request),
+                Decision::Refused(refusal) => Outcome::Refused(refusal, request),
+            };
+            batch.outcomes.push(outcome);
+        }
+        Ok(batch)
+    }
+
+    /// Takes back a batch that was not appended, and gives the requests to be decided again.
+    fn withdraw(&mut self, outcomes: Vec<Outcome>) -> Vec<Request> {
+        let taken = outcomes.into_iter().filter_map(|outcome| match outcome {
+            Outcome::Entered(grant) => self.ledger.withdraw(grant),
+            Outcome::Repeated(_, request) | Outcome::Refused(_, request) => Some(request),
+        });
+        taken.collect()
+    }
+
+    fn answer(&self, outcome: Outcome) -> Answer {
+        match outcome {
+            Outcome::Entered(id) => Answer::Granted(Grant { id }),
+            Outcome::Refused(refusal, _) => Answer::Refused(refusal),
+            Outcome::Repeated(id, _) => match self.ledger.grant_state(id) {
+                Some(GrantState::Charged) => Answer::Repeated(id, GrantState::Charged, Some(Grant { id })),
+                Some(state) => Answer::Repeated(id, state, None),
+                // A grant that was found a moment ago is still there; if not, nothing is handed out.
+                None => Answer::Repeated(id, GrantState::Burnt, None),
+            },
+        }
+    }
+
+    /// Starts a grant: from here on its charge is final, whatever happens.
+    ///
+    /// # Guarantee
+    /// At most one permit is ever minted for a grant, in any process that shares the log.
+    ///
+    /// # Errors
+    /// When the grant has been started or cancelled before, or the log fails.
+    pub fn start(&mut self, time: u64, grant: Grant) -> Result<Permit, GateError> {
+        let id = grant.id;
+        self.record(time, Event::Started { grant: id })?;
+        let charge = self.ledger.charge(id).ok_or(GateError::NotAllowed)?;
+        let request = &charge.request;
+        Ok(Permit {
+            grant: id,
+            stream: request.stream,
+            blocks: request.blocks.clone(),
+            plans: request.costs.clone().map(|cost| cost.map(Plan::new)),
+            door: request.door.clone(),
+        })
+    }
+
+    /// Takes a charge back before it started.
+    ///
+    /// # Errors
+    /// When the grant has been started or cancelled before, or the log fails.
+    pub fn cancel(&mut self, time: u64, grant: Grant) -> Result<(), GateError> {
+        self.record(time, Event::Cancelled { grant: grant.id })
+    }
+
+    /// Records that what a session computed leaves, under this digest.
+    ///
+    /// # Errors
+    /// When the grant has been burnt or released before, or the log fails.
+    pub fn release(&mut self, time: u64, finished: Finished, digest: [u8; 32]) -> Result<Head, GateError> {
+        self.record(time, Event::Released { grant: finished.grant, digest })?;
+        Ok(self.head)
+    }
+
+    /// Records that nothing will leave under a started grant. The charge stands.
+    ///
+    /// # Errors
+    /// When the grant is not running, or the log fails.
+    pub fn burn(&mut self, time: u64, grant: GrantId) -> Result<(), GateError> {
+        self.record(time, Event::Burnt { grant })
+    }
+
+    /// Creates a stream.
+    ///
+    /// # Errors
+    /// When the name is taken, or the log fails.
+    pub fn create_stream(&mut self, time: u64, name: &str, policy: Policy) -> Result<StreamId, GateError> {
+        self.record(time, Event::StreamCreated { name: name.to_owned(), policy })?;
+        self.ledger.stream_named(name).ok_or(GateError::NotAllowed)
+    }
+
+    /// Adds unspent blocks to a stream.
+    ///
+    /// # Errors
+    /// When there is no such stream, or the log fails.
+    pub fn add_blocks(&mut self, time: u64, stream: StreamId, keys: Vec<String>) -> Result<(), GateError> {
+        self.record(time, Event::BlocksAdded { stream, keys })
+    }
+
+    /// Retires blocks for ever.
+    ///
+    /// # Errors
+    /// When there is no such stream or block, or the log fails.
+    pub fn retire(&mut self, time: u64, stream: StreamId, blocks: Blocks) -> Result<(), GateError> {
+        self.record(time, Event::Retired { stream, blocks })
+    }
+
+    /// Records something that touches no budget.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub fn note(&mut self, time: u64, kind: &str, body: Vec<u8>) -> Result<(), GateError> {
+        self.record(time, Event::Note { kind: kind.to_owned(), body })
+    }
+
+    /// Appends one event that the ledger allows, then applies it.
+    fn record(&mut self, time: u64, event: Event) -> Result<(), GateError> {
+        self.open_or_closed()?;
+        loop {
+            if !self.ledger.allows(&event) {
+                return Err(GateError::NotAllowed);
+            }
+            let record = Record::after(self.head, time, &event);
+            let number = record.number;
+            let head = Head { length: number + 1, hash: record.hash() };
+            match self.append(head, &[record]) {
+                Ok(()) => {
+                    return self
+                        .ledger
+                        .apply(number, event)
+                        .map_err(|error| self.close(GateError::Ledger(error)));
+                }
+                Err(LogError::Conflict) => self.refresh()?,
+                Err(error) => return Err(self.close(GateError::Log(error))),
+            }
+        }
+    }
+
+    /// Appends records that lead to `head`, and holds the store to it.
+    fn append(&mut self, head: Head, records: &[Record]) -> Result<(), LogError> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        if self.log.append(self.head, records)? != head {
+            return Err(LogError::Unknown("the store reports another head than the one written".to_owned()));
+        }
+        self.head = head;
+        Ok(())
+    }
+
+    fn open_or_closed(&self) -> Result<(), GateError> {
+        if self.closed { Err(GateError::Closed) } else { Ok(()) }
+    }
+
+    /// Fail-stop: nothing more until the log is opened anew.
+    fn close(&mut self, error: GateError) -> GateError {
+        self.closed = true;
+        error
+    }
+}
+
+/// Requests decided and entered, waiting to become durable.
+struct Batch {
+    head: Head,
+    records: Vec<Record>,
+    outcomes: Vec<Outcome>,
+}
+
+enum Outcome {
+    Entered(GrantId),
+    Repeated(GrantId, Request),
+    Refused(Refusal, Request),
+}

@@ -1,0 +1,328 @@
+//! The ledger: what every lane of every block has spent, as a fold of the log.
+//!
+//! A pure, deterministic state machine over integers. [`Ledger::apply`] is the only way state changes,
+//! and it checks every event again, so a log that was not written by these rules cannot be replayed
+//! into a state that admits more. It must never read a clock, a random number, a float or a row.
+//! Proof that a filter on each lane of each block bounds the stream: `proofs/block.md`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
+use crate::cost::Amounts;
+use crate::event::{Charge, Event, GrantId, Request, RequestKey};
+use crate::filter::Filter;
+use crate::policy::Policy;
+
+/// How far a grant has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantState {
+    /// Charged; not a byte was read; may be cancelled.
+    Charged,
+    /// Rows may have been read; the charge is final.
+    Started,
+    /// Taken back before it started.
+    Cancelled,
+    /// Something left under it.
+    Released([u8; 32]),
+    /// Nothing left under it, and nothing will.
+    Burnt,
+}
+
+/// The log holds an event that the rules do not allow at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inconsistent {
+    /// The event's number.
+    pub number: u64,
+}
+
+impl fmt::Display for Inconsistent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "event {} of the log breaks the rules of the ledger; nothing is granted on this log",
+            self.number
+        )
+    }
+}
+
+impl std::error::Error for Inconsistent {}
+
+/// One stream as the ledger knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stream {
+    name: String,
+    policy: Policy,
+    keys: Vec<String>,
+    retired: Vec<bool>,
+    /// For each book and lane, the numbers of each block, one block after the other.
+    pub(crate) spent: Vec<[Vec<u128>; 2]>,
+}
+
+impl Stream {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its policy.
+    #[must_use]
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The public keys of its blocks, in order of arrival.
+    #[must_use]
+    pub fn block_keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// Whether the block may never be read again.
+    #[must_use]
+    pub fn is_retired(&self, block: BlockId) -> bool {
+        self.retired.get(block.0 as usize).copied().unwrap_or(true)
+    }
+
+    /// What a lane of a block has spent in a context, number by number as the context's filter has them.
+    #[must_use]
+    pub fn spent(&self, context: ContextId, block: BlockId, lane: Lane) -> Option<&[u128]> {
+        self.cell(
+            context.0 as usize,
+            self.policy.contexts().get(context.0 as usize).map(|own| &own.filter)?,
+            block,
+            lane,
+        )
+    }
+
+    /// What a lane of a block has spent in all contexts together, where the policy caps that.
+    #[must_use]
+    pub fn spent_jointly(&self, block: BlockId, lane: Lane) -> Option<&[u128]> {
+        self.cell(self.policy.contexts().len(), self.policy.joint()?, block, lane)
+    }
+
+    fn cell(&self, book: usize, filter: &Filter, block: BlockId, lane: Lane) -> Option<&[u128]> {
+        let width = filter.caps().len();
+        let start = (block.0 as usize).checked_mul(width)?;
+        self.spent[book][lane.index()].get(start..start + width)
+    }
+
+    /// The cells of a range of blocks.
+    pub(crate) fn cells(
+        &self,
+        book: usize,
+        lane: Lane,
+        width: usize,
+        places: std::ops::Range<usize>,
+    ) -> &[u128] {
+        &self.spent[book][lane.index()][places.start * width..places.end * width]
+    }
+
+    /// The first block of the set that does not exist.
+    pub(crate) fn first_unknown(&self, blocks: &Blocks) -> Option<BlockId> {
+        let known = u32::try_from(self.keys.len()).unwrap_or(u32::MAX);
+        let range = blocks.ranges().iter().find(|range| range.last().0 >= known)?;
+        Some(BlockId(range.first().0.max(known)))
+    }
+
+    /// The first block of the set that is retired.
+    pub(crate) fn first_retired(&self, blocks: &Blocks) -> Option<BlockId> {
+        blocks.ranges().iter().find_map(|range| {
+            let places = range.places();
+            let at = self.retired[places.clone()].iter().position(|&retired| retired)?;
+            u32::try_from(places.start + at).ok().map(BlockId)
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    charge: Box<Charge>,
+    state: GrantState,
+}
+
+/// Everything the log says about budgets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    pub(crate) streams: Vec<Stream>,
+    grants: BTreeMap<GrantId, Entry>,
+    keys: BTreeMap<RequestKey, GrantId>,
+    /// Charged and not started.
+    waiting: BTreeSet<GrantId>,
+    /// Started and not ended.
+    running: BTreeSet<GrantId>,
+}
+
+impl Ledger {
+    /// The stream with this number.
+    #[must_use]
+    pub fn stream(&self, stream: StreamId) -> Option<&Stream> {
+        self.streams.get(stream.0 as usize)
+    }
+
+    /// The stream with this name.
+    #[must_use]
+    pub fn stream_named(&self, name: &str) -> Option<StreamId> {
+        let place = self.streams.iter().position(|stream| stream.name == name)?;
+        u32::try_from(place).ok().map(StreamId)
+    }
+
+    /// How far the grant has come.
+    #[must_use]
+    pub fn grant_state(&self, grant: GrantId) -> Option<GrantState> {
+        self.grants.get(&grant).map(|entry| entry.state)
+    }
+
+    /// What was charged for the grant.
+    #[must_use]
+    pub fn charge(&self, grant: GrantId) -> Option<&Charge> {
+        self.grants.get(&grant).map(|entry| &*entry.charge)
+    }
+
+    /// The grant that was charged for the key.
+    #[must_use]
+    pub fn grant_for(&self, key: RequestKey) -> Option<GrantId> {
+        self.keys.get(&key).copied()
+    }
+
+    /// Grants that are charged and not started, oldest first.
+    pub fn waiting(&self) -> impl Iterator<Item = GrantId> + '_ {
+        self.waiting.iter().copied()
+    }
+
+    /// Grants that are started and not ended, oldest first.
+    pub fn running(&self) -> impl Iterator<Item = GrantId> + '_ {
+        self.running.iter().copied()
+    }
+
+    /// Whether the event is allowed at this point.
+    pub(crate) fn allows(&self, event: &Event) -> bool {
+        let in_state = |grant: &GrantId, state| self.grant_state(*grant) == Some(state);
+        match event {
+            Event::StreamCreated { name, .. } => {
+                self.stream_named(name).is_none() && self.streams.len() < u32::MAX as usize
+            }
+            Event::BlocksAdded { stream, keys } => self.stream(*stream).is_some_and(|stream| {
+                stream.keys.len().checked_add(keys.len()).is_some_and(|count| count < u32::MAX as usize)
+            }),
+            Event::Charged(charge) => self.grant_for(charge.request.key).is_none() && self.stands(charge),
+            Event::Started { grant } | Event::Cancelled { grant } => in_state(grant, GrantState::Charged),
+            Event::Released { grant, .. } | Event::Burnt { grant } => in_state(grant, GrantState::Started),
+            Event::Retired { stream, blocks } => {
+                self.stream(*stream).is_some_and(|stream| stream.first_unknown(blocks).is_none())
+            }
+            Event::Note { .. } => true,
+        }
+    }
+
+    /// Adds one event to the state.
+    ///
+    /// # Guarantee
+    /// Either the event is allowed at its place and the state includes it, or the state is unchanged.
+    ///
+    /// # Errors
+    /// When the event is not allowed at its place.
+    pub fn apply(&mut self, number: u64, event: Event) -> Result<(), Inconsistent> {
+        if !self.allows(&event) {
+            return Err(Inconsistent { number });
+        }
+        match event {
+            Event::StreamCreated { name, policy } => self.create(name, policy),
+            Event::BlocksAdded { stream, keys } => self.add_blocks(stream, keys),
+            Event::Charged(charge) => self.enter(GrantId(number), charge),
+            Event::Started { grant } => {
+                self.move_to(grant, GrantState::Started);
+                self.waiting.remove(&grant);
+                self.running.insert(grant);
+            }
+            Event::Cancelled { grant } => {
+                self.move_to(grant, GrantState::Cancelled);
+                self.waiting.remove(&grant);
+                self.give_back(grant);
+            }
+            Event::Released { grant, digest } => {
+                self.move_to(grant, GrantState::Released(digest));
+                self.running.remove(&grant);
+            }
+            Event::Burnt { grant } => {
+                self.move_to(grant, GrantState::Burnt);
+                self.running.remove(&grant);
+            }
+            Event::Retired { stream, blocks } => self.retire(stream, &blocks),
+            Event::Note { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn create(&mut self, name: String, policy: Policy) {
+        let spent = policy.filters().map(|_| [Vec::new(), Vec::new()]).collect();
+        self.streams.push(Stream { name, policy, keys: Vec::new(), retired: Vec::new(), spent });
+    }
+
+    fn add_blocks(&mut self, stream: StreamId, keys: Vec<String>) {
+        let Some(stream) = self.streams.get_mut(stream.0 as usize) else { return };
+        stream.keys.extend(keys);
+        let count = stream.keys.len();
+        stream.retired.resize(count, false);
+        for (book, filter) in stream.spent.iter_mut().zip(stream.policy.filters()) {
+            let width = filter.caps().len();
+            book.iter_mut().for_each(|lane| lane.resize(count * width, 0));
+        }
+    }
+
+    fn enter(&mut self, grant: GrantId, charge: Box<Charge>) {
+        self.book(&charge, |spent, amount| *spent += amount);
+        self.keys.insert(charge.request.key, grant);
+        self.waiting.insert(grant);
+        self.grants.insert(grant, Entry { charge, state: GrantState::Charged });
+    }
+
+    fn give_back(&mut self, grant: GrantId) {
+        if let Some(entry) = self.grants.remove(&grant) {
+            self.book(&entry.charge, |spent, amount| *spent -= amount);
+            self.grants.insert(grant, entry);
+        }
+    }
+
+    /// Forgets a charge whose append did not happen, and returns what was asked.
+    pub(crate) fn withdraw(&mut self, grant: GrantId) -> Option<Request> {
+        let entry = self.grants.remove(&grant)?;
+        self.book(&entry.charge, |spent, amount| *spent -= amount);
+        self.keys.remove(&entry.charge.request.key);
+        self.waiting.remove(&grant);
+        Some(entry.charge.request)
+    }
+
+    /// Adds or takes the charge's amounts on every lane, book and block it names.
+    fn book(&mut self, charge: &Charge, change: impl Fn(&mut u128, u128)) {
+        let request = &charge.request;
+        let Some(stream) = self.streams.get_mut(request.stream.0 as usize) else { return };
+        let Some(books) = stream.policy.books(request.context) else { return };
+        for (lane, amounts) in charge.amounts.iter().enumerate() {
+            for (&(book, _), Amounts(amounts)) in books.iter().zip(amounts) {
+                let width = amounts.len();
+                for range in request.blocks.ranges() {
+                    let places = range.places();
+                    let cells = &mut stream.spent[book][lane][places.start * width..places.end * width];
+                    for cell in cells.chunks_exact_mut(width) {
+                        for (spent, &amount) in cell.iter_mut().zip(amounts) {
+                            change(spent, u128::from(amount));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn move_to(&mut self, grant: GrantId, state: GrantState) {
+        if let Some(entry) = self.grants.get_mut(&grant) {
+            entry.state = state;
+        }
+    }
+
+    fn retire(&mut self, stream: StreamId, blocks: &Blocks) {
+        if let Some(stream) = self.streams.get_mut(stream.0 as usize) {
+            blocks.ranges().iter().for_each(|range| stream.retired[range.places()].fill(true));
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Moment matrices: exact sums of products of a row's features and label, kept inside the session.
+//! Proof: `proofs/moments.md` and `proofs/spectral.md`.
+//!
+//! The sums themselves never leave. What can be asked of them: the matrix and the vector with Gaussian
+//! noise, the smallest eigenvalue with Gaussian noise, and the least squared loss of a bounded linear
+//! model with Laplace noise. Each uses up its own part of the charge.
+
+use crate::block::Lane;
+use crate::budget::{Epsilon, Sigma};
+use crate::cost::{Mechanism, SCALE};
+use crate::event::GrantId;
+use crate::noise::NoiseSource;
+use crate::product::{ROWS_AT_A_TIME, add_product};
+use crate::session::{Rows, Session, SessionError};
+use crate::spectral::{GAP, least_loss, smallest_eigenvalue};
+use crate::table::Sampler;
+use crate::vector::{Lattice, check_clip, quantise_vector, unit_of};
+
+/// Units of the grid that a feature vector, or a label, of the largest allowed size has.
+const SIZE: u64 = 1 << 20;
+/// √2 in units of 2^-16, rounded down.
+const ROOT_OF_TWO: i128 = 92_681;
+/// The most features.
+const WIDTH_LIMIT: u32 = 4096;
+
+/// What bounds a row before its moments are taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MomentBounds {
+    /// Number of features.
+    pub width: u32,
+    /// The longest feature vector; longer ones are shortened.
+    pub feature_norm: f64,
+    /// The largest label in size; larger ones are moved in.
+    pub label_size: f64,
+}
+
+/// Exact moments of one lane. Not to be copied, printed or read.
+pub struct Moments {
+    grant: GrantId,
+    lane: Lane,
+    bounds: MomentBounds,
+    /// (width + 1)² sums; the label is the last column.
+    sums: Vec<i128>,
+    rows: u64,
+}
+
+/// The noisy pair of [`Session::least_squared_loss`], in rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BestLoss {
+    /// The sum of the best model's losses over [`BestLoss::bound`]; at most [`BestLoss::gap`] too high.
+    pub loss: f64,
+    /// The number of rows less that.
+    pub rest: f64,
+    /// The largest loss a row can have.
+    pub bound: f64,
+    /// How much, in rows, `loss` may lie above the best model's.
+    pub gap: f64,
+    /// How much, in shares of the bound, rounding to the grid may have moved one row's loss.
+    pub rounding: f64,
+    /// The scale of the Laplace noise on each number, in rows.
+    pub noise_scale: f64,
+}
+
+impl MomentBounds {
+    fn check(self) -> Result<(), SessionError> {
+        check_clip(self.feature_norm)?;
+        check_clip(self.label_size)?;
+        if self.width == 0 || self.width > WIDTH_LIMIT {
+            return Err(SessionError::Parameter("moments take from 1 to 4096 features"));
+        }
+        Ok(())
+    }
+
+    fn feature_unit(self) -> f64 {
+        unit_of(self.feature_norm, SIZE, self.width as usize)
+    }
+
+    fn label_unit(self) -> f64 {
+        unit_of(self.label_size, SIZE, 1)
+    }
+}
+
+impl<R: Rows, N: NoiseSource> Session<R, N> {
+    /// Sums the moments of every row of the lane. Costs nothing by itself: nothing leaves.
+    ///
+    /// `value` writes the features and returns the label.
+    ///
+    /// # Errors
+    /// When the lane is not granted or a bound is out of range.
+    pub fn moments(
+        &self,
+        lane: Lane,
+        bounds: MomentBounds,
+        value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
+    ) -> Result<Moments, SessionError> {
+        bounds.check()?;
+        if self.plans[lane.index()].is_none() {
+            return Err(SessionError::NotCovered);
+        }
+        let width = bounds.width as usize;
+        let mut total = Sums::new(width + 1);
+        let (mut features, mut units) = (vec![0.0; width], vec![0i64; width + 1]);
+        self.each_row(lane, |row| {
+            features.fill(0.0);
+            let label = value(row, &mut features);
+            quantise_vector(&features, bounds.feature_norm, SIZE, &mut units[..width]);
+            let label = label.clamp(-bounds.label_size, bounds.label_size);
+            quantise_vector(&[label], bounds.label_size, SIZE, &mut units[width..]);
+            total.push(&units);
+        });
+        let (sums, rows) = total.finish();
+        Ok(Moments { grant: self.grant(), lane, bounds, sums, rows })
+    }
+
+    /// The noisy matrix Σ x xᵀ, row by row, symmetric.
+    ///
+    /// # Guarantee
+    /// One [`Mechanism::Gaussian`] with width (width + 1) / 2 coordinates; its noise is σ times the square
+    /// of the feature norm on the diagonal and 1/√2 of that beside it: `proofs/moments.md`.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or the moments are another session's.
+    pub fn noisy_matrix(&mut self, moments: &Moments, sigma: Sigma) -> Result<Vec<f64>, SessionError> {
+        let width = moments.bounds.width as usize;
+        let coordinates = moments.bounds.width * (moments.bounds.width + 1) / 2;
+        // The root of two is carried in 16 more bits of every coordinate.
+        let length = (u128::from(SIZE) * u128::from(SIZE)) << 16;
+        let lattice = self.admit_gaussian(moments, sigma, length, coordinates)?;
+        let places = (0..width).flat_map(|row| (row..width).map(move |column| (row, column)));
+        let weighted = places.clone().map(|(row, column)| {
+            let sum = moments.sums[row * (width + 1) + column];
+            if row == column { sum << 16 } else { sum * ROOT_OF_TWO }
+        });
+        let mut noisy = Vec::with_capacity(coordinates as usize);
+        lattice.release(weighted, &mut self.noise, |value| noisy.push(value))?;
+        let unit = moments.bounds.feature_unit() * moments.bounds.feature_unit();
+        let mut matrix = vec![0.0; width * width];
+        for ((row, column), value) in places.zip(noisy) {
+            let weight = if row == column { 65_536.0 } else { ROOT_OF_TWO as f64 };
+            matrix[row * width + column] = value / weight * unit;
+            matrix[column * width + row] = value / weight * unit;
+        }
+        Ok(matrix)
+    }
+
+    /// The noisy vector Σ x y.
+    ///
+    /// # Guarantee
+    /// One [`Mechanism::Gaussian`] with so many coordinates as features; its noise is σ times the feature
+    /// norm times the label size.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or the moments are another session's.
+    pub fn noisy_cross(&mut self, moments: &Moments, sigma: Sigma) -> Result<Vec<f64>, SessionError> {
+        let width = moments.bounds.width as usize;
+        let length = u128::from(SIZE) * u128::from(SIZE);
+        let lattice = self.admit_gaussian(moments, sigma, length, moments.bounds.width)?;
+        let unit = moments.bounds.feature_unit() * moments.bounds.label_unit();
+        let sums = (0..width).map(|row| moments.sums[row * (width + 1) + width]);
+        let mut noisy = Vec::with_capacity(width);
+        lattice.release(sums, &mut self.noise, |value| noisy.push(value * unit))?;
+        Ok(noisy)
+    }
+
+    /// The noisy smallest eigenvalue of Σ x xᵀ.
+    ///
+    /// # Guarantee
+    /// One [`Mechanism::Gaussian`] with one coordinate; its noise is σ times the square of the feature
+    /// norm: `proofs/spectral.md`.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or the moments are another session's.
+    pub fn noisy_smallest_eigenvalue(
+        &mut self,
+        moments: &Moments,
+        sigma: Sigma,
+    ) -> Result<f64, SessionError> {
+        // One row moves the eigenvalue by its squared length; the computation may err by 2^20 each time.
+        let length = u128::from(SIZE) * u128::from(SIZE) + (1 << 21) + 1;
+        let lattice = self.admit_gaussian(moments, sigma, length, 1)?;
+        let width = moments.bounds.width as usize;
+        let value = smallest_eigenvalue(&moments.matrix(), width);
+        let unit = moments.bounds.feature_unit() * moments.bounds.feature_unit();
+        let mut noisy = 0.0;
+        lattice.release(std::iter::once(value), &mut self.noise, |value| noisy = value * unit)?;
+        Ok(noisy)
+    }
+
+    /// The noisy least sum of squared losses of a linear model with weights no longer than `weight_norm`.
+    ///
+    /// # Guarantee
+    /// ε-differentially private, one [`Mechanism::Laplace`]: `proofs/spectral.md`.
+    ///
+    /// # Errors
+    /// When the charge does not cover it, the moments are another session's or the bound is out of range.
+    pub fn least_squared_loss(
+        &mut self,
+        moments: &Moments,
+        weight_norm: f64,
+        epsilon: Epsilon,
+    ) -> Result<BestLoss, SessionError> {
+        check_clip(weight_norm)?;
+        let gap_units = libm::ceil(GAP * SCALE as f64) as u64;
+        let sensitivity = SCALE + 2 * gap_units;
+        let sampler = Sampler::laplace(epsilon, sensitivity)?;
+        self.own(moments)?;
+        self.plan(moments.lane)?.take_laplace(epsilon)?;
+        let (bounds, width) = (moments.bounds, moments.bounds.width as usize);
+        let (feature_unit, label_unit) = (bounds.feature_unit(), bounds.label_unit());
+        // In units of the grid a weight vector v predicts v·x and the label is a whole number.
+        let radius = weight_norm * feature_unit / label_unit;
+        let reach = radius * SIZE as f64 + SIZE as f64;
+        let scale = reach * reach;
+        if !(radius.is_finite() && scale.is_finite() && radius > 1e-12 && radius < 1e12) {
+            return Err(SessionError::Parameter(
+                "weight norm times feature norm must be comparable to the label size",
+            ));
+        }
+        let cross: Vec<i128> = (0..width).map(|row| moments.sums[row * (width + 1) + width]).collect();
+        let squares = moments.sums[width * (width + 1) + width];
+        let rows = moments.rows as f64;
+        let loss = least_loss(&moments.matrix(), &cross, squares, width, radius, scale).clamp(0.0, rows);
+        let units = libm::floor(loss * SCALE as f64) as i128;
+        let rest = i128::from(moments.rows) * i128::from(SCALE) - units;
+        let in_rows = |units: i128| units as f64 / SCALE as f64;
+        let moved = radius * 0.5 * libm::sqrt(width as f64) + radius + 1.5;
+        Ok(BestLoss {
+            loss: in_rows(units + sampler.draw(&mut self.noise)?),
+            rest: in_rows(rest + sampler.draw(&mut self.noise)?),
+            bound: scale * label_unit * label_unit,
+            gap: GAP + 1.0 / SCALE as f64,
+            rounding: 2.0 * moved / reach,
+            noise_scale: sensitivity as f64 / SCALE as f64 / (epsilon.units() as f64 / 1e12),
+        })
+    }
+
+    fn own(&self, moments: &Moments) -> Result<(), SessionError> {
+        if moments.grant == self.grant() { Ok(()) } else { Err(SessionError::NotCovered) }
+    }
+
+    fn admit_gaussian(
+        &mut self,
+        moments: &Moments,
+        sigma: Sigma,
+        length: u128,
+        coordinates: u32,
+    ) -> Result<Lattice, SessionError> {
+        self.own(moments)?;
+        let lattice = Lattice::new(length, sigma, u64::from(coordinates))?;
+        self.plan(moments.lane)?.take_gaussian(&Mechanism::Gaussian { sigma, coordinates, count: 1 })?;
+        Ok(lattice)
+    }
+}
+
+impl Moments {
+    /// The feature part of the sums.
+    fn matrix(&self) -> Vec<i128> {
+        let width = self.bounds.width as usize;
+        (0..width).flat_map(|row| self.sums[row * (width + 1)..][..width].iter().copied()).collect()
+    }
+}
+
+/// Sums of products, gathered some rows at a time.
+struct Sums {
+    width: usize,
+    pending: Vec<f64>,
+    product: Vec<f64>,
+    total: Vec<i128>,
+    rows: u64,
+}
+
+impl Sums {
+    fn new(width: usize) -> Self {
+        let square = width * width;
+        Self { width, pending: Vec::new(), product: vec![0.0; square], total: vec![0; square], rows: 0 }
+    }
+
+    fn push(&mut self, units: &[i64]) {
+        self.pending.extend(units.iter().map(|&unit| unit as f64));
+        self.rows += 1;
+        if self.pending.len() >= self.width * (ROWS_AT_A_TIME / 2) {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        self.product.fill(0.0);
+        add_product(&self.pending, &self.pending, self.pending.len() / self.width, &mut self.product);
+        for (total, &sum) in self.total.iter_mut().zip(&self.product) {
+            *total += sum as i128;
+        }
+        self.pending.clear();
+    }
+
+    fn finish(mut self) -> (Vec<i128>, u64) {
+        self.flush();
+        (self.total, self.rows)
+    }
+}

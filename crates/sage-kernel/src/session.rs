@@ -1,0 +1,188 @@
+//! A session: the rows of granted blocks and what is left of the charge, in one owner.
+//!
+//! As two values, a budget granted on some blocks could be spent on others. Rows go in once, when the
+//! permit is used, and come out only through the mechanisms in this folder of files (`table`, `vector`,
+//! `moments`, `gradient`), each of which bounds what one row can do, adds noise and uses up its part of
+//! the charge. A session cannot be copied, printed, counted or iterated. The functions of a row that
+//! callers pass are `Fn`: they have nowhere to put a row. That stops accidents, not malice.
+
+use std::fmt;
+
+use crate::block::Lane;
+use crate::event::{Door, GrantId};
+use crate::grant::{Finished, Permit};
+use crate::noise::{NoiseError, NoiseSource, SecureNoise};
+use crate::plan::{NotCovered, Plan};
+
+/// A batch of rows as the block reader makes them.
+///
+/// # Guarantee
+/// The reader promises that [`Rows::row`] shows nothing of any other row.
+pub trait Rows {
+    /// One row.
+    type Row<'rows>
+    where
+        Self: 'rows;
+
+    /// How many rows there are. The kernel keeps this to itself.
+    fn count(&self) -> usize;
+
+    /// The row at a place below [`Rows::count`].
+    fn row(&self, place: usize) -> Self::Row<'_>;
+}
+
+/// Why a mechanism did not run. Nothing is released then, and what was charged stays charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// What is left of the charge does not cover it.
+    NotCovered,
+    /// A parameter is out of its range; the text names it and says what is allowed.
+    Parameter(&'static str),
+    /// There is no randomness to be had.
+    Noise(NoiseError),
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotCovered => write!(out, "{NotCovered}"),
+            Self::Parameter(what) => out.write_str(what),
+            Self::Noise(error) => write!(out, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for SessionError {}
+
+impl From<NotCovered> for SessionError {
+    fn from(NotCovered: NotCovered) -> Self {
+        Self::NotCovered
+    }
+}
+
+impl From<NoiseError> for SessionError {
+    fn from(error: NoiseError) -> Self {
+        Self::Noise(error)
+    }
+}
+
+/// Rows and what may still be asked of them.
+///
+/// # Guarantee
+/// Everything that comes out of a session is a mechanism of the charge it was opened under, run with the
+/// kernel's clipping and noise on the rows of the granted blocks and lanes. Proof: the page in `proofs/`
+/// that each method names.
+pub struct Session<R, N = SecureNoise> {
+    grant: GrantId,
+    pub(crate) plans: [Option<Plan>; 2],
+    pub(crate) rows: [Vec<R>; 2],
+    pub(crate) noise: N,
+    door: Door,
+}
+
+/// Why a session did not open.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenError<E> {
+    /// The reader failed.
+    Read(E),
+    /// There is no randomness to be had.
+    Noise(NoiseError),
+}
+
+impl Permit {
+    /// Reads the granted rows and opens a session on them.
+    ///
+    /// The reader gets the permit to look at and gives back the rows of each lane. What it gives for a
+    /// lane the permit does not cover is dropped unread.
+    ///
+    /// # Errors
+    /// When the reader fails or there is no randomness; the charge stands all the same.
+    pub fn open<R: Rows, E>(
+        self,
+        read: impl FnOnce(&Self) -> Result<[Vec<R>; 2], E>,
+    ) -> Result<Session<R>, OpenError<E>> {
+        let noise = SecureNoise::new().map_err(OpenError::Noise)?;
+        self.open_with(noise, read).map_err(OpenError::Read)
+    }
+
+    /// As [`Permit::open`], with noise that can be repeated.
+    ///
+    /// # Errors
+    /// When the reader fails.
+    #[cfg(any(test, feature = "seeded"))]
+    pub fn open_seeded<R: Rows, E>(
+        self,
+        seed: u64,
+        read: impl FnOnce(&Self) -> Result<[Vec<R>; 2], E>,
+    ) -> Result<Session<R, crate::noise::SeededNoise>, E> {
+        self.open_with(crate::noise::SeededNoise::new(seed), read)
+    }
+
+    fn open_with<R: Rows, N, E>(
+        self,
+        noise: N,
+        read: impl FnOnce(&Self) -> Result<[Vec<R>; 2], E>,
+    ) -> Result<Session<R, N>, E> {
+        let mut rows = read(&self)?;
+        for (rows, plan) in rows.iter_mut().zip(&self.plans) {
+            if plan.is_none() {
+                rows.clear();
+            }
+        }
+        Ok(Session { grant: self.grant, plans: self.plans, rows, noise, door: self.door })
+    }
+}
+
+impl<R: Rows, N: NoiseSource> Session<R, N> {
+    /// Ends the session; what it computed may now be released.
+    pub fn finish(self) -> Finished {
+        Finished { grant: self.grant }
+    }
+
+    pub(crate) const fn grant(&self) -> GrantId {
+        self.grant
+    }
+
+    /// Hands the rows of both lanes to code whose author vouched for their cost when it was charged.
+    ///
+    /// # Errors
+    /// Gives the session back unless it was charged through the declared door.
+    pub fn into_declared(self) -> Result<DeclaredRows<R>, Self> {
+        match self.door {
+            Door::Declared { .. } => Ok(DeclaredRows { grant: self.grant, rows: self.rows }),
+            Door::Enforced => Err(self),
+        }
+    }
+
+    /// Calls a function for every row of the lane.
+    pub(crate) fn each_row(&self, lane: Lane, mut visit: impl FnMut(R::Row<'_>)) {
+        for batch in &self.rows[lane.index()] {
+            (0..batch.count()).for_each(|place| visit(batch.row(place)));
+        }
+    }
+
+    pub(crate) fn plan(&mut self, lane: Lane) -> Result<&mut Plan, NotCovered> {
+        self.plans[lane.index()].as_mut().ok_or(NotCovered)
+    }
+}
+
+/// Rows in the open: the louder door.
+pub struct DeclaredRows<R> {
+    grant: GrantId,
+    rows: [Vec<R>; 2],
+}
+
+impl<R> DeclaredRows<R> {
+    /// The rows of a lane.
+    #[must_use]
+    pub fn lane(&self, lane: Lane) -> &[R] {
+        &self.rows[lane.index()]
+    }
+
+    /// Ends the reading; what was computed may now be released, as attested.
+    pub fn finish(self) -> Finished {
+        Finished { grant: self.grant }
+    }
+}

@@ -1,0 +1,209 @@
+//! Scalars: sums of a bounded number over the rows, in one cell or by a public key. Proof:
+//! `proofs/table.md`.
+//!
+//! A row's number is moved into its range, turned into a whole share of [`SCALE`], and counted twice: how
+//! far it lies above the lower end and how far below the upper one. The two add up to [`SCALE`] exactly, so
+//! one row moves the pair by [`SCALE`] in total, and a count comes out for nothing.
+
+use crate::block::Lane;
+use crate::budget::{Epsilon, Sigma};
+use crate::cost::{Mechanism, SCALE};
+use crate::noise::{DiscreteGaussian, DiscreteLaplace, NoiseSource};
+use crate::session::{Rows, Session, SessionError};
+
+/// A closed range of real numbers, given in advance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Range {
+    low: f64,
+    high: f64,
+}
+
+impl Range {
+    /// The range from `low` to `high`, if both are finite and `low` is the smaller.
+    #[must_use]
+    pub fn new(low: f64, high: f64) -> Option<Self> {
+        let width = high - low;
+        (low.is_finite() && high.is_finite() && width.is_finite() && width > 0.0)
+            .then_some(Self { low, high })
+    }
+
+    /// The lower end.
+    #[must_use]
+    pub const fn low(self) -> f64 {
+        self.low
+    }
+
+    /// The upper end.
+    #[must_use]
+    pub const fn high(self) -> f64 {
+        self.high
+    }
+}
+
+/// How a number that is between two steps, or no number, is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// To the nearest step; what is no number counts as the lower end.
+    AsStatistic,
+    /// Up; what is no number counts as the upper end. A loss is never made to look smaller.
+    AsLoss,
+}
+
+/// The noise of a table, and with it its cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableNoise {
+    /// Discrete Laplace: the whole table is ε-differentially private.
+    Laplace(Epsilon),
+    /// Discrete Gaussian with this noise multiplier.
+    Gaussian(Sigma),
+}
+
+/// The noisy sums of one key, in rows: both numbers are shares of the range.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pair {
+    /// The sum of (value − low) / (high − low).
+    pub above: f64,
+    /// The sum of (high − value) / (high − low).
+    pub below: f64,
+}
+
+/// The most keys of a table.
+const KEYS_LIMIT: u32 = 1 << 24;
+
+impl<R: Rows, N: NoiseSource> Session<R, N> {
+    /// The pair of sums for every key from 0 to `keys` − 1, the empty ones included.
+    ///
+    /// A row has one key at most; rows without one, or with one beyond the table, count nowhere.
+    ///
+    /// # Guarantee
+    /// One release of the noise's mechanism, whatever `value` returns: `proofs/table.md`.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or a parameter is out of range.
+    pub fn pairs(
+        &mut self,
+        lane: Lane,
+        keys: u32,
+        range: Range,
+        taken: Taken,
+        noise: TableNoise,
+        value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
+    ) -> Result<Vec<Pair>, SessionError> {
+        let sampler = self.admit(lane, keys.saturating_mul(2), keys, noise)?;
+        let mut sums = vec![[0i128; 2]; keys as usize];
+        self.each_row(lane, |row| {
+            if let Some((key, value)) = value(row)
+                && let Some(sum) = sums.get_mut(key as usize)
+            {
+                let share = quantise(value, range, taken);
+                sum[0] += i128::from(share);
+                sum[1] += i128::from(SCALE - share);
+            }
+        });
+        let mut noisy = |sum: i128| Ok::<f64, SessionError>(in_rows(sum + sampler.draw(&mut self.noise)?));
+        sums.into_iter().map(|sum| Ok(Pair { above: noisy(sum[0])?, below: noisy(sum[1])? })).collect()
+    }
+
+    /// The noisy number of rows with each key from 0 to `keys` − 1, the empty ones included.
+    ///
+    /// # Guarantee
+    /// One release of the noise's mechanism, whatever `key` returns: `proofs/table.md`.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or a parameter is out of range.
+    pub fn histogram(
+        &mut self,
+        lane: Lane,
+        keys: u32,
+        noise: TableNoise,
+        key: impl Fn(R::Row<'_>) -> Option<u32>,
+    ) -> Result<Vec<f64>, SessionError> {
+        let sampler = self.admit(lane, keys, keys, noise)?;
+        let mut counts = vec![0i128; keys as usize];
+        self.each_row(lane, |row| {
+            if let Some(count) = key(row).and_then(|key| counts.get_mut(key as usize)) {
+                *count += i128::from(SCALE);
+            }
+        });
+        counts.into_iter().map(|count| Ok(in_rows(count + sampler.draw(&mut self.noise)?))).collect()
+    }
+
+    /// Uses up the charge for a table and makes its sampler.
+    fn admit(
+        &mut self,
+        lane: Lane,
+        cells: u32,
+        keys: u32,
+        noise: TableNoise,
+    ) -> Result<Sampler, SessionError> {
+        if keys == 0 || keys > KEYS_LIMIT {
+            return Err(SessionError::Parameter("a table has from 1 to 2^24 keys"));
+        }
+        let sampler = Sampler::new(noise)?;
+        match noise {
+            TableNoise::Laplace(epsilon) => self.plan(lane)?.take_laplace(epsilon)?,
+            TableNoise::Gaussian(sigma) => {
+                let asked = Mechanism::Gaussian { sigma, coordinates: cells, count: 1 };
+                self.plan(lane)?.take_gaussian(&asked)?;
+            }
+        }
+        Ok(sampler)
+    }
+}
+
+/// A number as a whole share of the range.
+///
+/// # Guarantee
+/// From 0 to [`SCALE`] for every bit pattern.
+pub(crate) fn quantise(value: f64, range: Range, taken: Taken) -> u64 {
+    if value.is_nan() {
+        return match taken {
+            Taken::AsStatistic => 0,
+            Taken::AsLoss => SCALE,
+        };
+    }
+    let share = (value.clamp(range.low, range.high) - range.low) / (range.high - range.low) * SCALE as f64;
+    let whole = match taken {
+        Taken::AsStatistic => libm::round(share),
+        Taken::AsLoss => libm::ceil(share),
+    };
+    (whole as u64).min(SCALE)
+}
+
+fn in_rows(units: i128) -> f64 {
+    units as f64 / SCALE as f64
+}
+
+/// Noise for sums that one row moves by [`SCALE`] at most.
+pub(crate) enum Sampler {
+    Laplace(DiscreteLaplace),
+    Gaussian(DiscreteGaussian),
+}
+
+impl Sampler {
+    pub(crate) fn new(noise: TableNoise) -> Result<Self, SessionError> {
+        match noise {
+            TableNoise::Laplace(epsilon) => Self::laplace(epsilon, SCALE),
+            TableNoise::Gaussian(sigma) => {
+                let too_wide =
+                    SessionError::Parameter("the noise multiplier of a table is at most 16 million");
+                let numerator = sigma.units().checked_mul(SCALE).ok_or(too_wide)?;
+                Ok(Self::Gaussian(DiscreteGaussian::new(numerator, 1_000_000_000)?))
+            }
+        }
+    }
+
+    /// Laplace noise for a loss of ε where one row moves the sums by `sensitivity` in total.
+    pub(crate) fn laplace(epsilon: Epsilon, sensitivity: u64) -> Result<Self, SessionError> {
+        let too_wide = SessionError::Parameter("the sensitivity is too large for Laplace noise");
+        let numerator = sensitivity.checked_mul(1_000_000_000_000).ok_or(too_wide)?;
+        Ok(Self::Laplace(DiscreteLaplace::new(numerator, epsilon.units())?))
+    }
+
+    pub(crate) fn draw(&self, noise: &mut impl NoiseSource) -> Result<i128, SessionError> {
+        Ok(match self {
+            Self::Laplace(sampler) => sampler.sample(noise)?,
+            Self::Gaussian(sampler) => sampler.sample(noise)?,
+        })
+    }
+}

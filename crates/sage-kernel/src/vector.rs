@@ -1,0 +1,177 @@
+//! Vectors: sums in fixed point, with Gaussian noise on a lattice. Proof: `proofs/vector.md`.
+//!
+//! Every vector release ends here, in [`Lattice::release`]. The sum is exact, in whole units of a fine
+//! grid, and one row moves it by at most a known number of those units in length. It is moved onto the
+//! lattice of the noise by an integer multiplication and a shift, which can add one lattice unit to each
+//! coordinate's change; the noise then covers the length and that slack together.
+
+use crate::block::Lane;
+use crate::budget::Sigma;
+use crate::cost::Mechanism;
+use crate::noise::{NoiseSource, RoundedGaussian};
+use crate::session::{Rows, Session, SessionError};
+
+/// Units of the fine grid that a vector of the largest allowed length has.
+pub(crate) const LENGTH: u64 = 1 << 30;
+
+/// The noise multiplier's units in one.
+const SIGMA_UNITS: u128 = 1_000_000_000;
+
+/// How many draws are made at a time.
+const CHUNK: usize = 4096;
+
+/// The step from exact sums to noisy numbers for one sensitivity, noise multiplier and size.
+pub(crate) struct Lattice {
+    multiplier: i128,
+    shift: u32,
+}
+
+impl Lattice {
+    /// For sums that one row moves by at most `length` units, over so many coordinates.
+    ///
+    /// # Guarantee
+    /// With m the multiplier and k the shift: length · m / 2^k + √coordinates ≤ 2^24 / σ.
+    pub(crate) fn new(length: u128, sigma: Sigma, coordinates: u64) -> Result<Self, SessionError> {
+        let coarse = SessionError::Parameter(
+            "the noise multiplier times the root of the number of coordinates must stay below 2^23",
+        );
+        if sigma == Sigma::ZERO || length == 0 || length > 1 << 62 {
+            return Err(coarse);
+        }
+        let deviation = u128::from(RoundedGaussian::STANDARD_DEVIATION);
+        let reach = deviation * SIGMA_UNITS / u128::from(sigma.units());
+        let slack = u128::from(coordinates.isqrt() + 1);
+        let target =
+            reach.checked_sub(slack).filter(|&target| target >= slack && target > 0).ok_or(coarse)?;
+        // The largest m with at most 40 bits such that m / 2^k stays at or below target / length.
+        let mut shift = 0;
+        while shift < 100 && (target << (shift + 1)) / length < 1 << 40 && target.leading_zeros() > shift + 1
+        {
+            shift += 1;
+        }
+        let multiplier = i128::try_from((target << shift) / length).map_err(|_| coarse)?;
+        if multiplier == 0 { Err(coarse) } else { Ok(Self { multiplier, shift }) }
+    }
+
+    /// Adds noise to exact sums and gives them in units of the fine grid.
+    ///
+    /// # Guarantee
+    /// If one row moves the sums by at most `length` units, the result is a post-processing of a Gaussian
+    /// release with noise multiplier at least σ, but for the deviation of the noise that the cost of
+    /// [`Mechanism::Gaussian`] includes.
+    pub(crate) fn release(
+        &self,
+        sums: impl Iterator<Item = i128>,
+        noise: &mut impl NoiseSource,
+        mut out: impl FnMut(f64),
+    ) -> Result<(), SessionError> {
+        let sampler = RoundedGaussian::new();
+        let unit = libm::ldexp(1.0, self.shift as i32) / self.multiplier as f64;
+        let mut drawn = vec![0i32; CHUNK];
+        let mut next = CHUNK;
+        for sum in sums {
+            if next == CHUNK {
+                sampler.fill(noise, &mut drawn)?;
+                next = 0;
+            }
+            let moved = self.onto(sum);
+            out((moved + i128::from(drawn[next])) as f64 * unit);
+            next += 1;
+        }
+        Ok(())
+    }
+
+    /// A sum as a whole number of lattice units, rounded down.
+    fn onto(&self, sum: i128) -> i128 {
+        (sum * self.multiplier) >> self.shift
+    }
+}
+
+/// A vector as whole units of a grid on which the largest allowed length is `length`.
+///
+/// # Guarantee
+/// The squares of the result add up to at most `length`², checked in integers; a vector with an entry
+/// that is no finite number becomes zero.
+pub(crate) fn quantise_vector(values: &[f64], clip: f64, length: u64, out: &mut [i64]) {
+    let largest = values.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
+    let finite = values.iter().all(|value| value.is_finite());
+    if !finite || largest == 0.0 || values.len() != out.len() {
+        out.fill(0);
+        return;
+    }
+    // Scaled by its largest entry, so that no square overflows or vanishes.
+    let norm = largest * libm::sqrt(values.iter().map(|value| (value / largest) * (value / largest)).sum());
+    let root = libm::sqrt(values.len() as f64);
+    // Rounding to nearest can lengthen the vector by half the root of its size.
+    let reach = (length as f64 - 0.5 * root - 1.0).max(0.0) * (1.0 - 1e-12);
+    let scale = if norm > clip { reach / norm } else { reach / clip };
+    for (out, value) in out.iter_mut().zip(values) {
+        *out = libm::round(value * scale) as i64;
+    }
+    if !within(out, length) {
+        out.fill(0);
+    }
+}
+
+/// Whether the squares add up to at most `length`².
+pub(crate) fn within(values: &[i64], length: u64) -> bool {
+    let limit = u128::from(length) * u128::from(length);
+    let mut squares = 0u128;
+    values.iter().all(|value| {
+        let size = u128::from(value.unsigned_abs());
+        squares = squares.saturating_add(size.saturating_mul(size));
+        squares <= limit
+    })
+}
+
+/// The size of one unit, in the caller's numbers, of a vector quantised with this clip and length.
+pub(crate) fn unit_of(clip: f64, length: u64, width: usize) -> f64 {
+    clip / ((length as f64 - 0.5 * libm::sqrt(width as f64) - 1.0) * (1.0 - 1e-12))
+}
+
+impl<R: Rows, N: NoiseSource> Session<R, N> {
+    /// The noisy sum of a vector over the rows, each row's vector shortened to the length `clip`.
+    ///
+    /// # Guarantee
+    /// One [`Mechanism::Gaussian`] with so many coordinates, whatever `value` writes: `proofs/vector.md`.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or a parameter is out of range.
+    pub fn vector_sum(
+        &mut self,
+        lane: Lane,
+        width: u32,
+        clip: f64,
+        sigma: Sigma,
+        value: impl Fn(R::Row<'_>, &mut [f64]),
+    ) -> Result<Vec<f64>, SessionError> {
+        check_clip(clip)?;
+        if width == 0 || width > 1 << 26 {
+            return Err(SessionError::Parameter("a vector has from 1 to 2^26 coordinates"));
+        }
+        let size = width as usize;
+        let lattice = Lattice::new(u128::from(LENGTH), sigma, u64::from(width))?;
+        self.plan(lane)?.take_gaussian(&Mechanism::Gaussian { sigma, coordinates: width, count: 1 })?;
+        let mut sums = vec![0i128; size];
+        let (mut values, mut units) = (vec![0.0; size], vec![0i64; size]);
+        self.each_row(lane, |row| {
+            values.fill(0.0);
+            value(row, &mut values);
+            quantise_vector(&values, clip, LENGTH, &mut units);
+            sums.iter_mut().zip(&units).for_each(|(sum, &unit)| *sum += i128::from(unit));
+        });
+        let unit = unit_of(clip, LENGTH, size);
+        let mut noisy = Vec::with_capacity(size);
+        lattice.release(sums.into_iter(), &mut self.noise, |sum| noisy.push(sum * unit))?;
+        Ok(noisy)
+    }
+}
+
+/// Refuses a clip that bounds nothing.
+pub(crate) fn check_clip(clip: f64) -> Result<(), SessionError> {
+    if clip.is_finite() && clip >= f64::MIN_POSITIVE {
+        Ok(())
+    } else {
+        Err(SessionError::Parameter("a clip is a finite number above zero"))
+    }
+}

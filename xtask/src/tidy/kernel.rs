@@ -176,7 +176,7 @@ fn outside_world(source: &Source) -> Findings {
 #[cfg(test)]
 mod tests {
     use super::{
-        floats, forbids_unsafe, outside_world, pages_named, proofs, takes_lints, unordered,
+        floats, forbids_unsafe, lints_forbid, outside_world, pages_named, parse, proofs, unordered,
     };
     use crate::source::Source;
 

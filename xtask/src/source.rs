@@ -165,7 +165,7 @@ fn test_items(code: &[String]) -> Vec<(usize, usize)> {
             let after = closing(&text, start + 1).unwrap_or(start);
             let end = body_end(&text, after + 1)
                 .or_else(|| text[start..].find(';').map(|offset| start + offset))
-                .unwrap_or(text.len() - 1);
+                .unwrap_or(text.len());
             items.push((line_of(start), line_of(end)));
         }
     }

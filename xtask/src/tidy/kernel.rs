@@ -21,7 +21,7 @@ const OUTSIDE: &[&str] = &[
     "std::fs",
     "std::net",
     "std::env",
-    "std::process",
+    "std::process::Command",
     "std::io",
     "std::time",
 ];

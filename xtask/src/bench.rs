@@ -26,6 +26,8 @@ const SUITES: &[Suite] = &[Suite {
     requirements: "xtask/peers/kernel_requirements.txt",
 }];
 
+const WITHOUT_PEERS: &str = "bench: the peers did not run; --no-peers leaves them out";
+
 struct Options<'a> {
     suite: &'a Suite,
     json: bool,
@@ -34,28 +36,25 @@ struct Options<'a> {
 
 pub(crate) fn run(words: &[&str]) -> Result<(), Failure> {
     let options = options(words)?;
-    let ours = measure_ours(options.suite)?;
-    let peers = if options.peers {
-        measure_peers(options.suite)?
-    } else {
-        Vec::new()
-    };
+    let suite = options.suite;
+    eprintln!("measuring ours");
+    let ours = measure_ours(suite)?;
+    let mut peers = Vec::new();
+    if options.peers {
+        eprintln!("measuring the peers, some of which take minutes");
+        peers = measure_peers(suite).map_err(|failure| format!("{failure}\n{WITHOUT_PEERS}"))?;
+    }
     let rows = pair(&ours, &peers)?;
     if !options.json {
-        println!(
-            "{:<22}{:>14}{:>14}{:>10}  unit",
-            "name", "ours", "peer", "ratio"
-        );
+        println!("{}", heading());
     }
     for row in &rows {
-        println!(
-            "{}",
-            if options.json {
-                row.to_string()
-            } else {
-                as_text(row)
-            }
-        );
+        let line = if options.json {
+            row.to_string()
+        } else {
+            as_text(row)
+        };
+        println!("{line}");
     }
     Ok(())
 }
@@ -204,6 +203,13 @@ fn ratio(ours: Option<f64>, peer: Option<f64>, unit: &str) -> Option<f64> {
     } else {
         peer / ours
     })
+}
+
+fn heading() -> String {
+    format!(
+        "{:<22}{:>14}{:>14}{:>10}  unit",
+        "name", "ours", "peer", "ratio"
+    )
 }
 
 fn as_text(row: &Value) -> String {

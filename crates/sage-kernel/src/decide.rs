@@ -183,11 +183,10 @@ impl Ledger {
 }
 
 fn check_blocks(stream: &Stream, blocks: &Blocks) -> Result<(), Refusal> {
-    match (stream.first_unknown(blocks), stream.first_retired(blocks)) {
-        (Some(block), _) => Err(Refusal::UnknownBlock(block)),
-        (None, Some(block)) => Err(Refusal::RetiredBlock(block)),
-        (None, None) => Ok(()),
+    if let Some(block) = stream.first_unknown(blocks) {
+        return Err(Refusal::UnknownBlock(block));
     }
+    stream.first_retired(blocks).map_or(Ok(()), |block| Err(Refusal::RetiredBlock(block)))
 }
 
 fn price(stream: &Stream, request: &Request) -> Result<[Vec<Amounts>; 2], Refusal> {

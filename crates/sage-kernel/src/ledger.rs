@@ -125,7 +125,7 @@ impl Stream {
         Some(BlockId(range.first().0.max(known)))
     }
 
-    /// The first block of the set that is retired.
+    /// The first block of the set that is retired; all of them exist.
     pub(crate) fn first_retired(&self, blocks: &Blocks) -> Option<BlockId> {
         blocks.ranges().iter().find_map(|range| {
             let places = range.places();

@@ -1,4 +1,4 @@
 //! The trusted kernel.
 
 mod accountant;
-mod noise;
+pub mod noise;

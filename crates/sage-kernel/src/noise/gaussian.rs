@@ -1,0 +1,221 @@
+//! Exact discrete Gaussian noise, for sums under zero-concentrated differential privacy.
+//!
+//! Rejection from discrete Laplace noise (Canonne, Kamath and Steinke 2020, algorithm 3), with the
+//! acceptance probability split into coins whose ratios fit 128 bits. Approximations serve only
+//! to decide early; what they leave open is decided in exact integers. Proof:
+//! `discrete_gaussian.md`. No float and no rounded standard deviation may appear here.
+
+use super::exact::{checked, coin, exp_coin};
+use super::laplace::DiscreteLaplace;
+use super::{NoiseError, NoiseSource};
+
+/// Integer noise with `P(x)` proportional to `exp(-x^2 / (2 sigma^2))`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiscreteGaussian {
+    /// Discrete Laplace noise of the integer scale `t = floor(sigma) + 1`.
+    proposal: DiscreteLaplace,
+    /// `t * d^2`, where `sigma = n / d` in lowest terms.
+    magnitude_factor: u128,
+    /// `n^2`.
+    centre: u128,
+    /// `t * d * n`.
+    unit: u128,
+    /// `floor(2^80 / sigma)`.
+    inverse_sigma: u128,
+    /// `floor(2^80 * sigma / t)`.
+    shift: u128,
+}
+
+/// A ratio `numerator / denominator` in `[0, 1]`, with 64-bit bounds for its leading digits.
+struct Ratio {
+    numerator: u128,
+    denominator: u128,
+    surely_below: u64,
+    surely_above: u64,
+}
+
+impl DiscreteGaussian {
+    /// Noise of parameter `sigma = numerator / denominator`.
+    ///
+    /// # Guarantee
+    /// Added to an integer vector that one person moves by at most `d` in Euclidean norm, one draw
+    /// a coordinate costs `d^2 / (2 sigma^2)` of zero-concentrated privacy.
+    ///
+    /// # Errors
+    /// `ParameterOutOfRange` unless `2^-10 <= sigma <= 2^40` and, in lowest terms,
+    /// `(floor(sigma) + 1) * denominator <= 2^59`.
+    pub fn new(numerator: u64, denominator: u64) -> Result<Self, NoiseError> {
+        let (n, d) = DiscreteLaplace::new(numerator, denominator)?.ratio();
+        let t = n / d + 1;
+        let (wide_n, wide_d, wide_t) = (u128::from(n), u128::from(d), u128::from(t));
+        if wide_n > wide_d << 40 || wide_t * wide_d > 1 << 59 {
+            return Err(NoiseError::ParameterOutOfRange);
+        }
+        Ok(Self {
+            proposal: DiscreteLaplace::new(t, 1)?,
+            magnitude_factor: wide_t * wide_d * wide_d,
+            centre: wide_n * wide_n,
+            unit: wide_t * wide_d * wide_n,
+            inverse_sigma: scaled_ratio(wide_d, wide_n),
+            shift: scaled_ratio(wide_n, wide_d * wide_t),
+        })
+    }
+
+    /// One draw.
+    ///
+    /// # Guarantee
+    /// The law is exactly that of the type restricted to `|x| <= 2^67 / d >= 256 sigma`, if the
+    /// source's words are uniform and independent; what is cut off has mass below `e^-30000`.
+    ///
+    /// # Errors
+    /// `EntropyUnavailable` from the source.
+    pub fn sample(&self, source: &mut impl NoiseSource) -> Result<i128, NoiseError> {
+        checked(source, |source| self.draw(source))
+    }
+
+    /// Fills `noise` with independent draws; cheaper than as many calls of `sample`.
+    ///
+    /// # Guarantee
+    /// As for [`DiscreteGaussian::sample`]. On an error the contents of `noise` mean nothing.
+    ///
+    /// # Errors
+    /// `EntropyUnavailable` from the source.
+    pub fn fill(
+        &self,
+        source: &mut impl NoiseSource,
+        noise: &mut [i128],
+    ) -> Result<(), NoiseError> {
+        checked(source, |source| {
+            noise.fill_with(|| self.draw(source));
+        })
+    }
+
+    #[inline(always)]
+    fn draw(&self, source: &mut impl NoiseSource) -> i128 {
+        loop {
+            let candidate = self.proposal.draw(source);
+            if self.accepts(candidate.unsigned_abs(), source) {
+                return candidate;
+            }
+        }
+    }
+
+    /// True with probability `exp(-q^2 / 2)`, where `q = |magnitude / sigma - sigma / t|`.
+    #[inline(always)]
+    fn accepts(&self, magnitude: u128, source: &mut impl NoiseSource) -> bool {
+        let product = self.magnitude_factor.checked_mul(magnitude);
+        let Some(product) = product.filter(|product| product >> 127 == 0) else {
+            return false; // Beyond 256 sigma: see the guarantee of `sample`.
+        };
+        let numerator = product.abs_diff(self.centre);
+        let (estimate, slack) = self.estimate(magnitude);
+        if estimate.saturating_add(slack) < 1 << 64 {
+            let fraction = Ratio::new(numerator, self.unit, estimate, slack);
+            return fraction.half_square_exp_coin(source);
+        }
+        self.accepts_far(numerator, estimate, slack, source)
+    }
+
+    /// The same where `q` may be one or more: `q = whole + fraction`, and `q^2 / 2` is
+    /// `whole^2 / 2 + whole * fraction + fraction^2 / 2`.
+    #[inline(never)]
+    fn accepts_far(
+        &self,
+        numerator: u128,
+        estimate: u128,
+        slack: u128,
+        source: &mut impl NoiseSource,
+    ) -> bool {
+        let whole = numerator / self.unit;
+        let estimate = estimate.saturating_sub(whole.saturating_mul(1 << 64));
+        let fraction = Ratio::new(numerator % self.unit, self.unit, estimate, slack);
+        let squared = whole.saturating_mul(whole);
+        (0..squared).all(|_| exp_coin(source, |source| coin(source, 1, 2)))
+            && (0..whole).all(|_| exp_coin(source, |source| fraction.coin(source)))
+            && fraction.half_square_exp_coin(source)
+    }
+
+    /// `q * 2^64` and a bound for the error, either way.
+    ///
+    /// Both stored quotients are low by less than one unit of 2^-80, hence `q` is off by less
+    /// than `magnitude + 1` of them; the last step drops less than one unit of 2^-64.
+    #[inline(always)]
+    fn estimate(&self, magnitude: u128) -> (u128, u128) {
+        let scaled = self.inverse_sigma.saturating_mul(magnitude);
+        if scaled == u128::MAX {
+            return (u128::MAX, u128::MAX);
+        }
+        (scaled.abs_diff(self.shift) >> 16, (magnitude >> 16) + 3)
+    }
+}
+
+impl Ratio {
+    #[inline(always)]
+    fn new(numerator: u128, denominator: u128, estimate: u128, slack: u128) -> Self {
+        let clamp = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
+        // A saturated estimate says nothing from below.
+        let low = if slack == u128::MAX {
+            0
+        } else {
+            estimate.saturating_sub(slack)
+        };
+        Self {
+            numerator,
+            denominator,
+            surely_below: clamp(low),
+            surely_above: clamp(estimate.saturating_add(slack)),
+        }
+    }
+
+    /// An exact coin of this probability.
+    #[inline(always)]
+    fn coin(&self, source: &mut impl NoiseSource) -> bool {
+        let word = source.next_u64();
+        if word < self.surely_below {
+            return true;
+        }
+        if word > self.surely_above {
+            return false;
+        }
+        self.coin_by_digits(word, source)
+    }
+
+    /// Compares the ratio with the number which begins with `word`, binary digit by digit.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn coin_by_digits(&self, mut word: u64, source: &mut impl NoiseSource) -> bool {
+        let mut remainder = self.numerator;
+        if remainder >= self.denominator {
+            return true;
+        }
+        loop {
+            for position in (0..64).rev() {
+                remainder <<= 1;
+                let ratio_digit = remainder >= self.denominator;
+                if ratio_digit {
+                    remainder -= self.denominator;
+                }
+                let number_digit = word >> position & 1 == 1;
+                if ratio_digit != number_digit {
+                    return ratio_digit;
+                }
+            }
+            word = source.next_u64();
+        }
+    }
+
+    /// True with probability `exp(-ratio^2 / 2)`.
+    #[inline(always)]
+    fn half_square_exp_coin(&self, source: &mut impl NoiseSource) -> bool {
+        exp_coin(source, |source| {
+            source.next_u64() >> 63 == 0 && self.coin(source) && self.coin(source)
+        })
+    }
+}
+
+/// `floor(2^80 * numerator / denominator)`, for terms below 2^64 and a quotient up to 2^10.
+fn scaled_ratio(numerator: u128, denominator: u128) -> u128 {
+    let high = (numerator << 64) / denominator;
+    let rest = (numerator << 64) % denominator;
+    (high << 16) + (rest << 16) / denominator
+}

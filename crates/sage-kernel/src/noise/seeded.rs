@@ -1,0 +1,79 @@
+//! Reproducible randomness for tests and experiments.
+//!
+//! Compiled only for this crate's tests and under the feature `seeded`, which no shipped build
+//! enables. Anyone who knows the seed can subtract the noise: it must never reach a release.
+
+use super::NoiseError;
+use super::source::{KeyStream, NoiseSource, sealed};
+use rand_chacha::ChaCha20Core;
+use rand_chacha::rand_core::SeedableRng;
+use rand_chacha::rand_core::block::Generator;
+
+/// Goes into every seeded key, so a binary which can make one contains these bytes. The release
+/// check looks for them.
+static SEEDED_LABEL: [u8; 45] = *b"sage seeded noise: experiments and tests only";
+
+/// Noise that anyone with the seed can repeat.
+///
+/// # Guarantee
+///
+/// Equal seeds give equal words on every machine; different seeds give streams that look
+/// independent. No secrecy whatever.
+pub struct SeededNoise {
+    stream: Box<KeyStream>,
+}
+
+impl SeededNoise {
+    /// The stream of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        // The optimiser may not look through `black_box`: the label stays whole in the binary.
+        let label = std::hint::black_box(&SEEDED_LABEL);
+        let mut mixed = [0u8; 32];
+        for (index, byte) in label.iter().enumerate() {
+            mixed[index % 32] ^= byte.rotate_left((index / 32) as u32);
+        }
+        for (slot, byte) in mixed.iter_mut().zip(seed.to_le_bytes()) {
+            *slot ^= byte;
+        }
+        let mut expanded = [0u32; 64];
+        ChaCha20Core::from_seed(mixed).generate(&mut expanded);
+        let mut key = [0u8; 32];
+        for (slot, word) in key.chunks_exact_mut(4).zip(expanded) {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+        Self {
+            stream: Box::new(KeyStream::new(key)),
+        }
+    }
+}
+
+impl sealed::Sealed for SeededNoise {}
+
+impl NoiseSource for SeededNoise {
+    fn begin(&mut self) -> Result<(), NoiseError> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn next_u64(&mut self) -> u64 {
+        loop {
+            if let Some(word) = self.stream.take() {
+                return word;
+            }
+            self.stream.refill();
+        }
+    }
+
+    fn fill(&mut self, words: &mut [u64]) {
+        let mut done = self.stream.take_into(words);
+        while done < words.len() {
+            self.stream.refill();
+            done += self.stream.take_into(&mut words[done..]);
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), NoiseError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! Secure random words, and the sealed trait through which samplers get them.
+//!
+//! A source is keyed by the operating system and stretched by ChaCha12. It must never be cloned,
+//! printed, seeded by a caller, shared between two processes, or go on silently after the
+//! operating system refused it a key.
+
+use super::NoiseError;
+use rand_chacha::ChaCha12Core;
+use rand_chacha::rand_core::SeedableRng;
+use rand_chacha::rand_core::block::Generator;
+
+/// Words kept ready: eight calls of the cipher, which makes 256 bytes a call.
+const BUFFER_WORDS: usize = 256;
+const WORDS_PER_CALL: usize = 32;
+
+/// A new key is taken from the operating system after this many buffers (64 KiB of output).
+const BUFFERS_PER_KEY: u32 = 32;
+
+pub(super) mod sealed {
+    /// Keeps [`super::NoiseSource`] closed: no caller can bring randomness of its own.
+    pub trait Sealed {}
+}
+
+/// A source of independent, uniform 64-bit words.
+///
+/// # Guarantee
+///
+/// Only `SecureNoise` implements this in a build without the `seeded` feature. A draw is
+/// `begin`, any number of words, `finish`; its result may be used only if both returned `Ok`.
+/// The public samplers of this module do so themselves.
+pub trait NoiseSource: sealed::Sealed {
+    /// Makes sure that the words to come belong to this process alone.
+    ///
+    /// # Errors
+    /// [`NoiseError::EntropyUnavailable`] if a new key was needed and could not be had.
+    fn begin(&mut self) -> Result<(), NoiseError>;
+
+    /// The next word.
+    fn next_u64(&mut self) -> u64;
+
+    /// Overwrites `words` with fresh ones.
+    fn fill(&mut self, words: &mut [u64]);
+
+    /// Says whether every word since `begin` may be relied on.
+    ///
+    /// # Errors
+    /// [`NoiseError::EntropyUnavailable`] if a key could not be renewed on the way.
+    fn finish(&mut self) -> Result<(), NoiseError>;
+}
+
+/// A ChaCha12 key stream with a buffer in front.
+pub(super) struct KeyStream {
+    cipher: ChaCha12Core,
+    buffer: [u64; BUFFER_WORDS],
+    used: usize,
+}
+
+impl KeyStream {
+    pub(super) fn new(key: [u8; 32]) -> Self {
+        Self {
+            cipher: ChaCha12Core::from_seed(key),
+            buffer: [0; BUFFER_WORDS],
+            used: BUFFER_WORDS,
+        }
+    }
+
+    fn replace_key(&mut self, key: [u8; 32]) {
+        self.cipher = ChaCha12Core::from_seed(key);
+        self.buffer = [0; BUFFER_WORDS];
+        self.used = BUFFER_WORDS;
+    }
+
+    /// The next word of the buffer, if one is left.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> Option<u64> {
+        let word = *self.buffer.get(self.used)?;
+        self.used += 1;
+        Some(word)
+    }
+
+    /// Moves what it can of the buffer to the front of `words`; says how many words that was.
+    #[inline]
+    pub(super) fn take_into(&mut self, words: &mut [u64]) -> usize {
+        let ready = self.buffer.get(self.used..).unwrap_or(&[]);
+        let count = ready.len().min(words.len());
+        words[..count].copy_from_slice(&ready[..count]);
+        self.used += count;
+        count
+    }
+
+    #[inline(never)]
+    pub(super) fn refill(&mut self) {
+        let mut block = [0u32; 2 * WORDS_PER_CALL];
+        for part in self.buffer.chunks_exact_mut(WORDS_PER_CALL) {
+            self.cipher.generate(&mut block);
+            for (word, halves) in part.iter_mut().zip(block.chunks_exact(2)) {
+                *word = u64::from(halves[0]) | u64::from(halves[1]) << 32;
+            }
+        }
+        self.used = 0;
+    }
+}
+
+/// Randomness for releases: ChaCha12 keyed by the operating system.
+///
+/// # Guarantee
+///
+/// * A value exists only if the operating system gave a full key.
+/// * Two processes never use the same words: every draw compares the process number with that of
+///   the process which took the key, and a child takes a key of its own.
+/// * A key makes at most 64 KiB, so that the copies of a resumed machine image part soon;
+///   [`SecureNoise::renew`] makes them part at once.
+/// * If a key cannot be renewed, the draw in progress and all later ones are errors.
+///
+/// It is neither `Clone` nor `Debug`. See `proofs/randomness.md`.
+pub struct SecureNoise {
+    stream: Box<KeyStream>,
+    process: u32,
+    buffers_left: u32,
+    failed: bool,
+}
+
+impl SecureNoise {
+    /// Takes a key from the operating system.
+    ///
+    /// # Errors
+    /// [`NoiseError::EntropyUnavailable`] if it has none to give.
+    pub fn new() -> Result<Self, NoiseError> {
+        let mut source = Self {
+            stream: Box::new(KeyStream::new([0; 32])),
+            process: std::process::id(),
+            buffers_left: 0,
+            failed: false,
+        };
+        source.renew()?;
+        Ok(source)
+    }
+
+    /// Throws the key and all buffered words away and takes a new key. For the start of a job.
+    ///
+    /// # Errors
+    /// [`NoiseError::EntropyUnavailable`]; the source stays unusable.
+    pub fn renew(&mut self) -> Result<(), NoiseError> {
+        self.rekey(std::process::id(), system_entropy);
+        self.finish()
+    }
+
+    /// Replaces the key by what `entropy` writes, or marks the source as failed for ever.
+    pub(super) fn rekey(&mut self, process: u32, entropy: fn(&mut [u8; 32]) -> bool) {
+        let mut key = [0; 32];
+        if entropy(&mut key) {
+            self.stream.replace_key(key);
+            self.process = process;
+            self.buffers_left = BUFFERS_PER_KEY;
+        } else {
+            self.failed = true;
+        }
+    }
+
+    /// The fork rule: a process which did not take this key takes its own before any word.
+    #[inline]
+    pub(super) fn belong_to(&mut self, process: u32, entropy: fn(&mut [u8; 32]) -> bool) {
+        if process != self.process {
+            self.rekey(process, entropy);
+        }
+    }
+
+    /// Makes the next buffer, under a new key when the old one has made its share.
+    ///
+    /// After a failure the old key goes on, so that samplers end; `finish` withholds the result.
+    #[inline(never)]
+    pub(super) fn next_buffer(&mut self, entropy: fn(&mut [u8; 32]) -> bool) {
+        if self.buffers_left == 0 {
+            self.rekey(std::process::id(), entropy);
+        }
+        self.buffers_left = self.buffers_left.saturating_sub(1);
+        self.stream.refill();
+    }
+}
+
+fn system_entropy(key: &mut [u8; 32]) -> bool {
+    getrandom::fill(key).is_ok()
+}
+
+impl sealed::Sealed for SecureNoise {}
+
+impl NoiseSource for SecureNoise {
+    #[inline]
+    fn begin(&mut self) -> Result<(), NoiseError> {
+        self.belong_to(std::process::id(), system_entropy);
+        self.finish()
+    }
+
+    #[inline(always)]
+    fn next_u64(&mut self) -> u64 {
+        loop {
+            if let Some(word) = self.stream.take() {
+                return word;
+            }
+            self.next_buffer(system_entropy);
+        }
+    }
+
+    fn fill(&mut self, words: &mut [u64]) {
+        let mut done = self.stream.take_into(words);
+        while done < words.len() {
+            self.next_buffer(system_entropy);
+            done += self.stream.take_into(&mut words[done..]);
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self) -> Result<(), NoiseError> {
+        if self.failed {
+            Err(NoiseError::EntropyUnavailable)
+        } else {
+            Ok(())
+        }
+    }
+}

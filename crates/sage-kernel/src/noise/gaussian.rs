@@ -21,17 +21,17 @@ pub struct DiscreteGaussian {
     /// `t * d * n`.
     unit: u128,
     /// `floor(2^80 / sigma)`.
-    inverse_sigma: u128,
+    pub(super) inverse_sigma: u128,
     /// `floor(2^80 * sigma / t)`.
     shift: u128,
 }
 
 /// A ratio `numerator / denominator` in `[0, 1]`, with 64-bit bounds for its leading digits.
-struct Ratio {
-    numerator: u128,
-    denominator: u128,
-    surely_below: u64,
-    surely_above: u64,
+pub(super) struct Ratio {
+    pub(super) numerator: u128,
+    pub(super) denominator: u128,
+    pub(super) surely_below: u64,
+    pub(super) surely_above: u64,
 }
 
 impl DiscreteGaussian {
@@ -64,8 +64,9 @@ impl DiscreteGaussian {
     /// One draw.
     ///
     /// # Guarantee
-    /// The law is exactly that of the type restricted to `|x| <= 2^67 / d >= 256 sigma`, if the
-    /// source's words are uniform and independent; what is cut off has mass below `e^-30000`.
+    /// The law is exactly that of the type restricted to `|x| < 2^127 / (t d^2)`, if the source's
+    /// words are uniform and independent. That bound is at least `512 t > 512 sigma`, and the mass
+    /// beyond it below `e^-130000`.
     ///
     /// # Errors
     /// `EntropyUnavailable` from the source.
@@ -105,7 +106,7 @@ impl DiscreteGaussian {
     fn accepts(&self, magnitude: u128, source: &mut impl NoiseSource) -> bool {
         let product = self.magnitude_factor.checked_mul(magnitude);
         let Some(product) = product.filter(|product| product >> 127 == 0) else {
-            return false; // Beyond 256 sigma: see the guarantee of `sample`.
+            return false; // Beyond 512 sigma: see the guarantee of `sample`.
         };
         let numerator = product.abs_diff(self.centre);
         let (estimate, slack) = self.estimate(magnitude);

@@ -125,9 +125,9 @@ fn greatest_common_divisor(mut left: u64, mut right: u64) -> u64 {
 }
 
 /// A uniform number in `[0, 1)`: 63 binary digits, then as many 64-bit digits as were needed.
-struct Uniform {
-    first: u64,
-    rest: Vec<u64>,
+pub(super) struct Uniform {
+    pub(super) first: u64,
+    pub(super) rest: Vec<u64>,
 }
 
 impl Uniform {
@@ -162,9 +162,9 @@ impl Uniform {
 }
 
 /// A standard exponential variable.
-struct Exponential {
-    whole: u64,
-    fraction: Uniform,
+pub(super) struct Exponential {
+    pub(super) whole: u64,
+    pub(super) fraction: Uniform,
 }
 
 /// An exponential variable and an independent fair bit.
@@ -172,7 +172,7 @@ struct Exponential {
 /// Uniforms are drawn while they descend; the first is accepted as the fraction if the run has odd
 /// length, which given its value `x` has probability `exp(-x)`; each refusal adds one (von Neumann).
 #[inline(always)]
-fn exponential(source: &mut impl NoiseSource) -> (Exponential, bool) {
+pub(super) fn exponential(source: &mut impl NoiseSource) -> (Exponential, bool) {
     let mut whole = 0;
     loop {
         let word = source.next_u64();
@@ -185,12 +185,12 @@ fn exponential(source: &mut impl NoiseSource) -> (Exponential, bool) {
                 break odd.then(|| Uniform::new(first));
             }
             if next == previous {
-                let at_first = RunAtTie {
+                let run = RunAtTie {
                     first,
                     previous,
                     odd,
                 };
-                break at_first.finish(source);
+                break run.finish(source);
             }
             previous = next;
             odd = !odd;

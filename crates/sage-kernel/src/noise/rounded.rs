@@ -18,7 +18,7 @@ const BATCH: usize = 256;
 /// Integer noise `round(N)`, where `N` is normal with mean zero and standard deviation 2^24.
 #[derive(Clone, Copy)]
 pub struct RoundedGaussian {
-    table: &'static Table,
+    pub(super) table: &'static Table,
 }
 
 impl RoundedGaussian {

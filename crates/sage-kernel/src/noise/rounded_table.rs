@@ -20,7 +20,7 @@ pub(super) const LEADING_SHIFT: u32 = BUCKET_BITS + INDEX_BITS;
 pub(super) const REMAINDER: usize = 0;
 
 /// A column of the alias table holds `2^99` units: the 35 leading bits of a word, then 64 more.
-const COLUMN: u128 = 1 << (64 - LEADING_SHIFT + 64);
+pub(super) const COLUMN: u128 = 1 << (64 - LEADING_SHIFT + 64);
 
 /// Heights count in `2^-128`; a rectangle's must be a multiple of this for its weight to be whole.
 const HEIGHT_STEP_BITS: u32 = 24;
@@ -31,9 +31,9 @@ pub(super) struct Table {
     /// By column: the 64 bits of the threshold after the leading ones.
     pub(super) thresholds_low: Box<[u64; BUCKETS]>,
     /// By bucket: the height of its rectangle.
-    floors: Box<[u128; BUCKETS]>,
+    pub(super) floors: Box<[u128; BUCKETS]>,
     /// By bucket: the heights left above the rectangles, summed up to and including this one.
-    gaps_through: Box<[u128; BUCKETS]>,
+    pub(super) gaps_through: Box<[u128; BUCKETS]>,
 }
 
 /// The integer in bucket `index` at `place`.

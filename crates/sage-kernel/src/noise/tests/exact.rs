@@ -1,0 +1,152 @@
+//! Uniform integers and coins.
+
+use super::super::exact::digits_below;
+use super::super::{NoiseError, bernoulli, bernoulli_exp, uniform_below, uniform_below_wide};
+use super::{chi_square_fits, count_fits, seeded};
+use crate::noise::NoiseSource;
+
+#[test]
+fn uniform_integers_are_uniform() {
+    let mut source = seeded("uniform_integers_are_uniform");
+    for bound in [2u64, 3, 10, 97] {
+        let mut counts = vec![0; bound as usize];
+        for _ in 0..100_000 {
+            counts[uniform_below(&mut source, bound).expect("a draw") as usize] += 1;
+        }
+        let even = vec![1.0 / bound as f64; bound as usize];
+        assert!(chi_square_fits(&counts, &even), "bound {bound}");
+        let tilted: Vec<f64> = (0..bound)
+            .map(|value| {
+                (1.0 + if value == 0 {
+                    0.1
+                } else {
+                    -0.1 / (bound - 1) as f64
+                }) / bound as f64
+            })
+            .collect();
+        assert!(
+            bound > 10 || !chi_square_fits(&counts, &tilted),
+            "bound {bound}"
+        );
+    }
+}
+
+#[test]
+fn wide_bounds_are_exact_at_word_borders() {
+    let mut source = seeded("wide_bounds_are_exact_at_word_borders");
+    for bound in [
+        1,
+        1 << 63,
+        (1 << 64) - 1,
+        1 << 64,
+        (1 << 64) + 1,
+        3 << 126,
+        u128::MAX,
+    ] {
+        let mut upper = 0;
+        for _ in 0..20_000 {
+            let value = uniform_below_wide(&mut source, bound).expect("a draw");
+            assert!(value < bound);
+            upper += u64::from(value >= bound / 2);
+        }
+        assert!(
+            count_fits(upper, 20_000, if bound == 1 { 1.0 } else { 0.5 }),
+            "bound {bound}"
+        );
+    }
+}
+
+#[test]
+fn coins_have_their_probability() {
+    let mut source = seeded("coins_have_their_probability");
+    let trials = 200_000;
+    for (numerator, denominator) in [
+        (0, 5),
+        (1, 3),
+        (1, 1000),
+        (7, 7),
+        (9, 7),
+        (u64::MAX - 1, u64::MAX),
+    ] {
+        let probability = (numerator as f64 / denominator as f64).min(1.0);
+        let heads = (0..trials)
+            .filter(|_| bernoulli(&mut source, numerator, denominator).expect("a coin"))
+            .count() as u64;
+        assert!(
+            count_fits(heads, trials, probability),
+            "{numerator}/{denominator}"
+        );
+        if probability > 0.1 && probability < 0.9 {
+            assert!(!count_fits(heads, trials, probability * 1.05));
+        }
+    }
+}
+
+#[test]
+fn exponential_coins_have_their_probability() {
+    let mut source = seeded("exponential_coins_have_their_probability");
+    let trials = 200_000;
+    for (numerator, denominator) in [(0, 5), (1, 3), (1, 1), (5, 2), (u64::MAX, 1)] {
+        let probability = (-(numerator as f64) / denominator as f64).exp();
+        let heads = (0..trials)
+            .filter(|_| bernoulli_exp(&mut source, numerator, denominator).expect("a coin"))
+            .count() as u64;
+        assert!(
+            count_fits(heads, trials, probability),
+            "{numerator}/{denominator}"
+        );
+        if probability > 0.01 && probability < 0.99 {
+            assert!(!count_fits(heads, trials, probability * 0.9));
+        }
+    }
+}
+
+/// A coin must go on past the first digit when that digit leaves it open, at any depth.
+#[test]
+fn open_digits_are_followed_exactly() {
+    let mut source = seeded("open_digits_are_followed_exactly");
+    for _ in 0..2_000 {
+        let denominator = (source.next_u64() >> (source.next_u64() % 60)).max(3) | 1;
+        let numerator = 1 + source.next_u64() % (denominator - 1);
+        let mut digits = Vec::new();
+        let mut remainder = numerator;
+        for _ in 0..4 {
+            let scaled = u128::from(remainder) << 64;
+            digits.push((scaled / u128::from(denominator)) as u64);
+            remainder = (scaled % u128::from(denominator)) as u64;
+        }
+        for depth in 0..4 {
+            for (change, below) in [(-1i64, true), (1, false)] {
+                let Some(last) = digits[depth].checked_add_signed(change) else {
+                    continue;
+                };
+                let mut fed = digits[..depth].iter().copied().chain([last]);
+                let answer = digits_below(
+                    || fed.next().expect("no more digits needed"),
+                    numerator,
+                    denominator,
+                );
+                assert_eq!(answer, below, "{numerator}/{denominator} at digit {depth}");
+            }
+        }
+    }
+}
+
+#[test]
+fn zero_denominators_are_refused() {
+    let mut source = seeded("zero_denominators_are_refused");
+    let refused = Err(NoiseError::ParameterOutOfRange);
+    assert_eq!(uniform_below(&mut source, 0), refused);
+    assert_eq!(
+        uniform_below_wide(&mut source, 0),
+        Err(NoiseError::ParameterOutOfRange)
+    );
+    assert_eq!(
+        bernoulli(&mut source, 1, 0),
+        Err(NoiseError::ParameterOutOfRange)
+    );
+    assert_eq!(
+        bernoulli_exp(&mut source, 1, 0),
+        Err(NoiseError::ParameterOutOfRange)
+    );
+}

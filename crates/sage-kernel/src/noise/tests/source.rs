@@ -1,0 +1,164 @@
+//! Sources: keys, forks, failures, and that seeded noise can be found in a binary.
+
+use super::super::source::{KeyStream, NoiseSource};
+use super::super::{
+    DiscreteGaussian, DiscreteLaplace, NoiseError, RoundedGaussian, SamplingRate, SecureNoise,
+    SeededNoise, bernoulli, poisson_mask, uniform_below,
+};
+use super::{chi_square_fits, seeded};
+use rand_chacha::ChaCha12Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+#[test]
+fn first_words_of_new_sources_never_repeat() {
+    let mut seen = HashSet::new();
+    for _ in 0..100_000 {
+        let mut source = SecureNoise::new().expect("entropy");
+        assert!(seen.insert(source.next_u64()));
+    }
+}
+
+/// The buffer neither skips, repeats nor reorders what the cipher makes.
+#[test]
+fn the_key_stream_is_the_cipher() {
+    let key = [42; 32];
+    let mut cipher = ChaCha12Rng::from_seed(key);
+    let mut stream = KeyStream::new(key);
+    for _ in 0..5_000 {
+        let word = stream.take().unwrap_or_else(|| {
+            stream.refill();
+            stream.take().expect("a full buffer")
+        });
+        assert_eq!(word, cipher.next_u64());
+    }
+}
+
+#[test]
+fn filling_and_single_words_are_one_stream() {
+    let seed = super::fresh_seed("filling_and_single_words_are_one_stream");
+    let (mut single, mut filled) = (SeededNoise::new(seed), SeededNoise::new(seed));
+    for length in [0, 1, 31, 255, 256, 257, 2000, 3] {
+        let mut words = vec![0; length];
+        filled.fill(&mut words);
+        assert!(
+            words.iter().all(|&word| word == single.next_u64()),
+            "length {length}"
+        );
+    }
+}
+
+#[test]
+fn secure_bytes_are_even() {
+    let mut source = SecureNoise::new().expect("entropy");
+    let mut words = vec![0; 1 << 17];
+    source.fill(&mut words);
+    let mut counts = [0; 256];
+    for byte in words.iter().flat_map(|word| word.to_le_bytes()) {
+        counts[usize::from(byte)] += 1;
+    }
+    assert!(chi_square_fits(&counts, &[1.0 / 256.0; 256]));
+    assert!(words.iter().collect::<HashSet<_>>().len() == words.len());
+}
+
+fn no_entropy(_: &mut [u8; 32]) -> bool {
+    false
+}
+
+/// A child process has the parent's memory. Its first draw must drop the buffered words.
+#[test]
+fn another_process_takes_a_key_of_its_own() {
+    fn childs_entropy(key: &mut [u8; 32]) -> bool {
+        key.fill(9);
+        true
+    }
+    fn fixed_entropy(key: &mut [u8; 32]) -> bool {
+        key.fill(8);
+        true
+    }
+    let word_after = |process: u32| {
+        let mut source = SecureNoise::new().expect("entropy");
+        source.rekey(1, fixed_entropy);
+        let first = source.next_u64();
+        source.belong_to(process, childs_entropy);
+        (first, source.next_u64())
+    };
+    let (parent, child) = (word_after(1), word_after(2));
+    assert_eq!(parent.0, child.0);
+    assert_ne!(parent.1, child.1);
+    assert_eq!(child.1, ChaCha12Rng::from_seed([9; 32]).next_u64());
+}
+
+/// Without a key of its own a child draws nothing: every sampler reports the failure, for ever.
+#[test]
+fn without_entropy_nothing_is_drawn() {
+    let mut source = SecureNoise::new().expect("entropy");
+    source.belong_to(std::process::id() ^ 1, no_entropy);
+    let failed = NoiseError::EntropyUnavailable;
+    let laplace = DiscreteLaplace::new(1, 1).expect("in range");
+    let gaussian = DiscreteGaussian::new(1, 1).expect("in range");
+    let mut mask = vec![1];
+    for _ in 0..2 {
+        assert_eq!(laplace.sample(&mut source), Err(failed));
+        assert_eq!(laplace.fill(&mut source, &mut [0; 3]), Err(failed));
+        assert_eq!(gaussian.sample(&mut source), Err(failed));
+        assert_eq!(gaussian.fill(&mut source, &mut [0; 3]), Err(failed));
+        assert_eq!(
+            RoundedGaussian::new().fill(&mut source, &mut [0; 3]),
+            Err(failed)
+        );
+        assert_eq!(
+            poisson_mask(&mut source, SamplingRate::ALL, 9, &mut mask),
+            Err(failed)
+        );
+        assert_eq!(bernoulli(&mut source, 1, 2), Err(failed));
+        assert_eq!(uniform_below(&mut source, 2), Err(failed));
+        assert!(mask.is_empty());
+    }
+    assert_eq!(source.renew(), Err(failed));
+}
+
+/// A key makes 32 buffers; the 33rd needs a new one, and a refusal there withholds the draw.
+#[test]
+fn keys_are_renewed_on_schedule() {
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    fn counted(key: &mut [u8; 32]) -> bool {
+        ASKED.fetch_add(1, Ordering::Relaxed);
+        key.fill(7);
+        true
+    }
+    let mut source = SecureNoise::new().expect("entropy");
+    for buffers in 1..=96 {
+        source.next_buffer(counted);
+        assert_eq!(ASKED.load(Ordering::Relaxed), (buffers - 1) / 32);
+    }
+    assert_eq!(source.finish(), Ok(()));
+    source.next_buffer(no_entropy);
+    assert_eq!(source.finish(), Err(NoiseError::EntropyUnavailable));
+    assert_eq!(source.begin(), Err(NoiseError::EntropyUnavailable));
+}
+
+#[test]
+fn seeds_repeat_and_differ() {
+    let words = |seed: u64| {
+        let mut source = SeededNoise::new(seed);
+        [source.next_u64(), source.next_u64()]
+    };
+    assert_eq!(words(1), words(1));
+    let distinct: HashSet<_> = (0..10_000).map(words).collect();
+    assert_eq!(distinct.len(), 10_000);
+}
+
+/// The release check looks for the label. Here it must be found, or its absence proves nothing.
+#[test]
+fn a_binary_with_seeded_noise_shows_it() {
+    let _ = seeded("a_binary_with_seeded_noise_shows_it").next_u64();
+    // Spelt backwards, so that this test does not itself put the label into the binary.
+    let backwards = b"ylno stset dna stnemirepxe :esion dedees egas";
+    let needle: Vec<u8> = backwards.iter().rev().copied().collect();
+    let path = std::env::current_exe().expect("a path");
+    let binary = std::fs::read(path).expect("the test binary");
+    let found = binary.windows(needle.len()).any(|window| window == needle);
+    assert!(found);
+}

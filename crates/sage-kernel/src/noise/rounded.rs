@@ -28,7 +28,7 @@ impl RoundedGaussian {
     /// One draw's law is within `2^-DEVIATION_BITS` of the ideal in total variation.
     pub const DEVIATION_BITS: u32 = 100;
 
-    /// The same as a number.
+    /// The same as a number, for reports; [`RoundedGaussian::deviation_units`] is for the ledger.
     pub const DEVIATION_PER_DRAW: f64 = 1.0 / (1u128 << Self::DEVIATION_BITS) as f64;
 
     /// The noise; its table is built once in a process, in a few milliseconds.

@@ -35,7 +35,7 @@ pub trait NoiseSource: sealed::Sealed {
     /// [`NoiseError::EntropyUnavailable`] if a new key was needed and could not be had.
     fn begin(&mut self) -> Result<(), NoiseError>;
 
-    /// The next word.
+    /// The next word. Outside `begin` and `finish` it may be one that a parent process used too.
     fn next_u64(&mut self) -> u64;
 
     /// Overwrites `words` with fresh ones.

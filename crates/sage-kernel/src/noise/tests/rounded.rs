@@ -217,6 +217,18 @@ fn the_remainder_has_its_own_law() {
     assert!(chi_square_fits(&buckets, &gaps));
 }
 
+/// The first point of a bucket's gap belongs to that bucket, at height zero, under the curve.
+#[test]
+fn gaps_begin_where_the_last_one_ends() {
+    let table = RoundedGaussian::new().table;
+    for index in 1..BUCKETS - 1 {
+        let point = table.gaps_through[index];
+        let mut source = Scripted::new(&[point as u64, (point >> 64) as u64, 0], 0);
+        let (first, x) = (integer_at(index + 1, 0), table.draw_remainder(&mut source));
+        assert!(rounded_gaussian_height(first) <= table.floors[index + 1] || x == first);
+    }
+}
+
 /// Where the leading bits tie with a threshold, the next 64 decide.
 #[test]
 fn ties_with_a_threshold_are_decided_by_the_next_word() {

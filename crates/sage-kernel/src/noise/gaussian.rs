@@ -133,9 +133,18 @@ impl Ratio {
     #[inline(always)]
     pub(super) fn coin(&self, source: &mut impl NoiseSource) -> bool {
         let word = source.next_u64();
-        // Without its lowest bits the ratio is known between `n / (d + 1)` and `(n + 1) / d`.
-        let dropped = 65u32.saturating_sub(self.denominator.leading_zeros());
-        let (n, d) = (self.numerator >> dropped, self.denominator >> dropped);
+        // Shifted until the denominator has 63 bits; bits may be lost, but the ratio stays between
+        // `n / (d + 1)` and `(n + 1) / d`.
+        let (n, d) = match self.denominator.leading_zeros() {
+            zeros @ ..65 => (
+                self.numerator >> (65 - zeros),
+                self.denominator >> (65 - zeros),
+            ),
+            zeros => (
+                self.numerator << (zeros - 65),
+                self.denominator << (zeros - 65),
+            ),
+        };
         if (u128::from(word) + 1) * (d + 1) <= n << 64 {
             return true;
         }

@@ -49,38 +49,24 @@ pub(crate) fn run(words: &[&str]) -> Result<(), Failure> {
         println!("{}", heading());
     }
     for row in &rows {
-        let line = if options.json {
-            row.to_string()
-        } else {
-            as_text(row)
-        };
+        let line = if options.json { row.to_string() } else { as_text(row) };
         println!("{line}");
     }
     Ok(())
 }
 
 fn options<'a>(words: &[&str]) -> Result<Options<'a>, Failure> {
-    let names: Vec<&str> = words
-        .iter()
-        .copied()
-        .filter(|word| !word.starts_with("--"))
-        .collect();
+    let names: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with("--")).collect();
     let suite = SUITES.iter().find(|suite| names == [suite.name]);
     let known: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
     let suite = suite.ok_or_else(|| format!("bench: name one of {}", known.join(", ")))?;
-    let mut options = Options {
-        suite,
-        json: false,
-        peers: true,
-    };
+    let mut options = Options { suite, json: false, peers: true };
     for flag in words.iter().filter(|word| word.starts_with("--")) {
         match *flag {
             "--json" => options.json = true,
             "--no-peers" => options.peers = false,
             _ => {
-                return Err(format!(
-                    "bench: no flag {flag}; there are --json and --no-peers"
-                ));
+                return Err(format!("bench: no flag {flag}; there are --json and --no-peers"));
             }
         }
     }
@@ -88,22 +74,13 @@ fn options<'a>(words: &[&str]) -> Result<Options<'a>, Failure> {
 }
 
 fn measure_ours(suite: &Suite) -> Result<Vec<Value>, Failure> {
-    let arguments = [
-        "bench",
-        "--quiet",
-        "-p",
-        suite.package,
-        "--bench",
-        suite.name,
-    ];
+    let arguments = ["bench", "--quiet", "-p", suite.package, "--bench", suite.name];
     lines(&workspace::output(&mut workspace::cargo(&arguments))?)
 }
 
 fn measure_peers(suite: &Suite) -> Result<Vec<Value>, Failure> {
     let python = virtual_environment(suite)?;
-    lines(&workspace::output(
-        Command::new(python).arg(workspace::root().join(suite.peers)),
-    )?)
+    lines(&workspace::output(Command::new(python).arg(workspace::root().join(suite.peers)))?)
 }
 
 /// The Python of an environment with the suite's requirements; made on first use and whenever they
@@ -116,20 +93,10 @@ fn virtual_environment(suite: &Suite) -> Result<PathBuf, Failure> {
     if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(python);
     }
-    eprintln!(
-        "installing {} into a virtual environment",
-        suite.requirements
-    );
+    eprintln!("installing {} into a virtual environment", suite.requirements);
     make_environment(&place)?;
     let mut pip = Command::new(&python);
-    pip.args([
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--requirement",
-    ]);
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
     workspace::output(pip.arg(workspace::root().join(suite.requirements)))?;
     std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))?;
     Ok(python)
@@ -152,10 +119,7 @@ fn pair(ours: &[Value], peers: &[Value]) -> Result<Vec<Value>, Failure> {
     let mut rows = Vec::new();
     for line in ours {
         let wanted = peer_name(text(line, "name"));
-        rows.push(row(
-            line,
-            peers.iter().find(|peer| text(peer, "name") == wanted),
-        )?);
+        rows.push(row(line, peers.iter().find(|peer| text(peer, "name") == wanted))?);
     }
     for peer in peers {
         if !ours.iter().any(|line| line["name"] == peer["name"]) {
@@ -175,10 +139,7 @@ fn peer_name(name: &str) -> String {
 fn row(ours: &Value, peer: Option<&Value>) -> Result<Value, Failure> {
     let peer = peer.unwrap_or(&Value::Null);
     if !peer.is_null() && peer["unit"] != ours["unit"] {
-        return Err(format!(
-            "bench: {} has units {} and {}",
-            ours["name"], ours["unit"], peer["unit"]
-        ));
+        return Err(format!("bench: {} has units {} and {}", ours["name"], ours["unit"], peer["unit"]));
     }
     let mut row = json!({
         "name": ours["name"],
@@ -198,18 +159,11 @@ fn row(ours: &Value, peer: Option<&Value>) -> Result<Value, Failure> {
 /// How many times better than the peer: more of what is counted per second, less of all else.
 fn ratio(ours: Option<f64>, peer: Option<f64>, unit: &str) -> Option<f64> {
     let (ours, peer) = (ours?, peer?);
-    Some(if unit.ends_with("/s") {
-        ours / peer
-    } else {
-        peer / ours
-    })
+    Some(if unit.ends_with("/s") { ours / peer } else { peer / ours })
 }
 
 fn heading() -> String {
-    format!(
-        "{:<22}{:>14}{:>14}{:>10}  unit",
-        "name", "ours", "peer", "ratio"
-    )
+    format!("{:<22}{:>14}{:>14}{:>10}  unit", "name", "ours", "peer", "ratio")
 }
 
 fn as_text(row: &Value) -> String {
@@ -218,11 +172,7 @@ fn as_text(row: &Value) -> String {
     line.push_str(&format!("{:>14}{:>14}", number("ours"), number("peer")));
     line.push_str(&format!("{:>10}  {}", number("ratio"), text(row, "unit")));
     if row.get("value").is_some() || row.get("peer_value").is_some() {
-        line.push_str(&format!(
-            "  (gives {}, peer {})",
-            number("value"),
-            number("peer_value")
-        ));
+        line.push_str(&format!("  (gives {}, peer {})", number("value"), number("peer_value")));
     }
     line
 }
@@ -262,10 +212,7 @@ mod tests {
         let peers = [json!({"name": "opendp_history_10", "peer": 200.0, "unit": "ns/charge"})];
         let rows = pair(&ours, &peers).unwrap();
         assert_eq!(rows[0]["ratio"], 2.0);
-        assert_eq!(
-            (&rows[1]["ours"], &rows[1]["ratio"]),
-            (&Value::Null, &Value::Null)
-        );
+        assert_eq!((&rows[1]["ours"], &rows[1]["ratio"]), (&Value::Null, &Value::Null));
         assert_eq!(rows[1]["peer"], 200.0);
         assert_eq!(pair(&ours, &[]).unwrap()[0]["peer"], Value::Null);
     }
@@ -275,15 +222,7 @@ mod tests {
         let ours = [json!({"name": "pld", "ours": 0.01, "unit": "s", "value": 0.5})];
         let peers = [json!({"name": "pld", "peer": 1.0, "unit": "s", "value": 0.25})];
         let row = &pair(&ours, &peers).unwrap()[0];
-        for key in [
-            "name",
-            "ours",
-            "peer",
-            "ratio",
-            "unit",
-            "value",
-            "peer_value",
-        ] {
+        for key in ["name", "ours", "peer", "ratio", "unit", "value", "peer_value"] {
             assert!(row.get(key).is_some(), "{key}");
         }
         assert!(as_text(row).contains("(gives 0.50000, peer 0.25000)"));

@@ -45,14 +45,8 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
     let deny_warnings = ["--all-targets", "--", "-D", "warnings"];
     let mut steps = vec![
         cargo("format", &["fmt", "--all", "--check"]),
-        cargo(
-            "lint",
-            &[&["clippy", "--workspace"], &deny_warnings[..]].concat(),
-        ),
-        cargo(
-            "lint seeded",
-            &[&["clippy"], &seeded_kernel[..], &deny_warnings].concat(),
-        ),
+        cargo("lint", &[&["clippy", "--workspace"], &deny_warnings[..]].concat()),
+        cargo("lint seeded", &[&["clippy"], &seeded_kernel[..], &deny_warnings].concat()),
         cargo("test", &["test", "--workspace", "--exclude", "sage-kernel"]),
         cargo("test kernel", &[&["test"], &seeded_kernel[..]].concat()),
     ];
@@ -60,17 +54,9 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
         let place = ["--manifest-path", EXPERIMENTS];
         let lint = [&["clippy"], &place[..], &deny_warnings].concat();
         steps.extend([
-            experiments(
-                "format experiments",
-                &target,
-                &["fmt", place[0], place[1], "--check"],
-            ),
+            experiments("format experiments", &target, &["fmt", place[0], place[1], "--check"]),
             experiments("lint experiments", &target, &lint),
-            experiments(
-                "test experiments",
-                &target,
-                &[&["test"], &place[..]].concat(),
-            ),
+            experiments("test experiments", &target, &[&["test"], &place[..]].concat()),
         ]);
     }
     steps.extend([
@@ -83,56 +69,33 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
 }
 
 fn cargo(name: &'static str, arguments: &[&str]) -> Step {
-    Step {
-        name,
-        work: Work::Run(workspace::cargo(arguments)),
-    }
+    Step { name, work: Work::Run(workspace::cargo(arguments)) }
 }
 
 fn experiments(name: &'static str, target: &Path, arguments: &[&str]) -> Step {
     let mut command = workspace::cargo(arguments);
     command.env("CARGO_TARGET_DIR", target);
-    Step {
-        name,
-        work: Work::Run(command),
-    }
+    Step { name, work: Work::Run(command) }
 }
 
 fn documentation() -> Step {
     let mut command = workspace::cargo(&["doc", "--no-deps", "--workspace"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
-    Step {
-        name: "docs",
-        work: Work::Run(command),
-    }
+    Step { name: "docs", work: Work::Run(command) }
 }
 
 fn call(name: &'static str, function: fn() -> Result<(), Failure>) -> Step {
-    Step {
-        name,
-        work: Work::Call(function),
-    }
+    Step { name, work: Work::Call(function) }
 }
 
 fn perform(steps: Vec<Step>) -> Result<(), Failure> {
     let outcomes: Vec<Outcome> = steps.into_iter().map(perform_step).collect();
     let time: Duration = outcomes.iter().map(|outcome| outcome.time).sum();
     println!("\n{}", summary(&outcomes));
-    let failed = outcomes
-        .iter()
-        .filter(|outcome| outcome.failure.is_some())
-        .count();
+    let failed = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
     let good = outcomes.len() - failed;
-    println!(
-        "check: {good} of {} steps good, {:.0} s",
-        outcomes.len(),
-        time.as_secs_f64()
-    );
-    if failed == 0 {
-        Ok(())
-    } else {
-        Err(format!("check: {failed} steps bad"))
-    }
+    println!("check: {good} of {} steps good, {:.0} s", outcomes.len(), time.as_secs_f64());
+    if failed == 0 { Ok(()) } else { Err(format!("check: {failed} steps bad")) }
 }
 
 fn perform_step(step: Step) -> Outcome {
@@ -147,11 +110,7 @@ fn perform_step(step: Step) -> Outcome {
             function()
         }
     };
-    let outcome = Outcome {
-        name: step.name,
-        time: start.elapsed(),
-        failure: result.err(),
-    };
+    let outcome = Outcome { name: step.name, time: start.elapsed(), failure: result.err() };
     println!("{}", verdict(&outcome));
     outcome
 }

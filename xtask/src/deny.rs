@@ -34,41 +34,26 @@ pub(crate) fn check() -> Result<(), Failure> {
     for finding in &findings {
         println!("{finding}");
     }
-    if findings.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("deny: {} findings", findings.len()))
-    }
+    if findings.is_empty() { Ok(()) } else { Err(format!("deny: {} findings", findings.len())) }
 }
 
 fn installed() -> bool {
     let mut command = Command::new("cargo-deny");
-    let status = command
-        .arg("--version")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let status = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
 
 fn lists(deny: &str) -> Result<Lists, Failure> {
-    let table: toml::Table = deny
-        .parse()
-        .map_err(|error| format!("deny.toml: {error}"))?;
+    let table: toml::Table = deny.parse().map_err(|error| format!("deny.toml: {error}"))?;
     let array = |section: &str, key: &str| {
         let entries = table.get(section).and_then(|section| section.get(key));
         let entries = entries.and_then(toml::Value::as_array);
         entries.ok_or_else(|| format!("deny.toml: no list `{key}` under `{section}`"))
     };
-    let licences = array("licenses", "allow")?
+    let licences = array("licenses", "allow")?.iter().filter_map(toml::Value::as_str);
+    let once = array("bans", "deny")?
         .iter()
-        .filter_map(toml::Value::as_str);
-    let once = array("bans", "deny")?.iter().filter(|entry| {
-        entry
-            .get("deny-multiple-versions")
-            .and_then(toml::Value::as_bool)
-            == Some(true)
-    });
+        .filter(|entry| entry.get("deny-multiple-versions").and_then(toml::Value::as_bool) == Some(true));
     let crates = once.filter_map(|entry| entry.get("crate").and_then(toml::Value::as_str));
     Ok(Lists {
         licences: licences.map(str::to_owned).collect(),
@@ -98,21 +83,14 @@ fn findings(metadata: &Value, lists: &Lists) -> Vec<String> {
 }
 
 fn twice(metadata: &Value) -> Vec<String> {
-    let several = versions(metadata)
-        .into_iter()
-        .filter(|(_, versions)| versions.len() > 1);
-    several
-        .map(|(name, versions)| format!("{name} is built as {}", versions.join(", ")))
-        .collect()
+    let several = versions(metadata).into_iter().filter(|(_, versions)| versions.len() > 1);
+    several.map(|(name, versions)| format!("{name} is built as {}", versions.join(", "))).collect()
 }
 
 fn versions(metadata: &Value) -> BTreeMap<&str, Vec<&str>> {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in list(metadata, "packages") {
-        versions
-            .entry(text(package, "name"))
-            .or_default()
-            .push(text(package, "version"));
+        versions.entry(text(package, "name")).or_default().push(text(package, "version"));
     }
     versions
 }
@@ -120,10 +98,7 @@ fn versions(metadata: &Value) -> BTreeMap<&str, Vec<&str>> {
 /// Whether a licence expression can be met from the list: one side of each OR, both of each AND. An
 /// old-fashioned `/` means OR; an expression we cannot read is not admitted.
 fn admitted(expression: &str, allowed: &[String]) -> bool {
-    let spaced = expression
-        .replace('/', " OR ")
-        .replace('(', " ( ")
-        .replace(')', " ) ");
+    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut rest = words.as_slice();
     any(&mut rest, allowed) == Some(true) && rest.is_empty()
@@ -173,10 +148,7 @@ mod tests {
     }
 
     fn found(packages: &[Value]) -> usize {
-        let lists = Lists {
-            licences: vec!["MIT".to_owned()],
-            one_version: vec!["arrow-array".to_owned()],
-        };
+        let lists = Lists { licences: vec!["MIT".to_owned()], one_version: vec!["arrow-array".to_owned()] };
         findings(&json!({ "packages": packages }), &lists).len()
     }
 
@@ -204,26 +176,14 @@ mod tests {
     #[test]
     fn packages_are_held_against_the_lists() {
         assert_eq!(found(&[package("a", "1.0.0", "MIT", PUBLIC_REGISTRY)]), 0);
-        assert_eq!(
-            found(&[package("a", "1.0.0", "GPL-3.0", PUBLIC_REGISTRY)]),
-            1
-        );
-        assert_eq!(
-            found(&[package("a", "1.0.0", "MIT", "git+https://example.org/a")]),
-            1
-        );
-        assert_eq!(
-            found(&[json!({"name": "a", "version": "1.0.0", "license": "MIT"})]),
-            0
-        );
+        assert_eq!(found(&[package("a", "1.0.0", "GPL-3.0", PUBLIC_REGISTRY)]), 1);
+        assert_eq!(found(&[package("a", "1.0.0", "MIT", "git+https://example.org/a")]), 1);
+        assert_eq!(found(&[json!({"name": "a", "version": "1.0.0", "license": "MIT"})]), 0);
         let once = |version| package("arrow-array", version, "MIT", PUBLIC_REGISTRY);
         assert_eq!(found(&[once("59.0.0"), once("60.0.0")]), 1);
         let often = |version| package("syn", version, "MIT", PUBLIC_REGISTRY);
         assert_eq!(found(&[often("1.0.0"), often("2.0.0")]), 0);
-        assert_eq!(
-            twice(&json!({"packages": [often("1.0.0"), often("2.0.0")]})).len(),
-            1
-        );
+        assert_eq!(twice(&json!({"packages": [often("1.0.0"), often("2.0.0")]})).len(), 1);
     }
 
     #[test]

@@ -69,9 +69,6 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["bench", rest @ ..] => bench::run(rest),
         ["soak"] => soak::run(None),
         ["soak", test] => soak::run(Some(test)),
-        _ => Err(format!(
-            "there is no `cargo xtask {}`\n\n{HELP}",
-            words.join(" ")
-        )),
+        _ => Err(format!("there is no `cargo xtask {}`\n\n{HELP}", words.join(" "))),
     }
 }

@@ -21,29 +21,17 @@ pub(crate) fn check() -> Result<(), Failure> {
     let experiments = ["--manifest-path", "experiments/Cargo.toml"];
     let build = ["build", "--release", "-p", "sage"];
     workspace::run(&mut workspace::cargo(&build))?;
-    let build = [
-        &["build", "--release", "--bin", SEEDED_PROGRAM],
-        &experiments[..],
-    ]
-    .concat();
+    let build = [&["build", "--release", "--bin", SEEDED_PROGRAM], &experiments[..]].concat();
     workspace::run(workspace::cargo(&build).env("CARGO_TARGET_DIR", &target))?;
 
     let tree = ["tree", "--edges", "normal,features"];
-    let product = workspace::output(&mut workspace::cargo(
-        &[&tree[..], &["-p", "sage"]].concat(),
-    ))?;
+    let product = workspace::output(&mut workspace::cargo(&[&tree[..], &["-p", "sage"]].concat()))?;
     let lab = workspace::output(&mut workspace::cargo(&[&tree[..], &experiments].concat()))?;
 
     let release = target.join("release");
     judge(
-        Evidence {
-            feature: product.contains(FEATURE),
-            marker: holds_marker(&release.join("sage"))?,
-        },
-        Evidence {
-            feature: lab.contains(FEATURE),
-            marker: holds_marker(&release.join(SEEDED_PROGRAM))?,
-        },
+        Evidence { feature: product.contains(FEATURE), marker: holds_marker(&release.join("sage"))? },
+        Evidence { feature: lab.contains(FEATURE), marker: holds_marker(&release.join(SEEDED_PROGRAM))? },
     )
 }
 
@@ -55,38 +43,17 @@ struct Evidence {
 
 fn judge(product: Evidence, experiments: Evidence) -> Result<(), Failure> {
     let problems = [
-        (
-            product.feature,
-            "the product is built with the feature `seeded`",
-        ),
-        (
-            product.marker,
-            "the release binary holds the marker of seeded noise",
-        ),
-        (
-            !experiments.feature,
-            "experiments are built without `seeded`: the search proves nothing",
-        ),
-        (
-            !experiments.marker,
-            "no marker in an experiment that uses it: the search proves nothing",
-        ),
+        (product.feature, "the product is built with the feature `seeded`"),
+        (product.marker, "the release binary holds the marker of seeded noise"),
+        (!experiments.feature, "experiments are built without `seeded`: the search proves nothing"),
+        (!experiments.marker, "no marker in an experiment that uses it: the search proves nothing"),
     ];
-    let found: Vec<&str> = problems
-        .iter()
-        .filter(|(bad, _)| *bad)
-        .map(|(_, what)| *what)
-        .collect();
-    if found.is_empty() {
-        Ok(())
-    } else {
-        Err(found.join("; "))
-    }
+    let found: Vec<&str> = problems.iter().filter(|(bad, _)| *bad).map(|(_, what)| *what).collect();
+    if found.is_empty() { Ok(()) } else { Err(found.join("; ")) }
 }
 
 fn holds_marker(program: &Path) -> Result<bool, Failure> {
-    let bytes =
-        std::fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
+    let bytes = std::fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
     Ok(contains(&bytes, MARKER))
 }
 

@@ -19,19 +19,10 @@ pub(crate) fn run(test: Option<&str>) -> Result<(), Failure> {
 fn exists(test: &str) -> Result<(), Failure> {
     let listing = workspace::output(cargo_test().args([test, "--list"]))?;
     let found = listing.lines().any(|line| line.ends_with(": test"));
-    found
-        .then_some(())
-        .ok_or_else(|| format!("soak: no test of the kernel is named `{test}`"))
+    found.then_some(()).ok_or_else(|| format!("soak: no test of the kernel is named `{test}`"))
 }
 
 fn cargo_test() -> Command {
-    let kernel = [
-        "--release",
-        "-p",
-        "sage-kernel",
-        "--features",
-        "seeded",
-        "--",
-    ];
+    let kernel = ["--release", "-p", "sage-kernel", "--features", "seeded", "--"];
     workspace::cargo(&[&["test"], &kernel[..]].concat())
 }

@@ -30,12 +30,7 @@ impl Source {
             test[first..=last].fill(true);
         }
         let raw = text.lines().map(str::to_owned).collect();
-        Self {
-            path: path.to_owned(),
-            raw,
-            code,
-            test,
-        }
+        Self { path: path.to_owned(), raw, code, test }
     }
 
     /// Treats the whole file as test code, for modules declared under `#[cfg(test)]` elsewhere.
@@ -45,36 +40,25 @@ impl Source {
 
     /// Lines neither blank nor comment, outside tests.
     pub(crate) fn lines_outside_tests(&self) -> usize {
-        self.code_outside_tests()
-            .filter(|(_, line)| !line.trim().is_empty())
-            .count()
+        self.code_outside_tests().filter(|(_, line)| !line.trim().is_empty()).count()
     }
 
     /// Masked lines outside tests, each with its number counted from 1.
     pub(crate) fn code_outside_tests(&self) -> impl Iterator<Item = (usize, &str)> {
         let pairs = self.code.iter().zip(&self.test).enumerate();
-        pairs
-            .filter(|(_, (_, test))| !**test)
-            .map(|(index, (line, _))| (index + 1, line.as_str()))
+        pairs.filter(|(_, (_, test))| !**test).map(|(index, (line, _))| (index + 1, line.as_str()))
     }
 
     /// All masked lines, each with its number counted from 1.
     pub(crate) fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.code
-            .iter()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line.as_str()))
+        self.code.iter().enumerate().map(|(index, line)| (index + 1, line.as_str()))
     }
 
     /// The files (without `.rs`) of modules this file declares for tests alone: `#[cfg(test)] mod x;`.
     pub(crate) fn test_modules(&self) -> Vec<String> {
         let stem = self.path.trim_end_matches(".rs");
         let (parent, name) = stem.rsplit_once('/').unwrap_or(("", stem));
-        let folder = if ["mod", "lib", "main"].contains(&name) {
-            parent
-        } else {
-            stem
-        };
+        let folder = if ["mod", "lib", "main"].contains(&name) { parent } else { stem };
         let mut modules = Vec::new();
         for (line, test) in self.code.iter().zip(&self.test) {
             if *test && let Some(module) = declared_module(line) {
@@ -97,10 +81,7 @@ impl Source {
             let Some(end) = body_end(&text, start) else {
                 continue;
             };
-            let lines = text[start..=end]
-                .lines()
-                .filter(|line| !line.trim().is_empty())
-                .count();
+            let lines = text[start..=end].lines().filter(|line| !line.trim().is_empty()).count();
             functions.push(Function { name, lines });
         }
         functions
@@ -131,13 +112,11 @@ pub(crate) fn has_token(line: &str, word: &str) -> bool {
 }
 
 fn token_positions<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    text.match_indices(word)
-        .map(|(start, _)| start)
-        .filter(move |start| {
-            let before = text[..*start].chars().next_back();
-            let after = text[start + word.len()..].chars().next();
-            !before.is_some_and(is_word) && !after.is_some_and(is_word)
-        })
+    text.match_indices(word).map(|(start, _)| start).filter(move |start| {
+        let before = text[..*start].chars().next_back();
+        let after = text[start + word.len()..].chars().next();
+        !before.is_some_and(is_word) && !after.is_some_and(is_word)
+    })
 }
 
 pub(crate) fn is_word(c: char) -> bool {
@@ -145,8 +124,7 @@ pub(crate) fn is_word(c: char) -> bool {
 }
 
 fn in_test_directory(path: &str) -> bool {
-    path.split('/')
-        .any(|part| part == "tests" || part == "benches")
+    path.split('/').any(|part| part == "tests" || part == "benches")
 }
 
 fn declared_module(line: &str) -> Option<&str> {
@@ -217,11 +195,7 @@ fn mask(text: &str) -> String {
                 continue;
             }
         };
-        masked.extend(
-            rest[..length]
-                .chars()
-                .map(|c| if c == '\n' { '\n' } else { fill }),
-        );
+        masked.extend(rest[..length].chars().map(|c| if c == '\n' { '\n' } else { fill }));
         rest = &rest[length..];
     }
     masked
@@ -299,11 +273,7 @@ fn raw_string(rest: &str) -> Option<usize> {
     }
     let end = format!("\"{}", "#".repeat(hashes));
     let body = hashes + 2;
-    Some(
-        rest[body..]
-            .find(&end)
-            .map_or(rest.len(), |found| body + found + end.len()),
-    )
+    Some(rest[body..].find(&end).map_or(rest.len(), |found| body + found + end.len()))
 }
 
 #[cfg(test)]
@@ -320,10 +290,7 @@ mod tests {
         assert_eq!(code("/* a /* b */ c */x"), ["                 x"]);
         assert_eq!(code("let s = \"f64\\\"\";"), ["let s = \"\"\"\"\"\"\";"]);
         assert_eq!(code("r#\"a\"b\"#;"), ["\"\"\"\"\"\"\"\";"]);
-        assert_eq!(
-            code("fn f<'a>(c: &'a u8) { '{' }"),
-            ["fn f<'a>(c: &'a u8) { \"\"\" }"]
-        );
+        assert_eq!(code("fn f<'a>(c: &'a u8) { '{' }"), ["fn f<'a>(c: &'a u8) { \"\"\" }"]);
         assert_eq!(code("var\"x\""), ["var\"\"\""]);
     }
 
@@ -339,51 +306,32 @@ mod tests {
         let source = Source::new("src/a.rs", text);
         assert_eq!(source.test, [false, true, true, true, true, false]);
         assert_eq!(source.lines_outside_tests(), 2);
-        assert_eq!(
-            Source::new("crates/x/tests/a.rs", text).lines_outside_tests(),
-            0
-        );
+        assert_eq!(Source::new("crates/x/tests/a.rs", text).lines_outside_tests(), 0);
     }
 
     #[test]
     fn a_feature_for_tests_and_others_is_no_test() {
-        let source = Source::new(
-            "a.rs",
-            "#[cfg(any(test, feature = \"seeded\"))]\nfn a() {}\n",
-        );
+        let source = Source::new("a.rs", "#[cfg(any(test, feature = \"seeded\"))]\nfn a() {}\n");
         assert_eq!(source.lines_outside_tests(), 2);
     }
 
     #[test]
     fn modules_declared_for_tests_are_found() {
         let text = "#[cfg(test)]\nmod model;\nmod real;\n";
-        assert_eq!(
-            Source::new("src/ledger.rs", text).test_modules(),
-            ["src/ledger/model"]
-        );
-        assert_eq!(
-            Source::new("src/lib.rs", text).test_modules(),
-            ["src/model"]
-        );
+        assert_eq!(Source::new("src/ledger.rs", text).test_modules(), ["src/ledger/model"]);
+        assert_eq!(Source::new("src/lib.rs", text).test_modules(), ["src/model"]);
     }
 
     #[test]
     fn functions_are_measured_without_blanks_and_comments() {
-        let text =
-            "fn a(x: [u8; 2]) -> u8 {\n    // why\n\n    x[0]\n}\ntrait T { fn b(&self); }\n";
-        let expected = [Function {
-            name: "a".to_owned(),
-            lines: 3,
-        }];
+        let text = "fn a(x: [u8; 2]) -> u8 {\n    // why\n\n    x[0]\n}\ntrait T { fn b(&self); }\n";
+        let expected = [Function { name: "a".to_owned(), lines: 3 }];
         assert_eq!(Source::new("a.rs", text).functions(), expected);
     }
 
     #[test]
     fn attributes_may_span_lines() {
-        let source = Source::new(
-            "a.rs",
-            "\n#[allow(\n    dead_code\n)]\nfn a() {}\n#![warn(x)]\n",
-        );
+        let source = Source::new("a.rs", "\n#[allow(\n    dead_code\n)]\nfn a() {}\n#![warn(x)]\n");
         let found = source.attributes();
         assert_eq!(found[0], (2, "#[allow(\n    dead_code\n)]".to_owned()));
         assert_eq!(found[1], (6, "#![warn(x)]".to_owned()));

@@ -60,31 +60,21 @@ fn within_limit(lines: usize) -> Result<(), Failure> {
     if lines <= KERNEL_LINES {
         return Ok(());
     }
-    Err(format!(
-        "trust: the kernel has {lines} lines, at most {KERNEL_LINES}"
-    ))
+    Err(format!("trust: the kernel has {lines} lines, at most {KERNEL_LINES}"))
 }
 
 fn kernel_files(sources: &[Source]) -> BTreeMap<String, usize> {
-    let kernel = sources
-        .iter()
-        .filter(|source| source.path.starts_with(KERNEL));
+    let kernel = sources.iter().filter(|source| source.path.starts_with(KERNEL));
     let sizes = kernel.map(|source| (source.path.clone(), source.lines_outside_tests()));
     sizes.filter(|(_, lines)| *lines > 0).collect()
 }
 
 fn dependencies() -> Result<BTreeSet<String>, Failure> {
     let metadata = workspace::metadata("Cargo.toml")?;
-    let kernel = workspace::members(&metadata)
-        .into_iter()
-        .find(|p| text(p, "name") == "sage-kernel");
+    let kernel = workspace::members(&metadata).into_iter().find(|p| text(p, "name") == "sage-kernel");
     let kernel = kernel.ok_or("trust: the workspace has no sage-kernel")?;
-    let shipped = list(kernel, "dependencies")
-        .iter()
-        .filter(|d| d["kind"] != "dev");
-    Ok(shipped
-        .map(|dependency| text(dependency, "name").to_owned())
-        .collect())
+    let shipped = list(kernel, "dependencies").iter().filter(|d| d["kind"] != "dev");
+    Ok(shipped.map(|dependency| text(dependency, "name").to_owned()).collect())
 }
 
 fn declared_uses(sources: &[Source]) -> Vec<Use> {
@@ -96,11 +86,7 @@ fn declared_uses(sources: &[Source]) -> Vec<Use> {
         for (line, code) in source.code_outside_tests() {
             if DOOR.iter().any(|name| has_token(code, name)) {
                 let text = source.raw[line - 1].trim().to_owned();
-                uses.push(Use {
-                    file: source.path.clone(),
-                    line,
-                    text,
-                });
+                uses.push(Use { file: source.path.clone(), line, text });
             }
         }
     }
@@ -112,16 +98,10 @@ fn as_text(report: &Report) -> String {
     for (file, lines) in &report.files {
         text.push_str(&format!("{lines:>6}  {file}\n"));
     }
-    text.push_str(&format!(
-        "{:>6}  kernel lines, at most {KERNEL_LINES}\n",
-        report.lines()
-    ));
+    text.push_str(&format!("{:>6}  kernel lines, at most {KERNEL_LINES}\n", report.lines()));
     let names: Vec<&str> = report.dependencies.iter().map(String::as_str).collect();
     text.push_str(&format!("\ndependencies: {}\n", names.join(", ")));
-    text.push_str(&format!(
-        "uses of the declared door: {}\n",
-        report.declared.len()
-    ));
+    text.push_str(&format!("uses of the declared door: {}\n", report.declared.len()));
     for door in &report.declared {
         text.push_str(&format!("  {}:{}: {}\n", door.file, door.line, door.text));
     }
@@ -130,9 +110,8 @@ fn as_text(report: &Report) -> String {
 
 fn as_json(report: &Report) -> serde_json::Value {
     let declared = report.declared.iter();
-    let declared: Vec<_> = declared
-        .map(|door| json!({"file": door.file, "line": door.line, "text": door.text}))
-        .collect();
+    let declared: Vec<_> =
+        declared.map(|door| json!({"file": door.file, "line": door.line, "text": door.text})).collect();
     json!({
         "lines": report.lines(),
         "limit": KERNEL_LINES,
@@ -144,22 +123,14 @@ fn as_json(report: &Report) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        KERNEL_LINES, Report, as_json, as_text, declared_uses, kernel_files, within_limit,
-    };
+    use super::{KERNEL_LINES, Report, as_json, as_text, declared_uses, kernel_files, within_limit};
     use crate::source::Source;
 
     fn project() -> Vec<Source> {
         vec![
-            Source::new(
-                "crates/sage-kernel/src/a.rs",
-                "//! A.\n\nfn a() {}\nuse Door::Declared;\n",
-            ),
+            Source::new("crates/sage-kernel/src/a.rs", "//! A.\n\nfn a() {}\nuse Door::Declared;\n"),
             Source::new("crates/sage-kernel/tests/a.rs", "fn a() {}\n"),
-            Source::new(
-                "crates/sage-engine/src/run.rs",
-                "// into_declared\nlet x = s.into_declared();\n",
-            ),
+            Source::new("crates/sage-engine/src/run.rs", "// into_declared\nlet x = s.into_declared();\n"),
             Source::new("crates/sage-engine/tests/run.rs", "s.into_declared();\n"),
         ]
     }
@@ -167,10 +138,7 @@ mod tests {
     #[test]
     fn the_kernel_is_counted_without_tests_and_comments() {
         let files = kernel_files(&project());
-        assert_eq!(
-            files.into_iter().collect::<Vec<_>>(),
-            [("crates/sage-kernel/src/a.rs".to_owned(), 2)]
-        );
+        assert_eq!(files.into_iter().collect::<Vec<_>>(), [("crates/sage-kernel/src/a.rs".to_owned(), 2)]);
     }
 
     #[test]
@@ -190,9 +158,6 @@ mod tests {
         assert_eq!(json["lines"], 2);
         assert_eq!(json["declared"].as_array().map(Vec::len), Some(1));
         assert_eq!(json["declared"][0]["line"], 2);
-        assert!(
-            as_text(&report)
-                .contains("crates/sage-engine/src/run.rs:2: let x = s.into_declared();")
-        );
+        assert!(as_text(&report).contains("crates/sage-engine/src/run.rs:2: let x = s.into_declared();"));
     }
 }

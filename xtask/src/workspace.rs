@@ -26,22 +26,14 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 
 /// Runs a command, its output going where ours goes.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
-    let status = command
-        .status()
-        .map_err(|error| cannot_start(command, &error))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("{} ended with {status}", shown(command)))
-    }
+    let status = command.status().map_err(|error| cannot_start(command, &error))?;
+    if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", shown(command))) }
 }
 
 /// Runs a command and gives back what it wrote to standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     command.stderr(std::process::Stdio::inherit());
-    let output = command
-        .output()
-        .map_err(|error| cannot_start(command, &error))?;
+    let output = command.output().map_err(|error| cannot_start(command, &error))?;
     if !output.status.success() {
         return Err(format!("{} ended with {}", shown(command), output.status));
     }
@@ -57,10 +49,7 @@ pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());
     let words = std::iter::once(name).chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy())
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether the workspace has this file or folder.
@@ -76,14 +65,7 @@ pub(crate) fn read(path: &str) -> Result<String, Failure> {
 /// committed.
 pub(crate) fn files() -> Result<Vec<String>, Failure> {
     let mut git = Command::new("git");
-    git.args([
-        "ls-files",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "-z",
-    ])
-    .current_dir(root());
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"]).current_dir(root());
     let listing = output(&mut git)?;
     let mut files: Vec<String> = listing.split('\0').map(str::to_owned).collect();
     files.retain(|path| root().join(path).is_file());
@@ -128,10 +110,7 @@ pub(crate) fn metadata(manifest: &str) -> Result<Value, Failure> {
 /// The members of a workspace, from its metadata.
 pub(crate) fn members(metadata: &Value) -> Vec<&Value> {
     let ids = list(metadata, "workspace_members");
-    list(metadata, "packages")
-        .iter()
-        .filter(|package| ids.contains(&package["id"]))
-        .collect()
+    list(metadata, "packages").iter().filter(|package| ids.contains(&package["id"])).collect()
 }
 
 /// A list in JSON; empty where there is none.
@@ -146,10 +125,7 @@ pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 
 /// Where cargo puts what it builds, for this workspace and for `experiments`.
 pub(crate) fn target_directory() -> Result<PathBuf, Failure> {
-    Ok(PathBuf::from(text(
-        &metadata("Cargo.toml")?,
-        "target_directory",
-    )))
+    Ok(PathBuf::from(text(&metadata("Cargo.toml")?, "target_directory")))
 }
 
 #[cfg(test)]

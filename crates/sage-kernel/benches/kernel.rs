@@ -22,11 +22,8 @@ struct Outcome {
     value: Option<f64>,
 }
 
-const MEASUREMENTS: &[Measurement] = &[Measurement {
-    name: "hash_event",
-    unit: "ns/event",
-    measure: hash_event,
-}];
+const MEASUREMENTS: &[Measurement] =
+    &[Measurement { name: "hash_event", unit: "ns/event", measure: hash_event }];
 
 /// The shortest time of `runs`, in seconds, with what the last run computed.
 fn best_of<T>(runs: usize, mut work: impl FnMut() -> T) -> (f64, Option<T>) {
@@ -43,10 +40,7 @@ fn best_of<T>(runs: usize, mut work: impl FnMut() -> T) -> (f64, Option<T>) {
 /// Nanoseconds for one of the `count` things that `work` does.
 fn nanoseconds_each<T>(runs: usize, count: u32, work: impl FnMut() -> T) -> Outcome {
     let (seconds, _) = best_of(runs, work);
-    Outcome {
-        ours: seconds / f64::from(count) * 1e9,
-        value: None,
-    }
+    Outcome { ours: seconds / f64::from(count) * 1e9, value: None }
 }
 
 /// The floor under every charge: one link of the hash chain over an event of common size.
@@ -64,10 +58,7 @@ fn hash_event() -> Outcome {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let names: Vec<&String> = arguments
-        .iter()
-        .filter(|word| !word.starts_with("--"))
-        .collect();
+    let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
     for measurement in MEASUREMENTS {
         if names.is_empty() || names.iter().any(|name| *name == measurement.name) {
             let Outcome { ours, value } = (measurement.measure)();

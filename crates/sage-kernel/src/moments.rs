@@ -205,6 +205,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let sampler = Sampler::laplace(epsilon, sensitivity)?;
         self.own(moments)?;
         self.plan(moments.lane)?.take_laplace(epsilon)?;
+        let noise = sampler.draw(&mut self.noise, 2)?;
         let (bounds, width) = (moments.bounds, moments.bounds.width as usize);
         let (feature_unit, label_unit) = (bounds.feature_unit(), bounds.label_unit());
         // In units of the grid a weight vector v predicts v·x and the label is a whole number.
@@ -225,8 +226,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let in_rows = |units: i128| units as f64 / SCALE as f64;
         let moved = radius * 0.5 * libm::sqrt(width as f64) + radius + 1.5;
         Ok(BestLoss {
-            loss: in_rows(units + sampler.draw(&mut self.noise)?),
-            rest: in_rows(rest + sampler.draw(&mut self.noise)?),
+            loss: in_rows(units + noise[0]),
+            rest: in_rows(rest + noise[1]),
             bound: scale * label_unit * label_unit,
             gap: GAP + 1.0 / SCALE as f64,
             rounding: 2.0 * moved / reach,

@@ -20,15 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// What the kernel may be built on: secure randomness, a hash, elementary functions, an FFT, matrix
 /// products, a safe SIMD dispatcher. An addition is argued in ARCHITECTURE.md.
-const KERNEL_DEPENDENCIES: &[&str] = &[
-    "gemm",
-    "getrandom",
-    "libm",
-    "pulp",
-    "rand_chacha",
-    "realfft",
-    "sha2",
-];
+const KERNEL_DEPENDENCIES: &[&str] = &["gemm", "getrandom", "libm", "pulp", "rand_chacha", "realfft", "sha2"];
 
 pub(super) fn check() -> Result<Findings, Failure> {
     let mut findings = edges(&workspace::metadata("Cargo.toml")?);
@@ -39,18 +31,13 @@ pub(super) fn check() -> Result<Findings, Failure> {
 }
 
 fn edges(metadata: &Value) -> Findings {
-    workspace::members(metadata)
-        .into_iter()
-        .flat_map(edges_from)
-        .collect()
+    workspace::members(metadata).into_iter().flat_map(edges_from).collect()
 }
 
 fn edges_from(package: &Value) -> Findings {
     let name = text(package, "name");
     let Some((_, allowed)) = ARROWS.iter().find(|(room, _)| *room == name) else {
-        return vec![format!(
-            "{name}: a crate that ARCHITECTURE.md has no room for"
-        )];
+        return vec![format!("{name}: a crate that ARCHITECTURE.md has no room for")];
     };
     let mut findings = Findings::new();
     for dependency in list(package, "dependencies") {
@@ -61,9 +48,7 @@ fn edges_from(package: &Value) -> Findings {
         }
         let shipped = dependency["kind"] != "dev";
         if name == "sage-kernel" && shipped && !room && !KERNEL_DEPENDENCIES.contains(&other) {
-            findings.push(format!(
-                "{name}: depends on {other}, which is not in the kernel's list"
-            ));
+            findings.push(format!("{name}: depends on {other}, which is not in the kernel's list"));
         }
     }
     findings
@@ -86,11 +71,7 @@ mod tests {
 
     fn check(name: &str, dependency: &str, kind: Value, good: bool) {
         let findings = edges(&workspace(name, dependency, kind));
-        assert_eq!(
-            findings.is_empty(),
-            good,
-            "{name} -> {dependency}: {findings:?}"
-        );
+        assert_eq!(findings.is_empty(), good, "{name} -> {dependency}: {findings:?}");
     }
 
     #[test]

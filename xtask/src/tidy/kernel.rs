@@ -17,14 +17,8 @@ const BINDINGS: &[&str] = &["crates/sage-python/"];
 const EXACT: &[&str] = &["budget", "ledger", "block", "event", "log"];
 
 /// What the kernel gets as an argument, or not at all.
-const OUTSIDE: &[&str] = &[
-    "std::fs",
-    "std::net",
-    "std::env",
-    "std::process::Command",
-    "std::io",
-    "std::time",
-];
+const OUTSIDE: &[&str] =
+    &["std::fs", "std::net", "std::env", "std::process::Command", "std::io", "std::time"];
 
 pub(super) fn check(files: &[String], sources: &[Source]) -> Result<Findings, Failure> {
     let mut findings = proofs(files, sources);
@@ -60,17 +54,13 @@ fn forbids_unsafe(manifest: &str, workspace_forbids: bool) -> Result<bool, Failu
 }
 
 fn lints_forbid(section: Option<&toml::Value>) -> bool {
-    let rust = section
-        .and_then(|section| section.get("lints"))
-        .and_then(|lints| lints.get("rust"));
+    let rust = section.and_then(|section| section.get("lints")).and_then(|lints| lints.get("rust"));
     let level = rust.and_then(|rust| rust.get("unsafe_code"));
     level.and_then(toml::Value::as_str) == Some("forbid")
 }
 
 fn parse(manifest: &str) -> Result<toml::Table, Failure> {
-    manifest
-        .parse()
-        .map_err(|error| format!("Cargo.toml: {error}"))
+    manifest.parse().map_err(|error| format!("Cargo.toml: {error}"))
 }
 
 /// Each page in `proofs/` is named where the code is, and each page named there exists.
@@ -80,18 +70,11 @@ fn proofs(files: &[String], sources: &[Source]) -> Findings {
     let pages: BTreeSet<String> = pages.map(str::to_owned).collect();
     let code = format!("{KERNEL}src/");
     let mut named = BTreeSet::new();
-    for source in sources
-        .iter()
-        .filter(|source| source.path.starts_with(&code))
-    {
+    for source in sources.iter().filter(|source| source.path.starts_with(&code)) {
         named.extend(source.raw.iter().flat_map(|line| pages_named(line)));
     }
-    let missing = named
-        .difference(&pages)
-        .map(|page| format!("{folder}{page}: named, not written"));
-    let unnamed = pages
-        .difference(&named)
-        .map(|page| format!("{folder}{page}: no code names it"));
+    let missing = named.difference(&pages).map(|page| format!("{folder}{page}: named, not written"));
+    let unnamed = pages.difference(&named).map(|page| format!("{folder}{page}: no code names it"));
     missing.chain(unnamed).collect()
 }
 
@@ -99,25 +82,13 @@ fn pages_named(line: &str) -> Vec<String> {
     let comment = line.split_once("//").map_or("", |(_, comment)| comment);
     let after = comment.split("proofs/").skip(1);
     let ends = |c: char| !(c.is_alphanumeric() || "_-./".contains(c));
-    let pages = after.map(|rest| {
-        rest.split(ends)
-            .next()
-            .unwrap_or_default()
-            .trim_end_matches('.')
-    });
-    pages
-        .filter(|page| page.ends_with(".md"))
-        .map(str::to_owned)
-        .collect()
+    let pages = after.map(|rest| rest.split(ends).next().unwrap_or_default().trim_end_matches('.'));
+    pages.filter(|page| page.ends_with(".md")).map(str::to_owned).collect()
 }
 
 /// Money is counted in integers.
 fn floats(source: &Source) -> Findings {
-    let Some(path) = source
-        .path
-        .strip_prefix(KERNEL)
-        .and_then(|p| p.strip_prefix("src/"))
-    else {
+    let Some(path) = source.path.strip_prefix(KERNEL).and_then(|p| p.strip_prefix("src/")) else {
         return Findings::new();
     };
     let first = path.split(['/', '.', '_']).next().unwrap_or_default();
@@ -147,13 +118,8 @@ fn unordered(source: &Source) -> Findings {
         return Findings::new();
     }
     on_lines(source, source.code_lines(), |line| {
-        let word = ["HashMap", "HashSet"]
-            .into_iter()
-            .find(|word| has_token(line, word))?;
-        Some(format!(
-            "`{word}` has no order: take `{}`",
-            word.replace("Hash", "BTree")
-        ))
+        let word = ["HashMap", "HashSet"].into_iter().find(|word| has_token(line, word))?;
+        Some(format!("`{word}` has no order: take `{}`", word.replace("Hash", "BTree")))
     })
 }
 
@@ -166,18 +132,13 @@ fn outside_world(source: &Source) -> Findings {
         let module = OUTSIDE.iter().find(|module| has_token(line, module));
         let prints = ["println!", "eprintln!", "print!", "eprint!"];
         let printing = prints.iter().find(|word| line.contains(**word));
-        Some(format!(
-            "`{}`: the kernel touches nothing outside",
-            module.or(printing)?
-        ))
+        Some(format!("`{}`: the kernel touches nothing outside", module.or(printing)?))
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        floats, forbids_unsafe, lints_forbid, outside_world, pages_named, parse, proofs, unordered,
-    };
+    use super::{floats, forbids_unsafe, lints_forbid, outside_world, pages_named, parse, proofs, unordered};
     use crate::source::Source;
 
     fn kernel(file: &str, text: &str) -> Source {
@@ -187,13 +148,7 @@ mod tests {
     #[test]
     fn budgets_are_counted_in_integers() {
         let text = "fn a(x: f64) {}\n";
-        for file in [
-            "budget.rs",
-            "ledger.rs",
-            "ledger_state.rs",
-            "ledger/lane.rs",
-            "event.rs",
-        ] {
+        for file in ["budget.rs", "ledger.rs", "ledger_state.rs", "ledger/lane.rs", "event.rs"] {
             assert_eq!(floats(&kernel(file, text)).len(), 1, "{file}");
         }
         for file in ["cost.rs", "accountant/pld.rs", "blocks.rs"] {
@@ -203,56 +158,30 @@ mod tests {
             assert_eq!(floats(&kernel("log.rs", text)).len(), 1, "{text}");
         }
         let tested = "#[cfg(test)]\nmod tests {\n    const A: f64 = 0.5;\n}\n";
-        for text in [
-            "// f64 0.5",
-            "let x = a.0.1;",
-            "for i in 0..10 {}",
-            "\"0.5\"",
-            tested,
-        ] {
-            assert_eq!(
-                floats(&kernel("log.rs", text)),
-                Vec::<String>::new(),
-                "{text}"
-            );
+        for text in ["// f64 0.5", "let x = a.0.1;", "for i in 0..10 {}", "\"0.5\"", tested] {
+            assert_eq!(floats(&kernel("log.rs", text)), Vec::<String>::new(), "{text}");
         }
     }
 
     #[test]
     fn maps_are_ordered() {
-        assert_eq!(
-            unordered(&kernel("a.rs", "use std::collections::HashMap;")).len(),
-            1
-        );
+        assert_eq!(unordered(&kernel("a.rs", "use std::collections::HashMap;")).len(), 1);
         let engine = Source::new("crates/sage-engine/src/a.rs", "let a = HashSet::new();");
         assert_eq!(unordered(&engine).len(), 1);
         let outside = Source::new("crates/sage/src/a.rs", "let a = HashSet::new();");
         assert_eq!(unordered(&outside), Vec::<String>::new());
-        assert_eq!(
-            unordered(&kernel("a.rs", "let a = BTreeMap::new();")),
-            Vec::<String>::new()
-        );
+        assert_eq!(unordered(&kernel("a.rs", "let a = BTreeMap::new();")), Vec::<String>::new());
     }
 
     #[test]
     fn the_kernel_stays_inside() {
-        for text in [
-            "use std::fs;",
-            "std::env::var(x)",
-            "let t = std::time::Instant::now();",
-        ] {
+        for text in ["use std::fs;", "std::env::var(x)", "let t = std::time::Instant::now();"] {
             assert_eq!(outside_world(&kernel("a.rs", text)).len(), 1, "{text}");
         }
-        assert_eq!(
-            outside_world(&kernel("a.rs", "println!(\"{a}\");")).len(),
-            1
-        );
+        assert_eq!(outside_world(&kernel("a.rs", "println!(\"{a}\");")).len(), 1);
         let test = Source::new("crates/sage-kernel/tests/a.rs", "use std::fs;");
         assert_eq!(outside_world(&test), Vec::<String>::new());
-        assert_eq!(
-            outside_world(&kernel("a.rs", "use std::fmt;")),
-            Vec::<String>::new()
-        );
+        assert_eq!(outside_world(&kernel("a.rs", "use std::fmt;")), Vec::<String>::new());
     }
 
     #[test]
@@ -260,20 +189,11 @@ mod tests {
         let page = "crates/sage-kernel/proofs/basic.md".to_owned();
         let naming = [kernel("a.rs", "/// Proof: `proofs/basic.md`.\n")];
         let silent = [kernel("a.rs", "/// Trust me.\n")];
-        assert_eq!(
-            proofs(std::slice::from_ref(&page), &naming),
-            Vec::<String>::new()
-        );
+        assert_eq!(proofs(std::slice::from_ref(&page), &naming), Vec::<String>::new());
         assert_eq!(proofs(std::slice::from_ref(&page), &silent).len(), 1);
         assert_eq!(proofs(&[], &naming).len(), 1);
-        assert_eq!(
-            pages_named("// see proofs/a.md, proofs/b/c.md."),
-            ["a.md", "b/c.md"]
-        );
-        assert_eq!(
-            pages_named("let a = \"proofs/a.md\";"),
-            Vec::<String>::new()
-        );
+        assert_eq!(pages_named("// see proofs/a.md, proofs/b/c.md."), ["a.md", "b/c.md"]);
+        assert_eq!(pages_named("let a = \"proofs/a.md\";"), Vec::<String>::new());
     }
 
     #[test]
@@ -281,10 +201,7 @@ mod tests {
         let own = "[lints.rust]\nunsafe_code = \"forbid\"\n";
         let inherited = "[lints]\nworkspace = true\n";
         assert_eq!(forbids_unsafe(own, false), Ok(true));
-        assert_eq!(
-            forbids_unsafe(&own.replace("forbid", "deny"), true),
-            Ok(false)
-        );
+        assert_eq!(forbids_unsafe(&own.replace("forbid", "deny"), true), Ok(false));
         assert_eq!(forbids_unsafe(inherited, true), Ok(true));
         assert_eq!(forbids_unsafe(inherited, false), Ok(false));
         assert_eq!(forbids_unsafe("[package]\nname = \"a\"\n", true), Ok(false));
@@ -294,8 +211,6 @@ mod tests {
     fn the_workspace_is_asked_for_its_own_level() {
         let manifest = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\n";
         assert!(lints_forbid(parse(manifest).unwrap().get("workspace")));
-        assert!(!lints_forbid(
-            parse("[workspace]\n").unwrap().get("workspace")
-        ));
+        assert!(!lints_forbid(parse("[workspace]\n").unwrap().get("workspace")));
     }
 }

@@ -46,7 +46,5 @@ fn on_lines<'a>(
     wrong: impl Fn(&str) -> Option<String>,
 ) -> Findings {
     let found = lines.filter_map(|(number, line)| Some((number, wrong(line)?)));
-    found
-        .map(|(number, what)| format!("{}:{number}: {what}", source.path))
-        .collect()
+    found.map(|(number, what)| format!("{}:{number}: {what}", source.path)).collect()
 }

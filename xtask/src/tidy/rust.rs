@@ -20,10 +20,7 @@ fn opening(source: &Source) -> Findings {
     if first.is_some_and(|line| line.starts_with("//!")) {
         return Findings::new();
     }
-    vec![format!(
-        "{}:1: opens without a `//!` comment saying what it is for",
-        source.path
-    )]
+    vec![format!("{}:1: opens without a `//!` comment saying what it is for", source.path)]
 }
 
 /// A test runs, and says what it expects.
@@ -36,21 +33,11 @@ fn unreal_tests(source: &Source) -> Findings {
             }
         }
     }
-    let lines = source
-        .raw
-        .iter()
-        .enumerate()
-        .map(|(index, line)| (index + 1, line.as_str()));
+    let lines = source.raw.iter().enumerate().map(|(index, line)| (index + 1, line.as_str()));
     findings.extend(on_lines(source, lines, |line| {
-        let fence = line
-            .trim()
-            .strip_prefix("//")?
-            .trim_start_matches(['/', '!'])
-            .trim();
+        let fence = line.trim().strip_prefix("//")?.trim_start_matches(['/', '!']).trim();
         let words = fence.strip_prefix("```")?;
-        let word = ["ignore", "should_panic"]
-            .into_iter()
-            .find(|word| has_token(words, word))?;
+        let word = ["ignore", "should_panic"].into_iter().find(|word| has_token(words, word))?;
         Some(format!("`{word}` on a documentation test"))
     }));
     findings
@@ -73,13 +60,8 @@ fn unexplained_lints(source: &Source) -> Findings {
 /// Modules written inside a file follow the same names as files.
 fn module_names(source: &Source) -> Findings {
     on_lines(source, source.code_lines(), |line| {
-        let rest = line
-            .trim_start()
-            .trim_start_matches("pub ")
-            .trim_start_matches("pub(crate) ");
-        let name = rest
-            .strip_prefix("mod ")?
-            .trim_end_matches(|c: char| !c.is_alphanumeric());
+        let rest = line.trim_start().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
+        let name = rest.strip_prefix("mod ")?.trim_end_matches(|c: char| !c.is_alphanumeric());
         let word = super::prose::empty_name(name)?;
         Some(format!("module `{name}`: `{word}` names no idea"))
     })
@@ -104,14 +86,8 @@ mod tests {
 
     #[test]
     fn tests_run_and_expect() {
-        assert_eq!(
-            unreal_tests(&source("#[test]\nfn ignore() {}\n")),
-            Vec::<String>::new()
-        );
-        assert_eq!(
-            unreal_tests(&source("/// ```\n/// ignore();\n/// ```\n")).len(),
-            0
-        );
+        assert_eq!(unreal_tests(&source("#[test]\nfn ignore() {}\n")), Vec::<String>::new());
+        assert_eq!(unreal_tests(&source("/// ```\n/// ignore();\n/// ```\n")).len(), 0);
         for text in [
             "#[ignore]",
             "#[ignore = \"slow\"]",
@@ -126,36 +102,18 @@ mod tests {
 
     #[test]
     fn lints_are_silenced_with_a_reason() {
-        for text in [
-            "a.expect(\"b\");",
-            "#[allow(dead_code, reason = \"x\")]",
-            "// #[allow(x)]",
-        ] {
-            assert_eq!(
-                unexplained_lints(&source(text)),
-                Vec::<String>::new(),
-                "{text}"
-            );
+        for text in ["a.expect(\"b\");", "#[allow(dead_code, reason = \"x\")]", "// #[allow(x)]"] {
+            assert_eq!(unexplained_lints(&source(text)), Vec::<String>::new(), "{text}");
         }
-        for text in [
-            "#[allow(dead_code)]",
-            "#![expect(a,\n b)]",
-            "#[cfg_attr(test, allow(a))]",
-        ] {
+        for text in ["#[allow(dead_code)]", "#![expect(a,\n b)]", "#[cfg_attr(test, allow(a))]"] {
             assert_eq!(unexplained_lints(&source(text)).len(), 1, "{text}");
         }
     }
 
     #[test]
     fn modules_are_named_for_ideas() {
-        assert_eq!(
-            module_names(&source("mod ledger {\n")),
-            Vec::<String>::new()
-        );
+        assert_eq!(module_names(&source("mod ledger {\n")), Vec::<String>::new());
         assert_eq!(module_names(&source("mod utils {\n")).len(), 1);
-        assert_eq!(
-            module_names(&source("pub(crate) mod block_manager;\n")).len(),
-            1
-        );
+        assert_eq!(module_names(&source("pub(crate) mod block_manager;\n")).len(), 1);
     }
 }

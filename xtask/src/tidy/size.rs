@@ -27,10 +27,7 @@ const HEADING: &str = "\
 type Sizes = BTreeMap<String, usize>;
 
 pub(super) fn check(sources: &[Source]) -> Result<Findings, Failure> {
-    Ok(compare(
-        &oversized(sources),
-        &recorded(&workspace::read(RATCHET)?)?,
-    ))
+    Ok(compare(&oversized(sources), &recorded(&workspace::read(RATCHET)?)?))
 }
 
 /// Rewrites the ratchet with what has become smaller; what has grown stays a finding.
@@ -53,14 +50,8 @@ fn oversized(sources: &[Source]) -> Sizes {
         if lines > FILE_LINES {
             sizes.insert(source.path.clone(), lines);
         }
-        for function in source
-            .functions()
-            .iter()
-            .filter(|f| f.lines > FUNCTION_LINES)
-        {
-            let size = sizes
-                .entry(format!("{}::{}", source.path, function.name))
-                .or_default();
+        for function in source.functions().iter().filter(|f| f.lines > FUNCTION_LINES) {
+            let size = sizes.entry(format!("{}::{}", source.path, function.name)).or_default();
             *size = function.lines.max(*size);
         }
     }
@@ -68,14 +59,10 @@ fn oversized(sources: &[Source]) -> Sizes {
 }
 
 fn recorded(text: &str) -> Result<Sizes, Failure> {
-    let table: toml::Table = text
-        .parse()
-        .map_err(|error| format!("{RATCHET}: {error}"))?;
+    let table: toml::Table = text.parse().map_err(|error| format!("{RATCHET}: {error}"))?;
     let mut sizes = Sizes::new();
     for (name, value) in table {
-        let size = value
-            .as_integer()
-            .and_then(|size| usize::try_from(size).ok());
+        let size = value.as_integer().and_then(|size| usize::try_from(size).ok());
         let size = size.ok_or_else(|| format!("{RATCHET}: {name} has no size"))?;
         sizes.insert(name, size);
     }
@@ -85,19 +72,11 @@ fn recorded(text: &str) -> Result<Sizes, Failure> {
 fn compare(now: &Sizes, recorded: &Sizes) -> Findings {
     let mut findings = Findings::new();
     for (name, size) in now {
-        let limit = if name.contains("::") {
-            FUNCTION_LINES
-        } else {
-            FILE_LINES
-        };
+        let limit = if name.contains("::") { FUNCTION_LINES } else { FILE_LINES };
         match recorded.get(name) {
-            None => findings.push(format!(
-                "{name}: {size} lines, at most {limit}: split by idea"
-            )),
+            None => findings.push(format!("{name}: {size} lines, at most {limit}: split by idea")),
             Some(before) if size > before => {
-                findings.push(format!(
-                    "{name}: grew from {before} to {size} lines; limit {limit}"
-                ));
+                findings.push(format!("{name}: grew from {before} to {size} lines; limit {limit}"));
             }
             Some(before) if size < before => findings.push(shrunk(name)),
             Some(_) => {}
@@ -118,20 +97,14 @@ mod tests {
     use crate::source::Source;
 
     fn sizes(entries: &[(&str, usize)]) -> Sizes {
-        entries
-            .iter()
-            .map(|(name, size)| ((*name).to_owned(), *size))
-            .collect()
+        entries.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect()
     }
 
     #[test]
     fn long_files_are_found_without_their_tests() {
         let long = "const A: u8 = 1;\n".repeat(FILE_LINES + 1);
         let tested = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{long}}}\n");
-        let sources = [
-            Source::new("long.rs", &long),
-            Source::new("tested.rs", &tested),
-        ];
+        let sources = [Source::new("long.rs", &long), Source::new("tested.rs", &tested)];
         assert_eq!(oversized(&sources), sizes(&[("long.rs", FILE_LINES + 1)]));
     }
 
@@ -152,19 +125,12 @@ mod tests {
         assert_eq!(check(&[]), 1, "new");
         assert_eq!(check(&[("a.rs", 449)]), 1, "grown");
         assert_eq!(check(&[("a.rs", 451)]), 1, "shrunk and not written down");
-        assert_eq!(
-            check(&[("a.rs", 450), ("b.rs", 500)]),
-            1,
-            "gone and not written down"
-        );
+        assert_eq!(check(&[("a.rs", 450), ("b.rs", 500)]), 1, "gone and not written down");
     }
 
     #[test]
     fn the_ratchet_file_is_read_or_refused() {
-        assert_eq!(
-            recorded("\"a.rs::f\" = 80\n"),
-            Ok(sizes(&[("a.rs::f", 80)]))
-        );
+        assert_eq!(recorded("\"a.rs::f\" = 80\n"), Ok(sizes(&[("a.rs::f", 80)])));
         assert!(recorded("\"a.rs\" = \"long\"\n").is_err());
     }
 }

@@ -109,7 +109,7 @@ fn compose<'one>(
     let (mut sum, mut sum_delta, mut spare) = (0u64, 0u64, ceiling.delta.units());
     for (one, times) in declared {
         let often = |units: u64| units.saturating_mul(u64::from(times));
-        spare = spare.saturating_sub(often(deviation(&one.cost, ceiling)));
+        spare = spare.saturating_sub(often(deviation(one.cost.parts(), ceiling)));
         for part in one.cost.parts() {
             let (loss, delta) = pair_of(part).unwrap_or((u64::MAX, 0));
             sum = sum.saturating_add(often(loss));

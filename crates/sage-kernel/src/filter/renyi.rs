@@ -45,7 +45,7 @@ fn weight(place: usize, primary: usize) -> f64 {
 pub(super) fn price(cost: &Cost, ceiling: Ceiling, components: &[Component]) -> Vec<u64> {
     let mut totals = [0.0f64; accountant::ORDERS.len()];
     let mut infinite = 0u64;
-    let mut delta = deviation(cost, ceiling);
+    let mut delta = deviation(cost.parts(), ceiling);
     for part in cost.parts() {
         for (total, value) in totals.iter_mut().zip(curve(part)) {
             *total += value;

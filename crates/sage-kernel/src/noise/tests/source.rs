@@ -121,11 +121,11 @@ fn keys_are_renewed_on_schedule() {
     }
     let mut source = SecureNoise::new().expect("entropy");
     for buffers in 1..=96 {
-        source.next_buffer(counted);
+        source.next_buffer_with(counted);
         assert_eq!(ASKED.load(Ordering::Relaxed), (buffers - 1) / 32);
     }
     assert_eq!(source.finish(), Ok(()));
-    source.next_buffer(no_entropy);
+    source.next_buffer_with(no_entropy);
     assert_eq!(source.finish(), Err(NoiseError::EntropyUnavailable));
     assert_eq!(source.begin(), Err(NoiseError::EntropyUnavailable));
 }

@@ -130,14 +130,14 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         Ok(counts.iter().zip(noise).map(|(count, noise)| in_rows(count + noise)).collect())
     }
 
-    /// Uses up the charge for a table and makes its sampler.
-    fn admit(
+    /// Uses up the charge for a table and draws its noise, before any row is looked at.
+    fn draw(
         &mut self,
         lane: Lane,
-        cells: u32,
         keys: u32,
+        cells: u32,
         noise: TableNoise,
-    ) -> Result<Sampler, SessionError> {
+    ) -> Result<Vec<i128>, SessionError> {
         if keys == 0 || keys > KEYS_LIMIT {
             return Err(SessionError::Parameter("a table has from 1 to 2^24 keys"));
         }

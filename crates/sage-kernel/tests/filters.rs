@@ -322,7 +322,7 @@ fn fixed_streams_compose_what_they_declare_and_nothing_else() {
 /// Returns the probability mass by which (ε, 0) is broken, over δ_g.
 fn attack(loss_ceiling: f64, delta_ceiling: f64, rho: f64, caps: &[(f64, f64)]) -> f64 {
     let spread = (2.0 * rho).sqrt();
-    let (steps, reach) = (4000, 9.0);
+    let (steps, reach) = (1200, 9.0);
     let width = 2.0 * reach * spread / f64::from(steps);
     let mut total = 0.0;
     for step in 0..=steps {
@@ -351,7 +351,7 @@ fn second_step(missing: f64, order: f64, room: f64) -> f64 {
             (high + low.exp()).ln() / (order - 1.0)
         };
         let (mut low, mut high) = (0.0, 1.0 - 1e-12);
-        for _ in 0..200 {
+        for _ in 0..60 {
             let middle = 0.5 * (low + high);
             if divergence(middle) <= room { low = middle } else { high = middle }
         }

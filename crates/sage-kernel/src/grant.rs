@@ -188,10 +188,17 @@ impl<L: Log> Gate<L> {
         }
     }
 
+    /// Whether others have appended something that was not taken in yet.
+    fn has_news(&mut self) -> Result<bool, GateError> {
+        let next = self.log.read(self.head.length, 1).map_err(|error| self.close(GateError::Log(error)))?;
+        Ok(!next.is_empty())
+    }
+
     /// Charges the requests, as many as fit, in one append.
     ///
     /// # Guarantee
-    /// The answers are those of deciding the requests one after the other. No grant is minted before the
+    /// The answers are those of deciding the requests one after the other, refusals on the newest state
+    /// of the log. No grant is minted before the
     /// append that holds its charge has returned.
     ///
     /// # Errors
@@ -201,6 +208,13 @@ impl<L: Log> Gate<L> {
         let mut requests = requests;
         loop {
             let batch = self.enter(time, requests)?;
+            // A no is given on the newest state only: what is missing here others may have added.
+            let refused = batch.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refused(..)));
+            if refused && self.has_news()? {
+                requests = self.withdraw(batch.outcomes);
+                self.refresh()?;
+                continue;
+            }
             match self.append(batch.head, &batch.records) {
                 Ok(()) => {
                     return Ok(batch.outcomes.into_iter().map(|outcome| self.answer(outcome)).collect());
@@ -343,6 +357,10 @@ impl<L: Log> Gate<L> {
         self.open_or_closed()?;
         loop {
             if !self.ledger.allows(&event) {
+                if self.has_news()? {
+                    self.refresh()?;
+                    continue;
+                }
                 return Err(GateError::NotAllowed);
             }
             let record = Record::after(self.head, time, &event);

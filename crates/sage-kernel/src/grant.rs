@@ -215,7 +215,7 @@ impl<L: Log> Gate<L> {
                 self.refresh()?;
                 continue;
             }
-            match self.append(batch.head, &batch.records) {
+            match self.append(batch.head, batch.records) {
                 Ok(()) => {
                     return Ok(batch.outcomes.into_iter().map(|outcome| self.answer(outcome)).collect());
                 }
@@ -238,7 +238,7 @@ impl<L: Log> Gate<L> {
                     let event = Event::Charged(Box::new(Charge { request, amounts }));
                     let record = Record::after(batch.head, time, &event);
                     let number = record.number;
-                    batch.head = Head { length: number + 1, hash: record.hash() };
+                    batch.head = record.head();
                     batch.records.push(record);
                     self.ledger.apply(number, event).map_err(|error| self.close(GateError::Ledger(error)))?;
                     Outcome::Entered(GrantId(number))
@@ -365,8 +365,7 @@ impl<L: Log> Gate<L> {
             }
             let record = Record::after(self.head, time, &event);
             let number = record.number;
-            let head = Head { length: number + 1, hash: record.hash() };
-            match self.append(head, &[record]) {
+            match self.append(record.head(), vec![record]) {
                 Ok(()) => {
                     return self
                         .ledger
@@ -380,7 +379,7 @@ impl<L: Log> Gate<L> {
     }
 
     /// Appends records that lead to `head`, and holds the store to it.
-    fn append(&mut self, head: Head, records: &[Record]) -> Result<(), LogError> {
+    fn append(&mut self, head: Head, records: Vec<Record>) -> Result<(), LogError> {
         if records.is_empty() {
             return Ok(());
         }

@@ -5,13 +5,14 @@
 //! into a state that admits more. It must never read a clock, a random number, a float or a row.
 //! Proof that a filter on each lane of each block bounds the stream: `proofs/block.md`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
 use crate::cost::Amounts;
 use crate::event::{Charge, Event, GrantId, Request, RequestKey};
 use crate::filter::Filter;
+use crate::index::KeyIndex;
 use crate::policy::Policy;
 
 /// How far a grant has come.
@@ -56,7 +57,7 @@ pub struct Stream {
     keys: Vec<String>,
     retired: Vec<bool>,
     /// For each book and lane, the numbers of each block, one block after the other.
-    pub(crate) spent: Vec<[Vec<u128>; 2]>,
+    spent: Vec<[Vec<u128>; 2]>,
 }
 
 impl Stream {
@@ -137,20 +138,30 @@ impl Stream {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
+    id: GrantId,
     charge: Box<Charge>,
     state: GrantState,
 }
 
 /// Everything the log says about budgets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    pub(crate) streams: Vec<Stream>,
-    grants: BTreeMap<GrantId, Entry>,
-    keys: BTreeMap<RequestKey, GrantId>,
+    streams: Vec<Stream>,
+    /// In the order of their numbers, which is the order of the log.
+    grants: Vec<Entry>,
+    /// By the key of its charge; says nothing that `grants` does not.
+    keys: KeyIndex,
     /// Charged and not started.
     waiting: BTreeSet<GrantId>,
     /// Started and not ended.
     running: BTreeSet<GrantId>,
+}
+
+impl PartialEq for Ledger {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.streams, &self.grants, &self.waiting, &self.running)
+            == (&other.streams, &other.grants, &other.waiting, &other.running)
+    }
 }
 
 impl Ledger {
@@ -170,19 +181,24 @@ impl Ledger {
     /// How far the grant has come.
     #[must_use]
     pub fn grant_state(&self, grant: GrantId) -> Option<GrantState> {
-        self.grants.get(&grant).map(|entry| entry.state)
+        self.entry(grant).map(|entry| entry.state)
     }
 
     /// What was charged for the grant.
     #[must_use]
     pub fn charge(&self, grant: GrantId) -> Option<&Charge> {
-        self.grants.get(&grant).map(|entry| &*entry.charge)
+        self.entry(grant).map(|entry| &*entry.charge)
     }
 
     /// The grant that was charged for the key.
     #[must_use]
     pub fn grant_for(&self, key: RequestKey) -> Option<GrantId> {
-        self.keys.get(&key).copied()
+        self.keys.find(key, |grant| self.charge(grant).is_some_and(|charge| charge.request.key == key))
+    }
+
+    fn entry(&self, grant: GrantId) -> Option<&Entry> {
+        let place = self.grants.binary_search_by_key(&grant, |entry| entry.id).ok()?;
+        self.grants.get(place)
     }
 
     /// Grants that are charged and not started, oldest first.
@@ -223,7 +239,8 @@ impl Ledger {
     /// # Errors
     /// When the event is not allowed at its place.
     pub fn apply(&mut self, number: u64, event: Event) -> Result<(), Inconsistent> {
-        if !self.allows(&event) {
+        let follows = self.grants.last().is_none_or(|last| last.id < GrantId(number));
+        if !follows || !self.allows(&event) {
             return Err(Inconsistent { number });
         }
         match event {
@@ -270,59 +287,59 @@ impl Ledger {
         }
     }
 
-    fn enter(&mut self, grant: GrantId, charge: Box<Charge>) {
-        self.book(&charge, |spent, amount| *spent += amount);
-        self.keys.insert(charge.request.key, grant);
-        self.waiting.insert(grant);
-        self.grants.insert(grant, Entry { charge, state: GrantState::Charged });
+    fn enter(&mut self, id: GrantId, charge: Box<Charge>) {
+        book(&mut self.streams, &charge, |spent, amount| *spent += amount);
+        self.keys.insert(charge.request.key, id);
+        self.waiting.insert(id);
+        self.grants.push(Entry { id, charge, state: GrantState::Charged });
     }
 
     fn give_back(&mut self, grant: GrantId) {
-        if let Some(entry) = self.grants.remove(&grant) {
-            self.book(&entry.charge, |spent, amount| *spent -= amount);
-            self.grants.insert(grant, entry);
+        if let Ok(place) = self.grants.binary_search_by_key(&grant, |entry| entry.id) {
+            book(&mut self.streams, &self.grants[place].charge, |spent, amount| *spent -= amount);
         }
     }
 
     /// Forgets a charge whose append did not happen, and returns what was asked.
     pub(crate) fn withdraw(&mut self, grant: GrantId) -> Option<Request> {
-        let entry = self.grants.remove(&grant)?;
-        self.book(&entry.charge, |spent, amount| *spent -= amount);
-        self.keys.remove(&entry.charge.request.key);
+        let place = self.grants.binary_search_by_key(&grant, |entry| entry.id).ok()?;
+        let entry = self.grants.remove(place);
+        book(&mut self.streams, &entry.charge, |spent, amount| *spent -= amount);
+        self.keys.remove(entry.charge.request.key, grant);
         self.waiting.remove(&grant);
         Some(entry.charge.request)
     }
 
-    /// Adds or takes the charge's amounts on every lane, book and block it names.
-    fn book(&mut self, charge: &Charge, change: impl Fn(&mut u128, u128)) {
-        let request = &charge.request;
-        let Some(stream) = self.streams.get_mut(request.stream.0 as usize) else { return };
-        let Some(books) = stream.policy.books(request.context) else { return };
-        for (lane, amounts) in charge.amounts.iter().enumerate() {
-            for (&(book, _), Amounts(amounts)) in books.iter().zip(amounts) {
-                let width = amounts.len();
-                for range in request.blocks.ranges() {
-                    let places = range.places();
-                    let cells = &mut stream.spent[book][lane][places.start * width..places.end * width];
-                    for cell in cells.chunks_exact_mut(width) {
-                        for (spent, &amount) in cell.iter_mut().zip(amounts) {
-                            change(spent, u128::from(amount));
-                        }
-                    }
-                }
-            }
-        }
-    }
-
     fn move_to(&mut self, grant: GrantId, state: GrantState) {
-        if let Some(entry) = self.grants.get_mut(&grant) {
-            entry.state = state;
+        if let Ok(place) = self.grants.binary_search_by_key(&grant, |entry| entry.id) {
+            self.grants[place].state = state;
         }
     }
 
     fn retire(&mut self, stream: StreamId, blocks: &Blocks) {
         if let Some(stream) = self.streams.get_mut(stream.0 as usize) {
             blocks.ranges().iter().for_each(|range| stream.retired[range.places()].fill(true));
+        }
+    }
+}
+
+/// Adds or takes the charge's amounts on every lane, book and block it names.
+fn book(streams: &mut [Stream], charge: &Charge, change: impl Fn(&mut u128, u128)) {
+    let request = &charge.request;
+    let Some(stream) = streams.get_mut(request.stream.0 as usize) else { return };
+    let Some(books) = stream.policy.books(request.context) else { return };
+    for (lane, amounts) in charge.amounts.iter().enumerate() {
+        for ((book, _), Amounts(amounts)) in books.clone().zip(amounts) {
+            let width = amounts.len();
+            for range in request.blocks.ranges() {
+                let places = range.places();
+                let cells = &mut stream.spent[book][lane][places.start * width..places.end * width];
+                for cell in cells.chunks_exact_mut(width) {
+                    for (spent, &amount) in cell.iter_mut().zip(amounts) {
+                        change(spent, u128::from(amount));
+                    }
+                }
+            }
         }
     }
 }

@@ -103,7 +103,7 @@ fn read_blocks(input: &mut Reader<'_>) -> Result<Blocks, Malformed> {
 
 fn write_charge(out: &mut Writer, charge: &Charge) {
     let request = &charge.request;
-    out.raw(&request.key.0);
+    out.raw(&request.key.bytes());
     out.number(u64::from(request.stream.0));
     out.number(u64::from(request.context.0));
     write_blocks(out, &request.blocks);
@@ -133,7 +133,7 @@ fn write_charge(out: &mut Writer, charge: &Charge) {
 }
 
 fn read_charge(input: &mut Reader<'_>) -> Result<Charge, Malformed> {
-    let key = RequestKey(input.digest()?);
+    let key = RequestKey::from_digest(input.digest()?);
     let stream = StreamId(input.small()?);
     let context = ContextId(input.small()?);
     let blocks = read_blocks(input)?;

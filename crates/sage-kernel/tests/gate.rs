@@ -171,7 +171,7 @@ impl Log for Shared {
         self.0.borrow().read(from, limit)
     }
 
-    fn append(&mut self, expected: Head, records: &[Record]) -> Result<Head, LogError> {
+    fn append(&mut self, expected: Head, records: Vec<Record>) -> Result<Head, LogError> {
         self.0.borrow_mut().append(expected, records)
     }
 }
@@ -382,7 +382,7 @@ fn bytes_are_those_of_the_golden_file() {
     let mut text = String::new();
     for (place, event) in every_event().iter().enumerate() {
         let record = Record::after(head, 1_700_000_000_000 + place as u64, event);
-        head = Head { length: record.number + 1, hash: record.hash() };
+        head = record.head();
         text.push_str(&format!("{} {} {}\n", record.time, hex(&record.body), hex(&head.hash)));
         assert_eq!(Event::from_bytes(&record.body).as_ref(), Ok(event));
     }
@@ -442,11 +442,12 @@ fn any_change_of_the_log_is_found() {
                 assert!(!sound(changed), "record {place}, byte {byte}");
             }
         }
-        for field in 0..3 {
+        for field in 0..4 {
             let mut changed = records.clone();
             match field {
                 0 => changed[place].time ^= 1,
                 1 => changed[place].number ^= 1,
+                2 => changed[place].hash[31] ^= 128,
                 _ => changed[place].previous[9] ^= 4,
             }
             assert!(!sound(changed), "record {place}, field {field}");

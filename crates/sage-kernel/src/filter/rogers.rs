@@ -29,8 +29,8 @@ pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced>
     Ok(vec![delta, cost_units(squares), cost_units(mean)])
 }
 
-pub(super) fn admits(ceiling: Ceiling, spent: &[u128], asked: &Amounts) -> bool {
-    let after = |place: usize| spent[place] + u128::from(asked.0[place]);
+pub(super) fn admits(ceiling: Ceiling, spent: &[u128], asked: &[u64]) -> bool {
+    let after = |place: usize| spent[place] + u128::from(asked[place]);
     loss(after(1), after(2), ceiling) <= as_epsilon(ceiling.epsilon)
 }
 

@@ -253,11 +253,17 @@ impl<L: Log> Gate<L> {
 
     /// Takes back a batch that was not appended, and gives the requests to be decided again.
     fn withdraw(&mut self, outcomes: Vec<Outcome>) -> Vec<Request> {
-        let taken = outcomes.into_iter().filter_map(|outcome| match outcome {
-            Outcome::Entered(grant) => self.ledger.withdraw(grant),
-            Outcome::Repeated(_, request) | Outcome::Refused(_, request) => Some(request),
-        });
-        taken.collect()
+        // Newest first, so that each is the last one of the ledger in its turn.
+        let mut requests: Vec<Request> = outcomes
+            .into_iter()
+            .rev()
+            .filter_map(|outcome| match outcome {
+                Outcome::Entered(_) => self.ledger.withdraw_last(),
+                Outcome::Repeated(_, request) | Outcome::Refused(_, request) => Some(request),
+            })
+            .collect();
+        requests.reverse();
+        requests
     }
 
     fn answer(&self, outcome: Outcome) -> Answer {

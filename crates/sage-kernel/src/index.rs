@@ -3,68 +3,81 @@
 //! Keys are digests, so their first bytes are as good as random and serve as the place in a table. The
 //! table is only ever asked for one key; it is never walked, so its layout cannot reach a decision.
 
-use crate::event::{GrantId, RequestKey};
+use crate::event::RequestKey;
 
-/// A table with room for at least twice its entries: (first bytes of the key, grant).
+/// A table with room for at least twice its entries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyIndex {
-    slots: Vec<Option<(u64, GrantId)>>,
+    slots: Vec<Option<Slot>>,
     used: usize,
 }
 
-fn print_of(key: RequestKey) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = key.bytes();
-    u64::from_le_bytes([a, b, c, d, e, f, g, h])
+/// Some bytes of a key, and one more than the place of its grant: small, so that many stay in the cache.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    print: u32,
+    next: std::num::NonZeroU32,
+}
+
+fn print_of(key: RequestKey) -> u32 {
+    let [a, b, c, d, ..] = key.bytes();
+    u32::from_le_bytes([a, b, c, d])
 }
 
 impl KeyIndex {
-    /// The grant entered for the key; `is` tells whether a grant with the same first bytes is the one.
-    pub(crate) fn find(&self, key: RequestKey, is: impl Fn(GrantId) -> bool) -> Option<GrantId> {
+    /// The place entered for the key; `is` tells whether the grant at a place is the one.
+    pub(crate) fn find(&self, key: RequestKey, is: impl Fn(usize) -> bool) -> Option<usize> {
         let print = print_of(key);
-        self.run(print)
-            .map_while(|place| self.slots[place])
-            .find(|&(other, grant)| other == print && is(grant))
-            .map(|(_, grant)| grant)
+        let run = self.run(print).map_while(|at| self.slots[at]);
+        run.filter(|slot| slot.print == print).map(Slot::place).find(|&place| is(place))
     }
 
-    /// Enters a key that is not there.
-    pub(crate) fn insert(&mut self, key: RequestKey, grant: GrantId) {
+    /// Enters a key that is not there, for the grant at `place`.
+    ///
+    /// Places beyond 2^32 are not entered: such a key would be charged again if it came back. The ledger
+    /// refuses charges long before.
+    pub(crate) fn insert(&mut self, key: RequestKey, place: usize) {
+        let Some(next) = u32::try_from(place + 1).ok().and_then(std::num::NonZeroU32::new) else { return };
         if 2 * (self.used + 1) > self.slots.len() {
             let larger = vec![None; (4 * self.used).next_power_of_two().max(64)];
             let entries = std::mem::replace(&mut self.slots, larger);
-            entries.into_iter().flatten().for_each(|entry| self.place(entry));
+            entries.into_iter().flatten().for_each(|slot| self.put(slot));
         }
-        self.place((print_of(key), grant));
+        self.put(Slot { print: print_of(key), next });
         self.used += 1;
     }
 
     /// Takes a key out, and closes the gap it leaves in its run.
-    pub(crate) fn remove(&mut self, key: RequestKey, grant: GrantId) {
-        let found = self.run(print_of(key)).take_while(|&place| self.slots[place].is_some());
-        let Some(start) =
-            found.into_iter().find(|&place| self.slots[place].is_some_and(|(_, other)| other == grant))
-        else {
+    pub(crate) fn remove(&mut self, key: RequestKey, place: usize) {
+        let taken = self.run(print_of(key)).take_while(|&at| self.slots[at].is_some());
+        let Some(gap) = { taken }.find(|&at| self.slots[at].is_some_and(|slot| slot.place() == place)) else {
             return;
         };
-        self.slots[start] = None;
+        self.slots[gap] = None;
         self.used -= 1;
-        let mut place = (start + 1) & (self.slots.len() - 1);
-        while let Some(entry) = self.slots[place].take() {
-            self.place(entry);
-            place = (place + 1) & (self.slots.len() - 1);
+        let mut at = (gap + 1) & (self.slots.len() - 1);
+        while let Some(slot) = self.slots[at].take() {
+            self.put(slot);
+            at = (at + 1) & (self.slots.len() - 1);
         }
     }
 
-    fn place(&mut self, entry: (u64, GrantId)) {
-        if let Some(place) = self.run(entry.0).find(|&place| self.slots[place].is_none()) {
-            self.slots[place] = Some(entry);
+    fn put(&mut self, slot: Slot) {
+        if let Some(at) = self.run(slot.print).find(|&at| self.slots[at].is_none()) {
+            self.slots[at] = Some(slot);
         }
     }
 
-    /// The places at which a key may stand, from the first one on.
-    fn run(&self, print: u64) -> impl Iterator<Item = usize> + use<> {
+    /// The slots in which a key may stand, from the first one on.
+    fn run(&self, print: u32) -> impl Iterator<Item = usize> + use<> {
         let mask = self.slots.len().wrapping_sub(1);
         (0..self.slots.len()).map(move |step| (print as usize).wrapping_add(step) & mask)
+    }
+}
+
+impl Slot {
+    fn place(self) -> usize {
+        self.next.get() as usize - 1
     }
 }
 
@@ -78,15 +91,15 @@ mod tests {
         let key = |number: u64| RequestKey::from_text(&number.to_string());
         assert_eq!(index.find(key(1), |_| true), None);
         for number in 0..3000 {
-            index.insert(key(number), GrantId(number));
+            index.insert(key(number), number as usize);
         }
         for number in (0..3000).step_by(3) {
-            index.remove(key(number), GrantId(number));
-            index.remove(key(number), GrantId(number));
+            index.remove(key(number), number as usize);
+            index.remove(key(number), number as usize);
         }
         for number in 0..3000 {
-            let found = index.find(key(number), |grant| grant == GrantId(number));
-            assert_eq!(found, (number % 3 != 0).then_some(GrantId(number)));
+            let found = index.find(key(number), |place| place == number as usize);
+            assert_eq!(found, (number % 3 != 0).then_some(number as usize));
         }
     }
 
@@ -99,10 +112,10 @@ mod tests {
             bytes[31] = last;
             RequestKey::from_digest(bytes)
         };
-        (0..40).for_each(|last| index.insert(key(last), GrantId(u64::from(last))));
-        index.remove(key(7), GrantId(7));
+        (0..40).for_each(|last| index.insert(key(last), usize::from(last)));
+        index.remove(key(7), 7);
         for last in 0..40u8 {
-            let found = index.find(key(last), |grant| grant.0 == u64::from(last));
+            let found = index.find(key(last), |place| place == usize::from(last));
             assert_eq!(found.is_some(), last != 7);
         }
     }

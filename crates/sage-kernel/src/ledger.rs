@@ -55,7 +55,7 @@ pub struct Stream {
     name: String,
     policy: Policy,
     keys: Vec<String>,
-    retired: Vec<bool>,
+    retired: Option<Blocks>,
     /// For each book and lane, the numbers of each block, one block after the other.
     spent: Vec<[Vec<u128>; 2]>,
 }
@@ -82,7 +82,7 @@ impl Stream {
     /// Whether the block may never be read again.
     #[must_use]
     pub fn is_retired(&self, block: BlockId) -> bool {
-        self.retired.get(block.0 as usize).copied().unwrap_or(true)
+        self.retired.as_ref().is_some_and(|retired| retired.contains(block))
     }
 
     /// What a lane of a block has spent in a context, number by number as the context's filter has them.
@@ -126,13 +126,9 @@ impl Stream {
         Some(BlockId(range.first().0.max(known)))
     }
 
-    /// The first block of the set that is retired; all of them exist.
+    /// The first block of the set that is retired.
     pub(crate) fn first_retired(&self, blocks: &Blocks) -> Option<BlockId> {
-        blocks.ranges().iter().find_map(|range| {
-            let places = range.places();
-            let at = self.retired[places.clone()].iter().position(|&retired| retired)?;
-            u32::try_from(places.start + at).ok().map(BlockId)
-        })
+        blocks.first_common(self.retired.as_ref()?)
     }
 }
 
@@ -193,7 +189,8 @@ impl Ledger {
     /// The grant that was charged for the key.
     #[must_use]
     pub fn grant_for(&self, key: RequestKey) -> Option<GrantId> {
-        self.keys.find(key, |grant| self.charge(grant).is_some_and(|charge| charge.request.key == key))
+        let place = self.keys.find(key, |place| self.grants[place].charge.request.key == key)?;
+        Some(self.grants[place].id)
     }
 
     fn entry(&self, grant: GrantId) -> Option<&Entry> {
@@ -221,7 +218,11 @@ impl Ledger {
             Event::BlocksAdded { stream, keys } => self.stream(*stream).is_some_and(|stream| {
                 stream.keys.len().checked_add(keys.len()).is_some_and(|count| count < u32::MAX as usize)
             }),
-            Event::Charged(charge) => self.grant_for(charge.request.key).is_none() && self.stands(charge),
+            Event::Charged(charge) => {
+                self.grants.len() < u32::MAX as usize - 1
+                    && self.grant_for(charge.request.key).is_none()
+                    && self.stands(charge)
+            }
             Event::Started { grant } | Event::Cancelled { grant } => in_state(grant, GrantState::Charged),
             Event::Released { grant, .. } | Event::Burnt { grant } => in_state(grant, GrantState::Started),
             Event::Retired { stream, blocks } => {
@@ -273,14 +274,13 @@ impl Ledger {
 
     fn create(&mut self, name: String, policy: Policy) {
         let spent = policy.filters().map(|_| [Vec::new(), Vec::new()]).collect();
-        self.streams.push(Stream { name, policy, keys: Vec::new(), retired: Vec::new(), spent });
+        self.streams.push(Stream { name, policy, keys: Vec::new(), retired: None, spent });
     }
 
     fn add_blocks(&mut self, stream: StreamId, keys: Vec<String>) {
         let Some(stream) = self.streams.get_mut(stream.0 as usize) else { return };
         stream.keys.extend(keys);
         let count = stream.keys.len();
-        stream.retired.resize(count, false);
         for (book, filter) in stream.spent.iter_mut().zip(stream.policy.filters()) {
             let width = filter.caps().len();
             book.iter_mut().for_each(|lane| lane.resize(count * width, 0));
@@ -289,7 +289,7 @@ impl Ledger {
 
     fn enter(&mut self, id: GrantId, charge: Box<Charge>) {
         book(&mut self.streams, &charge, |spent, amount| *spent += amount);
-        self.keys.insert(charge.request.key, id);
+        self.keys.insert(charge.request.key, self.grants.len());
         self.waiting.insert(id);
         self.grants.push(Entry { id, charge, state: GrantState::Charged });
     }
@@ -300,14 +300,13 @@ impl Ledger {
         }
     }
 
-    /// Forgets a charge whose append did not happen, and returns what was asked.
-    pub(crate) fn withdraw(&mut self, grant: GrantId) -> Option<Request> {
-        let place = self.grants.binary_search_by_key(&grant, |entry| entry.id).ok()?;
-        let entry = self.grants.remove(place);
-        book(&mut self.streams, &entry.charge, |spent, amount| *spent -= amount);
-        self.keys.remove(entry.charge.request.key, grant);
-        self.waiting.remove(&grant);
-        Some(entry.charge.request)
+    /// Forgets the newest charge, whose append did not happen, and returns what was asked.
+    pub(crate) fn withdraw_last(&mut self) -> Option<Request> {
+        let Entry { id, charge, .. } = self.grants.pop()?;
+        book(&mut self.streams, &charge, |spent, amount| *spent -= amount);
+        self.keys.remove(charge.request.key, self.grants.len());
+        self.waiting.remove(&id);
+        Some(charge.request)
     }
 
     fn move_to(&mut self, grant: GrantId, state: GrantState) {
@@ -318,7 +317,8 @@ impl Ledger {
 
     fn retire(&mut self, stream: StreamId, blocks: &Blocks) {
         if let Some(stream) = self.streams.get_mut(stream.0 as usize) {
-            blocks.ranges().iter().for_each(|range| stream.retired[range.places()].fill(true));
+            stream.retired =
+                Some(stream.retired.as_ref().map_or_else(|| blocks.clone(), |before| before.union(blocks)));
         }
     }
 }

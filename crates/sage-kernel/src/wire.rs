@@ -8,11 +8,14 @@ use crate::event::{Charge, Door, Event, GrantId, Request, RequestKey};
 use crate::filter::{Ceiling, Component, Declared, Filter, Rule};
 use crate::policy::{Context, Doors, Policy};
 
+/// Room for most events, so that writing one allocates once.
+const COMMON_SIZE: usize = 256;
+
 impl Event {
     /// The event's canonical bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = Writer(Vec::with_capacity(COMMON_SIZE));
         match self {
             Self::StreamCreated { name, policy } => {
                 out.byte(1);

@@ -293,14 +293,18 @@ impl Filter {
         if asked.len() != caps.len() {
             return Some(0);
         }
-        let (curved, last) = (self.rule == Rule::Rogers, caps.len());
+        let (curved, width) = (self.rule == Rule::Rogers, caps.len());
+        let (required_asked, required_caps) = (&asked[..self.required], &caps[..self.required]);
         // The alternative that served one block most often serves the next one too.
         let mut hint = self.required;
-        cells.chunks_exact(last).position(|spent| {
-            let within = |place: usize| spent[place] + u128::from(asked[place]) <= u128::from(caps[place]);
-            let required = (0..self.required).all(within);
-            let alternative = self.required == last || within(hint) || {
-                let found = (self.required..last).find(|&place| within(place));
+        cells.chunks_exact(width).position(|spent| {
+            let within = |(&spent, (&asked, &cap)): (&u128, (&u64, &u64))| {
+                spent + u128::from(asked) <= u128::from(cap)
+            };
+            let required = spent.iter().zip(required_asked.iter().zip(required_caps)).all(within);
+            let at = |place: usize| within((&spent[place], (&asked[place], &caps[place])));
+            let alternative = self.required == width || at(hint) || {
+                let found = (self.required..width).find(|&place| at(place));
                 hint = found.unwrap_or(hint);
                 found.is_some()
             };

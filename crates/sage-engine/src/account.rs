@@ -139,13 +139,14 @@ impl Release {
         }
     }
 
-    /// The loss of one release where it has one without any δ of its own choice.
-    pub(crate) fn pure_epsilon(self) -> Option<f64> {
-        match self {
-            Self::Laplace { scale, .. } => Some(laplace_epsilon(scale).map_or(f64::INFINITY, epsilon_value)),
-            Self::Pure { epsilon, .. } | Self::BlackBox { epsilon, .. } => Some(epsilon_value(epsilon)),
-            Self::SampledGaussian { .. } | Self::Gaussian { .. } | Self::Zcdp { .. } => None,
-        }
+    /// What all of it loses in units of 10⁻¹², where a release has a loss without any δ of its own choice.
+    pub(crate) fn pure_units(self) -> Option<u128> {
+        let (epsilon, count) = match self {
+            Self::Laplace { scale, count } => (laplace_epsilon(scale).unwrap_or(Epsilon::LIMIT), count),
+            Self::Pure { epsilon, count } | Self::BlackBox { epsilon, count, .. } => (epsilon, count),
+            Self::SampledGaussian { .. } | Self::Gaussian { .. } | Self::Zcdp { .. } => return None,
+        };
+        Some(u128::from(epsilon.units()) * u128::from(count))
     }
 
     fn loss(self) -> Result<(Loss, u64), NoNumber> {
@@ -233,7 +234,7 @@ pub fn epsilon_basic(releases: &[Release], delta: Delta) -> Result<f64, NoNumber
     let left = delta_left(releases, delta)?;
     let sharing: u64 = releases
         .iter()
-        .filter(|release| release.pure_epsilon().is_none())
+        .filter(|release| release.pure_units().is_none())
         .map(|release| u64::from(release.times()))
         .sum();
     let share = left / sharing.max(1) as f64 * (1.0 - f64::EPSILON);
@@ -246,11 +247,14 @@ pub fn epsilon_basic(releases: &[Release], delta: Delta) -> Result<f64, NoNumber
             Release::Gaussian { sigma, .. } => gaussian_epsilon(1.0 / sigma_value(sigma), share)?,
             Release::Zcdp { rho, .. } => epsilon_from_zcdp(epsilon_value(rho), share)?,
             Release::SampledGaussian { .. } => composition(&[*release])?.epsilon(share)?,
-            _ => release.pure_epsilon().unwrap_or(f64::INFINITY),
+            Release::Laplace { .. } | Release::Pure { .. } | Release::BlackBox { .. } => continue,
         };
         sum += own * f64::from(release.times());
     }
-    if sum.is_finite() { Ok(sum * (1.0 + 1e-12)) } else { Err(NoNumber::Unbounded) }
+    // One release is below 2^92 units: the sum has room for more of them than memory has.
+    let pure: u128 = releases.iter().filter_map(|release| release.pure_units()).sum();
+    let total = pure as f64 / 1e12 + sum * (1.0 + 1e-12);
+    if total.is_finite() { Ok(total) } else { Err(NoNumber::Unbounded) }
 }
 
 /// The smallest noise found for which `releases` is within (target, δ) by the loss distribution.

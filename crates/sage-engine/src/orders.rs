@@ -56,19 +56,8 @@ fn grid() -> Vec<f64> {
 
 /// Order ∞: the sum of the losses, where every release has one.
 fn at_infinity(releases: &[Release]) -> f64 {
-    let mut sum: u128 = 0;
-    for release in releases {
-        let (epsilon, count) = match *release {
-            Release::Pure { epsilon, count } | Release::BlackBox { epsilon, count, .. } => (epsilon, count),
-            Release::Laplace { scale, count } => match crate::account::laplace_epsilon(scale) {
-                Some(epsilon) => (epsilon, count),
-                None => return f64::INFINITY,
-            },
-            _ => return f64::INFINITY,
-        };
-        sum += u128::from(epsilon.units()) * u128::from(count);
-    }
-    sum as f64 / 1e12
+    let units = releases.iter().map(|release| release.pure_units());
+    units.sum::<Option<u128>>().map_or(f64::INFINITY, |units| units as f64 / 1e12)
 }
 
 /// The list's cost at each order.

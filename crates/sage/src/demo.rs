@@ -3,15 +3,16 @@
 //! The engine simulates; this file only draws. A block's state is told by its glyph, colour only repeats
 //! it.
 
+use sage_engine::Refusal;
 use sage_engine::simulate::{BlockView, Refused, Simulation, SimulationError, Summary, Week};
 use serde_json::{Value, json};
 
 use crate::cli::DemoArgs;
 use crate::failure::Failure;
-use crate::output::{colour_wanted, print, print_json};
+use crate::output::{colour_wanted, parameter, print, print_json, rounded_up};
 
 /// How many weeks the story has.
-const WEEKS: u32 = 10;
+const WEEKS: u32 = 7;
 /// From untouched to full, in eighths of what a block can take.
 const FILL: [char; 9] = ['.', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const RETIRED: char = '×';
@@ -57,15 +58,17 @@ fn opening(simulation: &Simulation) -> String {
             if pipeline.every_days == 1 { "day".to_owned() } else { format!("{} days", pipeline.every_days) }
         );
     }
+    let width = WEEKS as usize * 7;
     text += &format!(
-        "\nOne mark a block, oldest first: {} untouched, {} to {} spent, {} retired for ever.\n\n",
-        FILL[0], FILL[1], FILL[8], RETIRED
+        "\nOne mark a block, oldest first: {} untouched, {} to {} spent, {RETIRED} retired for ever.\n\n\
+         week  {:width$}  admitted  refused  retired so far\n",
+        FILL[0], FILL[1], FILL[8], "blocks"
     );
     text
 }
 
 fn delta_text(delta: sage_engine::Delta) -> String {
-    crate::output::parameter(delta.units() as f64 / 1e18)
+    parameter(delta.units() as f64 / 1e18)
 }
 
 fn glyph(block: &BlockView) -> char {
@@ -96,7 +99,7 @@ fn week_line(week: &Week, colour: bool) -> String {
     }
     let width = (WEEKS as usize * 7).saturating_sub(week.blocks.len());
     format!(
-        "week {:>2}  {strip}{:width$}  {:>3} admitted {:>3} refused {:>3} retired\n",
+        "{:>4}  {strip}{:width$}  {:>8}  {:>7}  {:>14}\n",
         week.number,
         "",
         week.admitted,
@@ -112,11 +115,11 @@ fn retired(week: &Week) -> usize {
 fn closing(summary: &Summary) -> String {
     let held = if summary.loss <= summary.ceiling.epsilon { "The ceiling held" } else { "THE CEILING BROKE" };
     let mut text = format!(
-        "\n{held}: after {} charges the stream has lost at most epsilon {} of {}, at delta {}.\n\
-         {} requests were refused, {} charges taken back before they started, {} of {} blocks retired.\n\
-         The log was read back and verified: {} records, head {}.\n",
+        "\n{held}: after {} charges the stream has lost at most epsilon {} of {}, delta {}.\n\
+         {} requests were refused, {} charges taken back before they started, and {} of {} blocks\n\
+         retired. The log was read back and verified: {} records, head {}.\n",
         summary.admitted,
-        summary.loss,
+        rounded_up(summary.loss.units() as f64 / 1e12),
         summary.ceiling.epsilon,
         delta_text(summary.ceiling.delta),
         summary.refused,
@@ -135,12 +138,29 @@ fn closing(summary: &Summary) -> String {
 
 fn refusal_text(refused: &Refused) -> String {
     let then = match &refused.granted_instead {
-        Some(blocks) => format!("it then asked for the newer half, blocks {blocks}, and was granted"),
+        Some(blocks) => format!("it asked again for newer blocks alone, {blocks}, and was granted"),
         None => "it waits for new blocks".to_owned(),
     };
+    let why = match &refused.refusal {
+        Refusal::Ceiling(short) => format!(
+            "not enough left on block {} (\"{}\"), {} lane, {}, rule {}\n  \
+             asked    {} ({})\n  spent    {}\n  reserved {}\n  left     {}",
+            short.block.0,
+            short.key,
+            short.lane,
+            short.book,
+            short.rule,
+            short.decimal(short.asked),
+            short.component,
+            short.decimal(short.spent),
+            short.decimal(short.reserved),
+            short.decimal(short.left),
+        ),
+        other => other.to_string(),
+    };
     format!(
-        "\nA refusal: on day {}, {} asked for blocks {}.\n  {}\n  {then}\n",
-        refused.day, refused.pipeline, refused.blocks, refused.refusal
+        "\nA refusal in full. On day {}, {} asked for blocks {}:\n  {why}\n  then     {then}\n",
+        refused.day, refused.pipeline, refused.blocks
     )
 }
 

@@ -6,6 +6,10 @@ pub(crate) fn nearest<'name>(typed: &str, known: &[&'name str]) -> Option<&'name
     if typed.chars().count() > 40 {
         return None;
     }
+    let mut begun = known.iter().filter(|name| typed.len() >= 2 && name.starts_with(typed));
+    if let (Some(name), None) = (begun.next(), begun.next()) {
+        return Some(name);
+    }
     let (distance, name) = known.iter().map(|name| (distance(typed, name), *name)).min()?;
     (distance <= 1 + name.len() / 4).then_some(name)
 }
@@ -39,6 +43,7 @@ mod tests {
             ("coutn", Some("count")),
             ("step", Some("steps")),
             ("p", Some("q")),
+            ("sig", Some("sigma")),
             ("temperature", None),
             ("", Some("q")),
         ] {

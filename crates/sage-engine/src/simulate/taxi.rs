@@ -19,13 +19,13 @@ pub(super) fn pipelines() -> Option<Vec<Pipeline>> {
     };
     let pipeline = |name, does, window, every_days, costs| Pipeline { name, does, window, every_days, costs };
     Some(vec![
-        pipeline("taxi-speed", "mean speed by hour, Laplace", 7, 1, [Some(laplace("0.02", 1)?), None]),
+        pipeline("taxi-speed", "mean speed by hour, Laplace", 7, 1, [Some(laplace("0.05", 1)?), None]),
         pipeline(
             "taxi-duration",
             "ridge regression, Gaussian sums",
             14,
             2,
-            [Some(gaussian("40", 64, 2)?), Some(laplace("0.05", 1)?)],
+            [Some(gaussian("28", 64, 2)?), Some(laplace("0.05", 1)?)],
         ),
         pipeline(
             "taxi-demand",
@@ -34,6 +34,6 @@ pub(super) fn pipelines() -> Option<Vec<Pipeline>> {
             5,
             [Some(sampled("0.01", "4", 4096, 300)?), Some(laplace("0.05", 1)?)],
         ),
-        pipeline("taxi-fare", "histogram of fares, Gaussian", 21, 3, [Some(gaussian("30", 32, 1)?), None]),
+        pipeline("taxi-fare", "histogram of fares, Gaussian", 21, 3, [Some(gaussian("20", 32, 1)?), None]),
     ])
 }

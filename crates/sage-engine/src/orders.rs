@@ -24,7 +24,9 @@ pub fn epsilon_by_orders(releases: &[Release], delta: Delta) -> Result<f64, NoNu
     let left = delta_left(releases, delta)?;
     let mut best = at_infinity(releases);
     if left > 0.0 {
-        let orders = grid();
+        let runs = releases.iter().filter(|release| matches!(release, Release::SampledGaussian { .. }));
+        let few = runs.count() <= REAL_ORDER_RUNS;
+        let orders: Vec<f64> = grid().into_iter().filter(|order| few || order.fract() == 0.0).collect();
         let costs = added_up(releases, &orders)?;
         let mut best_place = 0;
         let mut best_here = f64::INFINITY;
@@ -34,8 +36,7 @@ pub fn epsilon_by_orders(releases: &[Release], delta: Delta) -> Result<f64, NoNu
                 (best_here, best_place) = (epsilon, place);
             }
         }
-        let runs = releases.iter().filter(|release| matches!(release, Release::SampledGaussian { .. }));
-        if runs.count() <= REAL_ORDER_RUNS {
+        if few {
             best_here = beside(releases, &orders, (best_place, best_here), left)?;
         }
         best = best.min(best_here.max(0.0) * (1.0 + 1e-12));

@@ -51,7 +51,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// What a set of mechanisms costs, how much noise meets a target, how many fit
     #[command(after_help = ACCOUNT_EXAMPLES)]
-    Account(AccountArgs),
+    Account(Box<AccountArgs>),
     /// A small simulated stream: blocks arrive, are charged, and retire
     Demo(DemoArgs),
     /// Help on a command, or on exit-codes

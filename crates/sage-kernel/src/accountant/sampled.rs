@@ -67,7 +67,8 @@ impl Moments {
         }
         let mut sum = 0.0;
         for &exponent in exponents.iter() {
-            if exponent > largest - NEGLIGIBLE {
+            // Not `>`: beyond 1e18 the subtraction rounds away, and the largest term itself must stay.
+            if exponent >= largest - NEGLIGIBLE {
                 sum += exp(exponent - largest);
             }
         }
@@ -224,4 +225,22 @@ pub fn sampled_gaussian_epsilon(q: f64, sigma: f64, steps: u64, delta: f64) -> C
         }
     }
     Ok(raise(best, 8.0 * f64::EPSILON))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A threshold that rounded up to the largest term once dropped every term: no noise cost nothing.
+    #[test]
+    fn almost_no_noise_is_never_cheap() {
+        for sigma in [1e-9, 1e-8, 1e-7, 5e-7, 1e-6, 1e-5, 1e-3] {
+            let curve = sampled_gaussian_curve(&DENSE_ORDERS, 0.01, sigma).expect("in range");
+            for (&alpha, &cost) in DENSE_ORDERS.iter().zip(&curve) {
+                // The last term of the moment alone: q^alpha e^{alpha(alpha-1)/(2 sigma^2)}.
+                let least = (alpha * log(0.01) / (alpha - 1.0)) + 0.5 * (alpha / sigma) / sigma;
+                assert!(cost >= least * (1.0 - 1e-9), "sigma {sigma}, order {alpha}: {cost} < {least}");
+            }
+        }
+    }
 }

@@ -1,4 +1,4 @@
 //! The trusted kernel.
 
-mod accountant;
+pub mod accountant;
 mod noise;

@@ -1,0 +1,121 @@
+//! From curves to (epsilon, delta) and back.
+//!
+//! The conversion is Canonne, Kamath and Steinke 2020, Proposition 12. It must
+//! never be used to pick an order after the fact in an adaptive filter: the
+//! minimum over orders here is for compositions fixed beforehand
+//! (`proofs/conversion.md`).
+
+use libm::{exp, log, log1p, tanh};
+
+use super::gaussian::normal_quantile;
+use super::parameter::{
+    AccountantError, Certified, golden_section, not_negative, order, positive, probability, raise,
+};
+
+/// What `delta` adds to a cost at order `alpha` to make it an epsilon; may be
+/// negative.
+///
+/// # Guarantee
+/// At least `ln(1 - 1/alpha) - (ln delta + ln alpha)/(alpha - 1)`, by at most
+/// a few units in the last place of its terms.
+pub fn conversion(alpha: f64, delta: f64) -> Certified<f64> {
+    order(alpha)?;
+    probability(delta, "delta")?;
+    Ok(conversion_above(alpha, delta))
+}
+
+fn conversion_above(alpha: f64, delta: f64) -> f64 {
+    let first = log1p(-1.0 / alpha);
+    let (log_delta, log_alpha) = (log(delta), log(alpha));
+    let second = (log_delta + log_alpha) / (alpha - 1.0);
+    let size = first.abs() + (log_delta.abs() + log_alpha) / (alpha - 1.0);
+    first - second + 8.0 * f64::EPSILON * size
+}
+
+/// The smallest epsilon over the orders of a composed curve.
+///
+/// # Guarantee
+/// If `costs[i]` bounds the divergence of order `orders[i]`, the composition
+/// is `(epsilon, delta)`-DP. Costs of infinity are skipped; if none is finite
+/// there is no bound.
+pub fn epsilon_from_curve(orders: &[f64], costs: &[f64], delta: f64) -> Certified<f64> {
+    if orders.len() != costs.len() {
+        return Err(AccountantError::Parameter("curve length"));
+    }
+    let mut best = f64::INFINITY;
+    for (&alpha, &cost) in orders.iter().zip(costs) {
+        let added = conversion(alpha, delta)?;
+        if cost.is_nan() || cost < 0.0 {
+            return Err(AccountantError::Parameter("cost"));
+        }
+        best = best.min((cost + added).max(0.0) * (1.0 + 2.0 * f64::EPSILON));
+    }
+    if best.is_finite() { Ok(best) } else { Err(AccountantError::Unbounded) }
+}
+
+/// The interval of `ln(alpha - 1)` searched for the best real order.
+const LOG_ORDERS: (f64, f64) = (-20.0, 60.0);
+
+/// The epsilon of a `rho`-zCDP mechanism at `delta`.
+///
+/// # Guarantee
+/// The mechanism is `(epsilon, delta)`-DP; the best real order is found to
+/// within the search's resolution, and every order is valid.
+pub fn epsilon_from_zcdp(rho: f64, delta: f64) -> Certified<f64> {
+    not_negative(rho, "rho")?;
+    probability(delta, "delta")?;
+    let at = |log_excess: f64| {
+        let alpha = 1.0 + exp(log_excess);
+        raise(rho * alpha, 8.0 * f64::EPSILON) + conversion_above(alpha, delta)
+    };
+    let best = at(golden_section(LOG_ORDERS.0, LOG_ORDERS.1, at));
+    if best.is_nan() || best == f64::INFINITY {
+        return Err(AccountantError::Unbounded);
+    }
+    Ok(best.max(0.0) * (1.0 + 2.0 * f64::EPSILON))
+}
+
+/// The largest `rho` whose zCDP implies `(epsilon, delta)`-DP.
+///
+/// # Guarantee
+/// Rounded down: there is an order at which `rho` converts to at most
+/// `epsilon`. Zero if there is none.
+pub fn rho_for(epsilon: f64, delta: f64) -> Certified<f64> {
+    not_negative(epsilon, "epsilon")?;
+    probability(delta, "delta")?;
+    let shortfall = |log_excess: f64| {
+        let alpha = 1.0 + exp(log_excess);
+        (conversion_above(alpha, delta) - epsilon) / alpha
+    };
+    let best = -shortfall(golden_section(LOG_ORDERS.0, LOG_ORDERS.1, shortfall));
+    // The subtraction may cancel; the specification lowers caps by 1e-9 later.
+    let lowered = best * (1.0 - 1e-13) - 4.0 * f64::EPSILON * (epsilon + 1e-3);
+    Ok(if lowered.is_finite() { lowered.max(0.0) } else { 0.0 })
+}
+
+/// The zCDP cost of any `epsilon`-DP mechanism: `epsilon tanh(epsilon / 2)`.
+///
+/// # Guarantee
+/// Rounded up; at most `epsilon^2 / 2` up to rounding.
+pub fn pure_to_zcdp(epsilon: f64) -> Certified<f64> {
+    positive(epsilon, "epsilon")?;
+    Ok(raise(epsilon * tanh(0.5 * epsilon), 1e-14))
+}
+
+/// The `mu` of a Gaussian mechanism that dominates every `epsilon`-DP one.
+///
+/// # Guarantee
+/// Rounded up. Above epsilon 700 no useful `mu` exists and none is given.
+pub fn pure_to_gdp(epsilon: f64) -> Certified<f64> {
+    positive(epsilon, "epsilon")?;
+    if epsilon > 700.0 {
+        return Err(AccountantError::Unbounded);
+    }
+    if epsilon < 1e-6 {
+        // 2 Phi^{-1} has slope sqrt(2 pi)/2 at the centre and the logistic is
+        // concave above it; the quantile itself would cancel here.
+        return Ok(raise(epsilon * 1.253_314_137_315_500_4, 1e-12));
+    }
+    let quantile = normal_quantile(1.0 / (1.0 + exp(epsilon)))?;
+    Ok(raise(-2.0 * quantile, 1e-9))
+}

@@ -1,0 +1,153 @@
+//! Renyi cost curves: what one use of a mechanism costs at an order.
+//!
+//! A curve must never be below the divergence it stands for, at any order and
+//! in either direction; it may be above. Every value is therefore moved up by
+//! more than its evaluation can be wrong (`proofs/curves.md`).
+
+use libm::{exp, expm1, log, log1p};
+
+use super::parameter::{Certified, not_negative, order, positive, raise};
+
+/// The orders a ledger keeps by default (theory 3.4).
+pub const ORDERS: [f64; 32] = [
+    1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0,
+    20.0, 24.0, 28.0, 32.0, 40.0, 48.0, 56.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0,
+];
+
+/// Orders for calibration: every integer up to 64, then a coarser tail.
+pub const DENSE_ORDERS: [f64; 80] = dense_orders();
+
+const fn dense_orders() -> [f64; 80] {
+    let mut orders = [0.0; 80];
+    let tail = [
+        72.0, 80.0, 88.0, 96.0, 112.0, 128.0, 160.0, 192.0, 224.0, 256.0, 320.0, 384.0, 448.0,
+        512.0, 768.0, 1024.0, 2048.0,
+    ];
+    let mut index = 0;
+    while index < 63 {
+        orders[index] = (index + 2) as f64;
+        index += 1;
+    }
+    while index < 80 {
+        orders[index] = tail[index - 63];
+        index += 1;
+    }
+    orders
+}
+
+/// Slack for formulas whose relative error stays below 1e-11.
+const SLACK: f64 = 1e-10;
+/// Slack the specification asks of the pure curve.
+const PURE_SLACK: f64 = 1e-8;
+/// Below this epsilon the closed forms cancel and the quadratic bound is used.
+const SMALL_EPSILON: f64 = 1e-3;
+
+/// The bound every pure mechanism obeys: `min(eps, alpha eps^2 / 2)`.
+fn quadratic(alpha: f64, epsilon: f64) -> f64 {
+    epsilon.min(0.5 * alpha * epsilon * epsilon)
+}
+
+/// The cost of any `epsilon`-DP mechanism at order `alpha`; tight for the
+/// class, attained by randomised response.
+///
+/// # Guarantee
+/// For finite `alpha > 1`, `epsilon > 0`: at least the Renyi divergence of
+/// order `alpha` between neighbours, in both directions. Anything else is
+/// refused.
+pub fn pure(alpha: f64, epsilon: f64) -> Certified<f64> {
+    order(alpha)?;
+    positive(epsilon, "epsilon")?;
+    let ceiling = quadratic(alpha, epsilon);
+    if epsilon < SMALL_EPSILON {
+        return Ok(raise(ceiling, SLACK));
+    }
+    let saved = log1p(exp(-epsilon)) - log1p(exp(-(2.0 * alpha - 1.0) * epsilon));
+    let cost = raise(epsilon - saved / (alpha - 1.0), PURE_SLACK) + 4.0 * f64::EPSILON / (alpha - 1.0);
+    Ok(cost.min(raise(ceiling, SLACK)))
+}
+
+/// The cost of continuous Laplace noise of scale `sensitivity / epsilon`.
+///
+/// # Guarantee
+/// As [`pure`], for continuous noise alone: a sampler on a grid must declare
+/// [`discrete_laplace`].
+pub fn laplace(alpha: f64, epsilon: f64) -> Certified<f64> {
+    let ceiling = pure(alpha, epsilon)?;
+    if epsilon < SMALL_EPSILON {
+        return Ok(ceiling);
+    }
+    // Factor e^{(alpha-1) eps} out: what remains lies in (0, 1].
+    let inner = ((alpha - 1.0) * expm1(-(2.0 * alpha - 1.0) * epsilon)) / (2.0 * alpha - 1.0);
+    Ok(tighter(alpha, epsilon, inner, ceiling))
+}
+
+/// `epsilon + ln(1 + inner)/(alpha - 1)`, raised, if below the ceiling.
+fn tighter(alpha: f64, epsilon: f64, inner: f64, ceiling: f64) -> f64 {
+    let cost = epsilon + log1p(inner) / (alpha - 1.0);
+    (raise(cost, SLACK) + 16.0 * f64::EPSILON / (alpha - 1.0)).min(ceiling)
+}
+
+/// The cost of discrete Laplace noise of scale `units / epsilon` on a sum of
+/// integer sensitivity `units`.
+///
+/// # Guarantee
+/// As [`pure`], for every `units >= 1`.
+pub fn discrete_laplace(alpha: f64, epsilon: f64, units: u64) -> Certified<f64> {
+    let ceiling = pure(alpha, epsilon)?;
+    positive(units as f64, "units")?;
+    let per_unit = epsilon / units as f64;
+    if epsilon < SMALL_EPSILON || !per_unit.is_normal() {
+        return Ok(ceiling);
+    }
+    // With a = e^{-per_unit} and r = a^{2 alpha - 1}, and e^{(alpha-1) eps}
+    // factored out, the moment is
+    //   [1 + r^units + (1-a) r (1-r^{units-1})/(1-r)] / (1+a),
+    // and one less is what is needed.
+    let twice = 2.0 * alpha - 1.0;
+    let below_one = -expm1(-per_unit);
+    let ratio_below_one = -expm1(-twice * per_unit);
+    let interior = exp(-twice * per_unit) * -expm1(-twice * (epsilon - per_unit));
+    let inner = (below_one - 1.0 + exp(-twice * epsilon) + below_one * interior / ratio_below_one)
+        / (2.0 - below_one);
+    Ok(tighter(alpha, epsilon, inner, ceiling))
+}
+
+/// The cost of (discrete) Gaussian noise of `sigma` sensitivities.
+///
+/// # Guarantee
+/// As [`pure`]: `alpha / (2 sigma^2)`, rounded up.
+pub fn gaussian(alpha: f64, sigma: f64) -> Certified<f64> {
+    order(alpha)?;
+    positive(sigma, "sigma")?;
+    // Divide twice: sigma^2 may overflow where the cost does not.
+    Ok(raise(0.5 * (alpha / sigma) / sigma, 8.0 * f64::EPSILON))
+}
+
+/// The cost of a `rho`-zCDP mechanism.
+///
+/// # Guarantee
+/// As [`pure`]: `rho alpha`, rounded up. A `rho` of zero costs nothing to speak
+/// of and is allowed.
+pub fn zcdp(alpha: f64, rho: f64) -> Certified<f64> {
+    order(alpha)?;
+    not_negative(rho, "rho")?;
+    Ok(raise(rho * alpha, 8.0 * f64::EPSILON))
+}
+
+/// `ln(1 + x)` given `ln x`.
+pub(super) fn log_one_plus_exp(log_value: f64) -> f64 {
+    if log_value < 0.0 {
+        log1p(exp(log_value))
+    } else {
+        log_value + log1p(exp(-log_value))
+    }
+}
+
+/// `ln(e^x - 1)` for `x > 0`, without overflow.
+pub(super) fn log_expm1(value: f64) -> f64 {
+    if value < 1.0 {
+        log(expm1(value))
+    } else {
+        value + log1p(-exp(-value))
+    }
+}

@@ -1,0 +1,158 @@
+//! The normal law and the exact privacy of Gaussian noise.
+//!
+//! `mu` is sensitivity over standard deviation. Deltas are rounded up and the
+//! largest admissible `mu` down; nothing here may lose the tail to underflow,
+//! so the normal law is handled in logs (`proofs/gaussian.md`).
+
+use libm::{erfc, exp, expm1, log, log1p};
+
+use super::parameter::{Certified, bisect, not_negative, positive, probability, raise};
+
+/// `ln sqrt(2 pi)`.
+pub(super) const LOG_SQRT_TWO_PI: f64 = 0.918_938_533_204_672_8;
+
+/// `P(Z > x)` for a standard normal `Z`, to a few units in the last place.
+pub(super) fn normal_tail(x: f64) -> f64 {
+    0.5 * erfc(x * std::f64::consts::FRAC_1_SQRT_2)
+}
+
+/// `ln P(Z <= x)` for a standard normal `Z`, accurate far into the tail.
+///
+/// # Guarantee
+/// Relative error below 1e-14 for finite `x`; never NaN for a number.
+pub fn log_normal_cdf(x: f64) -> f64 {
+    if x > 0.0 {
+        return log1p(-normal_tail(x));
+    }
+    if x > -25.0 {
+        return log(normal_tail(-x));
+    }
+    if x < -1e150 {
+        return f64::NEG_INFINITY;
+    }
+    // Mills' asymptotic series; at 25 its eighth term is below 1e-16.
+    let inverse_square = 1.0 / (x * x);
+    let mut term = 1.0;
+    let mut series = 0.0;
+    for k in 1..=8 {
+        term *= -f64::from(2 * k - 1) * inverse_square;
+        series += term;
+    }
+    -0.5 * x * x - LOG_SQRT_TWO_PI - log(-x) + log1p(series)
+}
+
+/// The `p` quantile of the standard normal law.
+///
+/// # Guarantee
+/// Within 1e-12 relative (or 1e-15) of the quantile, for `0 < p < 1`.
+pub fn normal_quantile(p: f64) -> Certified<f64> {
+    probability(p, "probability")?;
+    if p == 0.5 {
+        return Ok(0.0);
+    }
+    if p > 0.5 {
+        return Ok(-lower_quantile(1.0 - p));
+    }
+    Ok(lower_quantile(p))
+}
+
+/// The quantile at `p <= 1/2`, by Newton steps on the concave `ln Phi`: from
+/// the left of the root they never overshoot.
+fn lower_quantile(p: f64) -> f64 {
+    let target = log(p);
+    let mut x = -(-2.0 * (target + std::f64::consts::LN_2)).max(0.0).sqrt();
+    for _ in 0..60 {
+        let value = log_normal_cdf(x);
+        let slope = exp(-0.5 * x * x - LOG_SQRT_TWO_PI - value);
+        let next = x - (value - target) / slope;
+        if (next - x).abs() <= 1e-16 * (1.0 + x.abs()) || !next.is_finite() {
+            break;
+        }
+        x = next.min(0.0);
+    }
+    x
+}
+
+/// An upper bound of delta at `epsilon` for a Gaussian mechanism of `mu`.
+fn delta_above(mu: f64, epsilon: f64) -> f64 {
+    let ratio = epsilon / mu;
+    let (near, far) = (0.5 * mu - ratio, -0.5 * mu - ratio);
+    if near > 40.0 {
+        return 1.0;
+    }
+    let log_near = log_normal_cdf(near);
+    if near < -40.0 {
+        return raise(exp(log_near), 1e-9);
+    }
+    let log_far = epsilon + log_normal_cdf(far);
+    let difference = -expm1((log_far - log_near).min(0.0));
+    // Each log carries an error of some units in the last place of the
+    // squared argument; the difference of the two may cancel down to it.
+    let error = 16.0 * f64::EPSILON * (1.0 + (ratio + mu) * (ratio + mu));
+    raise(exp(log_near) * (difference + error), 8.0 * f64::EPSILON).min(1.0)
+}
+
+/// Delta at `epsilon` for Gaussian noise of `sensitivity / deviation = mu`
+/// (Balle and Wang 2018).
+///
+/// # Guarantee
+/// At least the exact delta; above it by a relative 1e-9 where `mu > 1e-5`.
+pub fn gaussian_delta(mu: f64, epsilon: f64) -> Certified<f64> {
+    positive(mu, "mu")?;
+    not_negative(epsilon, "epsilon")?;
+    Ok(delta_above(mu, epsilon))
+}
+
+/// The epsilon of a Gaussian mechanism of `mu` at `delta`.
+///
+/// # Guarantee
+/// The mechanism is `(epsilon, delta)`-DP for the epsilon returned: the upper
+/// end of a bisection to neighbouring floats.
+pub fn gaussian_epsilon(mu: f64, delta: f64) -> Certified<f64> {
+    positive(mu, "mu")?;
+    probability(delta, "delta")?;
+    if delta_above(mu, 0.0) <= delta {
+        return Ok(0.0);
+    }
+    let mut high = mu;
+    while delta_above(mu, high) > delta {
+        high *= 2.0;
+        if !high.is_finite() {
+            return Err(super::AccountantError::Unbounded);
+        }
+    }
+    Ok(bisect(high, 0.0, |epsilon| delta_above(mu, epsilon) <= delta))
+}
+
+/// The largest `mu` whose Gaussian mechanism is `(epsilon, delta)`-DP.
+///
+/// # Guarantee
+/// The `mu` returned satisfies [`gaussian_delta`]`(mu, epsilon) <= delta`: the
+/// lower end of a bisection.
+pub fn gaussian_mu(epsilon: f64, delta: f64) -> Certified<f64> {
+    not_negative(epsilon, "epsilon")?;
+    probability(delta, "delta")?;
+    let holds = |mu: f64| delta_above(mu, epsilon) <= delta;
+    let mut high = 1.0;
+    while holds(high) && high < 1e150 {
+        high *= 2.0;
+    }
+    let mut low = high;
+    while !holds(low) {
+        low *= 0.5;
+        if low < 1e-290 {
+            return Err(super::AccountantError::Unbounded);
+        }
+    }
+    Ok(bisect(low, high, holds))
+}
+
+/// The smallest noise, in sensitivities, that makes one Gaussian release
+/// `(epsilon, delta)`-DP.
+///
+/// # Guarantee
+/// Rounded up: the release with this sigma is `(epsilon, delta)`-DP.
+pub fn gaussian_sigma(epsilon: f64, delta: f64) -> Certified<f64> {
+    let mu = gaussian_mu(epsilon, delta)?;
+    Ok((1.0 / mu) * (1.0 + 4.0 * f64::EPSILON))
+}

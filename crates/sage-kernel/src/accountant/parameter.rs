@@ -1,0 +1,111 @@
+//! What a parameter of the accountant must be, checked once at each door.
+//!
+//! A curve evaluated at a NaN compares false with every capacity, and a
+//! negative epsilon is a refund. This file must never let either through:
+//! whatever is not provably in range is refused with its name.
+
+/// Why the accountant gave no number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AccountantError {
+    /// The named parameter is not finite, or outside its range.
+    Parameter(&'static str),
+    /// No finite bound exists or can be certified for this request.
+    Unbounded,
+}
+
+impl std::fmt::Display for AccountantError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Parameter(name) => write!(formatter, "{name} is not finite or out of range"),
+            Self::Unbounded => formatter.write_str("no finite bound can be certified"),
+        }
+    }
+}
+
+impl std::error::Error for AccountantError {}
+
+/// A number, or why there is none.
+pub type Certified<T> = Result<T, AccountantError>;
+
+fn check(holds: bool, name: &'static str) -> Certified<()> {
+    if holds { Ok(()) } else { Err(AccountantError::Parameter(name)) }
+}
+
+/// Finite and above zero.
+pub(super) fn positive(value: f64, name: &'static str) -> Certified<()> {
+    check(value.is_finite() && value > 0.0, name)
+}
+
+/// Finite and not below zero.
+pub(super) fn not_negative(value: f64, name: &'static str) -> Certified<()> {
+    check(value.is_finite() && value >= 0.0, name)
+}
+
+/// Strictly between zero and one.
+pub(super) fn probability(value: f64, name: &'static str) -> Certified<()> {
+    check(value > 0.0 && value < 1.0, name)
+}
+
+/// A sampling rate: zero and one are allowed.
+pub(super) fn rate(value: f64, name: &'static str) -> Certified<()> {
+    check((0.0..=1.0).contains(&value), name)
+}
+
+/// A Renyi order: finite and above one.
+pub(super) fn order(value: f64) -> Certified<()> {
+    check(value.is_finite() && value > 1.0, "order")
+}
+
+/// Moves a cost up by a relative `slack` and at least one smallest normal.
+///
+/// Infinity stays infinity and a NaN becomes infinity: a cost that cannot be
+/// computed is a cost nobody can pay.
+pub(super) fn raise(cost: f64, slack: f64) -> f64 {
+    if cost.is_nan() {
+        return f64::INFINITY;
+    }
+    cost.max(0.0) * (1.0 + slack) + f64::MIN_POSITIVE
+}
+
+/// The point of `[low, high]` where a unimodal function is smallest.
+///
+/// Only the quality of a bound depends on it, never its validity: each caller
+/// holds a bound that is true at every point.
+pub(super) fn golden_section(low: f64, high: f64, function: impl Fn(f64) -> f64) -> f64 {
+    const RATIO: f64 = 0.618_033_988_749_894_9;
+    let (mut low, mut high) = (low, high);
+    let mut left = high - RATIO * (high - low);
+    let mut right = low + RATIO * (high - low);
+    let (mut at_left, mut at_right) = (function(left), function(right));
+    for _ in 0..90 {
+        if at_left <= at_right {
+            (high, right, at_right) = (right, left, at_left);
+            left = high - RATIO * (high - low);
+            at_left = function(left);
+        } else {
+            (low, left, at_left) = (left, right, at_right);
+            right = low + RATIO * (high - low);
+            at_right = function(right);
+        }
+    }
+    if at_left <= at_right { left } else { right }
+}
+
+/// Bisects `[inside, outside]` until the ends are neighbours or `steps` ran
+/// out, keeping `holds(inside)` true; returns the inner end.
+pub(super) fn bisect(inside: f64, outside: f64, holds: impl Fn(f64) -> bool) -> f64 {
+    let (mut inside, mut outside) = (inside, outside);
+    for _ in 0..200 {
+        let middle = 0.5 * (inside + outside);
+        if middle == inside || middle == outside {
+            break;
+        }
+        if holds(middle) {
+            inside = middle;
+        } else {
+            outside = middle;
+        }
+    }
+    inside
+}

@@ -1,0 +1,297 @@
+//! The law of the total loss, by a tilted Fourier transform.
+//!
+//! Every stored mass bounds the exact tilted mass from above once `error` is
+//! added: wrapped mass only adds, and the rounding of the transforms is
+//! bounded after the fact from the spectrum actually seen. What lies above the
+//! window is charged by a Chernoff bound (`proofs/pld.md`, sections 4 to 6).
+
+use libm::{exp, expm1, log, log1p, sqrt};
+use realfft::RealFftPlanner;
+use realfft::num_complex::Complex;
+
+use super::super::parameter::{AccountantError, Certified};
+use super::discretise::Lattice;
+use super::plan::{Plan, Side};
+
+/// The composed law in one direction.
+pub(super) struct Composed {
+    step: f64,
+    /// Lattice index of the first stored mass.
+    first: i64,
+    tilted: Vec<f64>,
+    /// Bound on the rounding error of each tilted mass.
+    error: f64,
+    tilt: f64,
+    /// Log of the factor removed by normalising each tilted law.
+    log_scale: f64,
+    /// Mass at infinity and above the window.
+    outside: f64,
+    /// Mass at infinity that the mechanisms themselves put there.
+    certain: f64,
+    /// Tilted mass the window or the rounding up of atoms may have added.
+    added: f64,
+    uses: f64,
+}
+
+/// Relative error of a transform of length `n`, times the one-norm of its
+/// input: each of `log2 n` levels multiplies and adds once.
+fn transform_error(length: usize) -> f64 {
+    8.0 * f64::EPSILON * (f64::from(length.ilog2()) + 2.0)
+}
+
+/// `sum of count * ln E[e^{tilt * loss}]` over the lattices, from above.
+fn log_moment(parts: &[(Lattice, u64)], step: f64, tilt: f64) -> f64 {
+    let mut total = 0.0;
+    for (lattice, count) in parts {
+        let sum: f64 = tilted(lattice, step, tilt).sum();
+        total += *count as f64 * log(sum * (1.0 + 1e-12));
+    }
+    if total.is_nan() { f64::INFINITY } else { total }
+}
+
+fn tilted(lattice: &Lattice, step: f64, tilt: f64) -> impl Iterator<Item = f64> {
+    let first = lattice.first;
+    let masses = lattice.masses.iter().enumerate();
+    masses.map(move |(position, &mass)| {
+        mass * exp(tilt * ((first + position as i64) as f64 * step))
+    })
+}
+
+/// A spectrum with a bound on the error of each entry.
+struct Spectrum {
+    values: Vec<Complex<f64>>,
+    errors: Vec<f64>,
+}
+
+impl Composed {
+    pub(super) fn new(parts: &[(Lattice, u64)], plan: &Plan, side: &Side) -> Certified<Self> {
+        let (step, length) = (plan.step, side.length);
+        let mut planner = RealFftPlanner::<f64>::new();
+        let forward = planner.plan_fft_forward(length);
+        let inverse = planner.plan_fft_inverse(length);
+        let mut scratch = vec![Complex::default(); forward.get_scratch_len().max(inverse.get_scratch_len())];
+        let mut signal = vec![0.0; length];
+        let mut part_spectrum = forward.make_output_vec();
+        let mut spectrum = Spectrum {
+            values: vec![Complex::new(1.0, 0.0); length / 2 + 1],
+            errors: vec![0.0; length / 2 + 1],
+        };
+        let unknown = |_| AccountantError::Unbounded;
+        let (mut log_scale, mut offset, mut infinity) = (0.0, 0_i128, 0.0);
+        let (mut slack, mut uses, mut log_none) = (0.0, 0.0, 0.0);
+        for (lattice, count) in parts {
+            let weight = *count as f64;
+            let norm: f64 = tilted(lattice, step, side.tilt).sum();
+            if !norm.is_normal() {
+                return Err(AccountantError::Unbounded);
+            }
+            signal.fill(0.0);
+            // The exponent's rounding is relative to its size.
+            let raise = (1.0 + 1e-12) / norm;
+            for (position, mass) in tilted(lattice, step, side.tilt).enumerate() {
+                signal[position & (length - 1)] += mass * raise;
+            }
+            forward
+                .process_with_scratch(&mut signal, &mut part_spectrum, &mut scratch)
+                .map_err(unknown)?;
+            multiply_power(&mut spectrum, &part_spectrum, *count, transform_error(length));
+            log_scale += weight * log(norm) + weight * f64::EPSILON * (4.0 + log(norm).abs());
+            offset += i128::from(lattice.first) * i128::from(*count);
+            infinity += weight * lattice.infinity;
+            log_none += weight * log1p(-lattice.infinity.min(lattice.minus_infinity).min(0.5));
+            slack += weight * (1e-10 + 1e-13 / step);
+            uses += weight;
+        }
+        let error = finish(&mut spectrum, length);
+        inverse
+            .process_with_scratch(&mut spectrum.values, &mut signal, &mut scratch)
+            .map_err(unknown)?;
+        let first = (side.low / step).floor() as i64;
+        let above = (first + length as i64) as f64 * step;
+        let log_above = log_moment(parts, step, side.tilt_above) - side.tilt_above * above;
+        let aliased = exp(
+            log_moment(parts, step, side.tilt_below) - log_scale
+                + (side.tilt - side.tilt_below) * first as f64 * step,
+        ) + exp(log_above - log_scale + side.tilt * above);
+        let outside = infinity * (1.0 + 1e-9) + exp(log_above) * (1.0 + 1e-9);
+        if !(error.is_finite() && outside.is_finite() && log_scale.is_finite()) {
+            return Err(AccountantError::Unbounded);
+        }
+        let shift = (i128::from(first) - offset).rem_euclid(length as i128) as usize;
+        signal.rotate_left(shift);
+        let inverse_length = 1.0 / length as f64;
+        signal.iter_mut().for_each(|mass| *mass *= inverse_length);
+        Ok(Self {
+            step,
+            first,
+            tilted: signal,
+            error,
+            tilt: side.tilt,
+            log_scale,
+            outside,
+            certain: -expm1(log_none) * (1.0 - 1e-9),
+            added: aliased + expm1(slack),
+            uses,
+        })
+    }
+
+    /// Walks the stored masses from the top, untilted, as `(index, loss, mass,
+    /// mass under Q)`; `adjust` maps a tilted mass to the one wanted.
+    fn descend(&self, adjust: impl Fn(f64) -> f64, mut visit: impl FnMut(f64, f64, f64) -> bool) {
+        const REFRESH: usize = 64;
+        let (up, up_other) = (exp(self.tilt * self.step), exp(self.step));
+        let (mut factor, mut other) = (0.0, 0.0);
+        for (passed, position) in (0..self.tilted.len()).rev().enumerate() {
+            let loss = (self.first + position as i64) as f64 * self.step;
+            if passed % REFRESH == 0 {
+                factor = exp(self.log_scale - self.tilt * loss);
+                other = exp(-loss);
+            } else {
+                factor *= up;
+                other *= up_other;
+            }
+            let mass = adjust(self.tilted[position]) * factor;
+            if !visit(loss, mass, mass * other) {
+                break;
+            }
+        }
+    }
+
+    /// The smallest epsilon at which the bound on delta is within `delta`.
+    pub(super) fn epsilon(&self, delta: f64) -> Certified<f64> {
+        let room = delta - self.outside;
+        if room <= 0.0 {
+            return Err(AccountantError::Unbounded);
+        }
+        let (mut mass, mut other) = (0.0, 0.0);
+        let mut found = None;
+        let mut lowest = f64::INFINITY;
+        self.descend(
+            |tilted| (tilted.max(0.0) + self.error) * (1.0 + 1e-12),
+            |loss, here, other_here| {
+                mass += here;
+                other += other_here;
+                lowest = loss - self.step;
+                if mass - exp(lowest.max(0.0)) * other > room {
+                    found = Some(log((mass - room) / other).clamp(lowest.max(0.0), loss));
+                }
+                found.is_none() && lowest > 0.0
+            },
+        );
+        // Delta at the bottom of the window is within bounds: so is epsilon.
+        let epsilon = found.unwrap_or(lowest.max(0.0));
+        if epsilon.is_nan() { Err(AccountantError::Unbounded) } else { Ok(epsilon * (1.0 + 1e-13)) }
+    }
+
+    /// An upper bound of delta at `epsilon`.
+    pub(super) fn delta(&self, epsilon: f64) -> f64 {
+        if epsilon < (self.first - 1) as f64 * self.step {
+            return 1.0;
+        }
+        let mut sum = self.outside;
+        self.descend(
+            |tilted| (tilted.max(0.0) + self.error) * (1.0 + 1e-12),
+            |loss, mass, _| {
+                if loss > epsilon {
+                    sum -= mass * expm1(epsilon - loss);
+                }
+                loss > epsilon
+            },
+        );
+        if sum.is_nan() { 1.0 } else { sum }
+    }
+
+    /// A lower bound of the exact epsilon at `delta`.
+    ///
+    /// The lattice loss exceeds the true one by more than `drift` with a
+    /// chance of at most a two-thousandth of delta; the tails cut off are
+    /// rarer still.
+    pub(super) fn epsilon_below(&self, delta: f64) -> f64 {
+        let (mut mass, mut other) = (0.0, 0.0);
+        let mut found = None;
+        let wanted = delta * 1.001 - self.certain;
+        self.descend(
+            |tilted| (tilted - self.error).max(0.0) * (1.0 - 1e-12),
+            |loss, here, other_here| {
+                mass += here;
+                other += other_here;
+                let at = loss - self.step;
+                let charged = exp(self.log_scale - self.tilt * at) * self.added;
+                if mass - exp(at) * other - charged >= wanted {
+                    found = Some(at);
+                }
+                found.is_none() && at > 0.0
+            },
+        );
+        let drift = self.step * sqrt(0.5 * self.uses * log(2000.0 / delta))
+            + 0.125 * self.uses * self.step * self.step;
+        found.map_or(0.0, |at| (at - drift).max(0.0))
+    }
+}
+
+/// How many entries are raised to a power together.
+const BLOCK: usize = 64;
+
+/// Multiplies a spectrum by `part` to the power `count`, entry by entry, and
+/// carries the error bounds along.
+fn multiply_power(spectrum: &mut Spectrum, part: &[Complex<f64>], count: u64, entry_error: f64) {
+    let relative = 2.0 * f64::EPSILON * (count as f64 + 2.0);
+    let blocks = spectrum.values.chunks_mut(BLOCK).zip(spectrum.errors.chunks_mut(BLOCK));
+    for ((values, errors), part) in blocks.zip(part.chunks(BLOCK)) {
+        let length = part.len();
+        let mut base = [Complex::new(0.0, 0.0); BLOCK];
+        let mut size = [0.0_f64; BLOCK];
+        base[..length].copy_from_slice(part);
+        let mut largest = 0.0_f64;
+        for (size, value) in size.iter_mut().zip(part) {
+            *size = sqrt(value.re * value.re + value.im * value.im) + entry_error;
+            largest = largest.max(*size);
+        }
+        if log(largest) * (count as f64) < -740.0 {
+            values.fill(Complex::new(0.0, 0.0));
+            errors.fill(f64::MIN_POSITIVE);
+            continue;
+        }
+        let first_size = size;
+        let mut power = [Complex::new(1.0, 0.0); BLOCK];
+        let mut power_size = [1.0_f64; BLOCK];
+        let mut left = count;
+        while left > 0 {
+            if left & 1 == 1 {
+                for index in 0..BLOCK {
+                    power[index] *= base[index];
+                    power_size[index] *= size[index];
+                }
+            }
+            left >>= 1;
+            if left > 0 {
+                for index in 0..BLOCK {
+                    base[index] = base[index] * base[index];
+                    size[index] *= size[index];
+                }
+            }
+        }
+        for index in 0..length {
+            let before = values[index];
+            let magnitude = sqrt(before.re * before.re + before.im * before.im);
+            let one_less = power_size[index] / first_size[index];
+            let own = count as f64 * entry_error * one_less + relative * power_size[index];
+            errors[index] = errors[index] * power_size[index] + magnitude * own + f64::MIN_POSITIVE;
+            values[index] = before * power[index];
+        }
+    }
+}
+
+/// The bound on each mass after the inverse transform; also makes the two real
+/// entries of the spectrum real.
+fn finish(spectrum: &mut Spectrum, length: usize) -> f64 {
+    let (mut error, mut size) = (0.0, 0.0);
+    for (value, bound) in spectrum.values.iter().zip(&spectrum.errors) {
+        error += bound;
+        size += sqrt(value.re * value.re + value.im * value.im);
+    }
+    for index in [0, length / 2] {
+        spectrum.values[index].im = 0.0;
+    }
+    (error + transform_error(length) * size) * 2.1 / length as f64
+}

@@ -28,8 +28,8 @@ pub(super) struct Composed {
     outside: f64,
     /// Mass at infinity that the mechanisms themselves put there.
     certain: f64,
-    /// Tilted mass the window or the rounding up of atoms may have added.
-    added: f64,
+    /// How much all the rounding up of atoms can have added, relatively.
+    slack: f64,
     uses: f64,
 }
 
@@ -81,16 +81,17 @@ impl Composed {
         let (mut slack, mut uses, mut log_none) = (0.0, 0.0, 0.0);
         for (lattice, count) in parts {
             let weight = *count as f64;
-            let norm: f64 = tilted(lattice, step, side.tilt).sum();
+            signal.fill(0.0);
+            for (position, mass) in tilted(lattice, step, side.tilt).enumerate() {
+                signal[position & (length - 1)] += mass;
+            }
+            let norm: f64 = signal.iter().sum();
             if !norm.is_normal() {
                 return Err(AccountantError::Unbounded);
             }
-            signal.fill(0.0);
-            // The exponent's rounding is relative to its size.
+            // The exponents' rounding is relative to their size.
             let raise = (1.0 + 1e-12) / norm;
-            for (position, mass) in tilted(lattice, step, side.tilt).enumerate() {
-                signal[position & (length - 1)] += mass * raise;
-            }
+            signal.iter_mut().for_each(|mass| *mass *= raise);
             forward
                 .process_with_scratch(&mut signal, &mut part_spectrum, &mut scratch)
                 .map_err(unknown)?;
@@ -109,10 +110,6 @@ impl Composed {
         let first = (side.low / step).floor() as i64;
         let above = (first + length as i64) as f64 * step;
         let log_above = log_moment(parts, step, side.tilt_above) - side.tilt_above * above;
-        let aliased = exp(
-            log_moment(parts, step, side.tilt_below) - log_scale
-                + (side.tilt - side.tilt_below) * first as f64 * step,
-        ) + exp(log_above - log_scale + side.tilt * above);
         let outside = infinity * (1.0 + 1e-9) + exp(log_above) * (1.0 + 1e-9);
         if !(error.is_finite() && outside.is_finite() && log_scale.is_finite()) {
             return Err(AccountantError::Unbounded);
@@ -130,13 +127,13 @@ impl Composed {
             log_scale,
             outside,
             certain: -expm1(log_none) * (1.0 - 1e-9),
-            added: aliased + expm1(slack),
+            slack: expm1(slack),
             uses,
         })
     }
 
-    /// Walks the stored masses from the top, untilted, as `(index, loss, mass,
-    /// mass under Q)`; `adjust` maps a tilted mass to the one wanted.
+    /// Walks the masses from the top, untilted, as `(loss, mass, e^{-loss})`;
+    /// `adjust` maps a stored mass to the bound wanted.
     fn descend(&self, adjust: impl Fn(f64) -> f64, mut visit: impl FnMut(f64, f64, f64) -> bool) {
         const REFRESH: usize = 64;
         let (up, up_other) = (exp(self.tilt * self.step), exp(self.step));
@@ -151,7 +148,7 @@ impl Composed {
                 other *= up_other;
             }
             let mass = adjust(self.tilted[position]) * factor;
-            if !visit(loss, mass, mass * other) {
+            if !visit(loss, mass, other) {
                 break;
             }
         }
@@ -164,15 +161,16 @@ impl Composed {
             return Err(AccountantError::Unbounded);
         }
         let (mut mass, mut other) = (0.0, 0.0);
+        let below = exp(-self.step);
         let mut found = None;
         let mut lowest = f64::INFINITY;
         self.descend(
             |tilted| (tilted.max(0.0) + self.error) * (1.0 + 1e-12),
-            |loss, here, other_here| {
+            |loss, here, other_factor| {
                 mass += here;
-                other += other_here;
+                other += here * other_factor;
                 lowest = loss - self.step;
-                if mass - exp(lowest.max(0.0)) * other > room {
+                if mass - (below / other_factor).max(1.0) * other > room {
                     found = Some(log((mass - room) / other).clamp(lowest.max(0.0), loss));
                 }
                 found.is_none() && lowest > 0.0
@@ -205,18 +203,27 @@ impl Composed {
     ///
     /// The lattice loss exceeds the true one by more than `drift` with a
     /// chance of at most a two-thousandth of delta; the tails cut off are
-    /// rarer still.
-    pub(super) fn epsilon_below(&self, delta: f64) -> f64 {
+    /// rarer still. Mass from outside the window, wrapped into it, is bounded
+    /// as tilted mass by Chernoff and taken away again.
+    pub(super) fn epsilon_below(&self, delta: f64, parts: &[(Lattice, u64)], side: &Side) -> f64 {
+        let bottom = self.first as f64 * self.step;
+        let top = bottom + self.tilted.len() as f64 * self.step;
+        let beyond = |tilt: f64, edge: f64| {
+            let log_moment = log_moment(parts, self.step, tilt);
+            exp(log_moment - self.log_scale + (self.tilt - tilt) * edge)
+        };
+        let wrapped = beyond(side.tilt_below, bottom) + beyond(side.tilt_above, top);
+        let added = wrapped + self.slack;
         let (mut mass, mut other) = (0.0, 0.0);
         let mut found = None;
         let wanted = delta * 1.001 - self.certain;
         self.descend(
             |tilted| (tilted - self.error).max(0.0) * (1.0 - 1e-12),
-            |loss, here, other_here| {
+            |loss, here, other_factor| {
                 mass += here;
-                other += other_here;
+                other += here * other_factor;
                 let at = loss - self.step;
-                let charged = exp(self.log_scale - self.tilt * at) * self.added;
+                let charged = exp(self.log_scale - self.tilt * at) * added;
                 if mass - exp(at) * other - charged >= wanted {
                     found = Some(at);
                 }

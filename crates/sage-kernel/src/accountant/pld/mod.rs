@@ -20,7 +20,8 @@ use super::gaussian::gaussian_epsilon;
 use super::parameter::{AccountantError, Certified, not_negative, positive, probability, rate};
 use super::sampled::sampled_gaussian_curve;
 use compose::Composed;
-use plan::{Goal, Plan};
+use discretise::Lattice;
+use plan::{Goal, Plan, Side};
 
 /// The privacy loss of one mechanism under add/remove.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -171,7 +172,7 @@ impl Composition {
         if delta == 0.0 || self.items.is_empty() {
             return finite(simple);
         }
-        match self.worst(Goal::Delta(delta), |side| side.epsilon(delta)) {
+        match self.worst(Goal::Delta(delta), |side, _, _| side.epsilon(delta)) {
             Ok(found) => finite(found.min(simple)),
             Err(AccountantError::Unbounded) => finite(simple.min(self.renyi_epsilon(delta))),
             Err(error) => Err(error),
@@ -193,10 +194,20 @@ impl Composition {
         if self.basic_epsilon().is_some_and(|basic| basic <= epsilon) {
             return Ok(self.certain_delta());
         }
-        match self.worst(Goal::Epsilon(epsilon), |side| Ok(side.delta(epsilon))) {
-            Ok(delta) if delta.is_finite() => Ok(delta.clamp(0.0, 1.0)),
-            _ => Ok(1.0),
+        // Cut tails are sized by a guess of delta; a guess far too large is
+        // replaced by a smaller one. Every answer is a bound.
+        let mut best = 1.0_f64;
+        let mut guess = 1e-6;
+        for _ in 0..6 {
+            let goal = Goal::Epsilon(epsilon, guess);
+            let Ok(found) = self.worst(goal, |side, _, _| Ok(side.delta(epsilon))) else { break };
+            best = best.min(found.max(0.0));
+            if best >= guess || guess < 1e-280 {
+                break;
+            }
+            guess = best * 1e-3;
         }
+        Ok(best)
     }
 
     /// A lower and an upper bound of the exact epsilon at `delta`.
@@ -212,12 +223,18 @@ impl Composition {
         if delta == 0.0 {
             return Ok((0.0, above));
         }
-        let below = self.worst(Goal::Delta(delta), |side| Ok(side.epsilon_below(delta)));
+        let below = self.worst(Goal::Delta(delta), |composed, parts, side| {
+            Ok(composed.epsilon_below(delta, parts, side))
+        });
         Ok((below.unwrap_or(0.0).clamp(0.0, above), above))
     }
 
     /// Composes in both directions and takes the larger answer.
-    fn worst(&self, goal: Goal, ask: impl Fn(&Composed) -> Certified<f64>) -> Certified<f64> {
+    fn worst(
+        &self,
+        goal: Goal,
+        ask: impl Fn(&Composed, &[(Lattice, u64)], &Side) -> Certified<f64>,
+    ) -> Certified<f64> {
         let mut items = self.items.clone();
         if self.mu > 0.0 {
             items.push((Loss::Gaussian { mu: self.mu }, 1));
@@ -228,14 +245,14 @@ impl Composition {
             parts.push((discretise::discretise(loss, plan.step, plan.tail)?, count));
         }
         let symmetric = items.iter().all(|(loss, _)| !matches!(loss, Loss::SampledGaussian { .. }));
-        let remove = ask(&Composed::new(&parts, &plan, &plan.remove)?)?;
+        let remove = ask(&Composed::new(&parts, &plan, &plan.remove)?, &parts, &plan.remove)?;
         if symmetric {
             return Ok(remove);
         }
         for (lattice, _) in &mut parts {
             *lattice = lattice.reversed(plan.step);
         }
-        Ok(remove.max(ask(&Composed::new(&parts, &plan, &plan.add)?)?))
+        Ok(remove.max(ask(&Composed::new(&parts, &plan, &plan.add)?, &parts, &plan.add)?))
     }
 
     /// Basic composition, if no mechanism is Gaussian.

@@ -15,8 +15,8 @@ use super::discretise::Normal;
 pub(super) enum Goal {
     /// The epsilon at this delta.
     Delta(f64),
-    /// The delta at this epsilon.
-    Epsilon(f64),
+    /// The delta at this epsilon, thought to be no smaller than the second.
+    Epsilon(f64, f64),
 }
 
 /// Where one direction is looked at.
@@ -45,10 +45,10 @@ pub(super) struct Plan {
 /// The widest loss of one mechanism put on a lattice.
 const WIDEST_LOSS: f64 = 500.0;
 /// Part of delta the cut tails may take.
-const TAIL_SHARE: f64 = 1e-4;
+const TAIL_SHARE: f64 = 3e-4;
 /// Accuracy aimed at: relative, and absolute.
 const RELATIVE_AIM: f64 = 5e-5;
-const ABSOLUTE_AIM: f64 = 3e-6;
+const ABSOLUTE_AIM: f64 = 6e-6;
 
 /// A loss as weighted points.
 struct Sketch {
@@ -121,6 +121,8 @@ fn tilted_spread(sketches: &[Sketch], tilt: f64) -> (f64, f64) {
 
 /// A side before the step is known.
 struct Outline {
+    /// How fast the log of delta falls with epsilon.
+    steepness: f64,
     tilt: f64,
     tilt_above: f64,
     tilt_below: f64,
@@ -149,31 +151,32 @@ fn outline(
         .collect();
     let score = |&(tilt, moment): &(f64, f64)| match goal {
         Goal::Delta(delta) => (moment - log(delta) - log(1.0 + tilt)) / tilt,
-        Goal::Epsilon(epsilon) => moment - tilt * epsilon,
+        Goal::Epsilon(epsilon, _) => moment - tilt * epsilon,
     };
     let best = ladder.iter().min_by(|a, b| score(a).total_cmp(&score(b)));
     let &(tilt, moment) = best.ok_or(AccountantError::Unbounded)?;
     let (epsilon, log_delta) = match goal {
         Goal::Delta(delta) => (score(&(tilt, moment)).max(0.0), log(delta)),
-        Goal::Epsilon(epsilon) => (epsilon, (moment - tilt * epsilon).clamp(-600.0, -1e-3)),
+        Goal::Epsilon(epsilon, delta) => (epsilon, log(delta)),
     };
-    let (mean, deviation) = tilted_spread(sketches, turn(tilt));
+    // A gentler tilt than the best spreads the law less; rounding errors are
+    // small enough to give up e^4 for it.
+    let enough = |rung: &&(f64, f64)| rung.1 - rung.0 * epsilon <= log_delta.max(moment - tilt * epsilon) + 4.0;
+    let &(gentle, _) = ladder.iter().find(enough).unwrap_or(&(tilt, moment));
+    let gentle = gentle.min(tilt);
+    let (mean, deviation) = tilted_spread(sketches, turn(gentle));
     let mean = sign * mean;
-    // Above: the untilted mass must vanish beside delta, and the tilted mass
-    // beside one.
+    // Above the window the untilted mass must vanish beside delta.
     let certified = |rung: &&(f64, f64)| (rung.1 - log_delta + 11.5) / rung.0;
     let above = ladder.iter().min_by(|a, b| certified(a).total_cmp(&certified(b)));
     let above = above.ok_or(AccountantError::Unbounded)?;
-    let aliased = |rung: &(f64, f64)| (rung.1 - moment + 11.0) / (rung.0 - tilt);
-    let beyond = ladder.iter().filter(|rung| rung.0 > 1.2 * tilt).map(aliased);
-    let high = beyond.fold(f64::INFINITY, f64::min);
-    let high = if high.is_finite() { high } else { mean + 6.0 * deviation };
     Ok(Outline {
-        tilt,
+        steepness: tilt,
+        tilt: gentle,
         tilt_above: above.0,
-        tilt_below: tilt - 4.5 / deviation.max(1e-3 * spread),
-        low: mean - 4.5 * deviation,
-        high: high.max(certified(&above)),
+        tilt_below: gentle - 4.5 / deviation.max(1e-3 * spread),
+        low: (mean - 4.5 * deviation).min(0.6 * epsilon),
+        high: certified(&above).max(mean + 4.5 * deviation),
         epsilon,
         log_delta,
     })
@@ -191,28 +194,24 @@ fn longest(different: usize) -> f64 {
 impl Plan {
     pub(super) fn new(items: &[(Loss, u64)], goal: Goal) -> Certified<Self> {
         let uses: f64 = items.iter().map(|item| item.1 as f64).sum();
-        let draw = |tail: f64| -> Certified<(Outline, Outline)> {
-            let sketches: Vec<Sketch> =
-                items.iter().map(|&(loss, count)| sketch(loss, count, tail)).collect::<Certified<_>>()?;
-            let remove = outline(&sketches, goal, |tilt| tilt, 1.0)?;
-            let add = outline(&sketches, goal, |tilt| -1.0 - tilt, -1.0)?;
-            Ok((remove, add))
-        };
-        let mut tail = match goal {
-            Goal::Delta(delta) => TAIL_SHARE * delta / uses,
-            Goal::Epsilon(_) => 1e-15 / uses,
-        };
-        let (mut remove, mut add) = draw(tail)?;
-        if let Goal::Epsilon(_) = goal {
-            tail = TAIL_SHARE * exp(remove.log_delta) / uses;
-            (remove, add) = draw(tail)?;
+        let (Goal::Delta(delta) | Goal::Epsilon(_, delta)) = goal;
+        let tail = TAIL_SHARE * delta / uses;
+        let mut sketches = Vec::with_capacity(items.len());
+        for &(loss, count) in items {
+            sketches.push(sketch(loss, count, tail)?);
         }
+        let remove = outline(&sketches, goal, |tilt| tilt, 1.0)?;
+        let add = outline(&sketches, goal, |tilt| -1.0 - tilt, -1.0)?;
         let width = (remove.high - remove.low).max(add.high - add.low);
-        let aim = ABSOLUTE_AIM + RELATIVE_AIM * remove.epsilon.min(add.epsilon);
-        let tilt = remove.tilt.max(add.tilt);
+        let largest = remove.epsilon.max(add.epsilon);
         // Splitting adds about step^2/6 of variance per use, which moves
-        // epsilon by half the tilt times that.
-        let wanted = sqrt(12.0 * aim / (tilt * uses));
+        // epsilon by half the steepness times that; the direction that does
+        // not decide may be moved further.
+        let wanted = |side: &Outline| {
+            let aim = ABSOLUTE_AIM + RELATIVE_AIM * largest + 0.2 * (largest - side.epsilon);
+            sqrt(12.0 * aim / (side.steepness * uses))
+        };
+        let wanted = wanted(&remove).min(wanted(&add));
         let step = align(items, wanted.min(width / 1024.0).max(width / longest(items.len())));
         if !(step.is_normal() && width.is_finite()) {
             return Err(AccountantError::Unbounded);
@@ -224,6 +223,7 @@ impl Plan {
             low: outline.low,
             length: length((outline.high - outline.low) / step),
         };
+        if std::env::var("DBG").is_ok() { for o in [&remove,&add] { eprintln!("tilt {} above {} low {} high {} eps {} step {} len {} wanted {} tail {}", o.tilt,o.tilt_above,o.low,o.high,o.epsilon,step,(o.high-o.low)/step,wanted,tail);} }
         Ok(Self { step, tail, remove: side(remove), add: side(add) })
     }
 }

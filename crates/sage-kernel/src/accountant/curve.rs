@@ -21,7 +21,7 @@ const fn dense_orders() -> [f64; 80] {
     let mut orders = [0.0; 80];
     let tail = [
         72.0, 80.0, 88.0, 96.0, 112.0, 128.0, 160.0, 192.0, 224.0, 256.0, 320.0, 384.0, 448.0,
-        512.0, 768.0, 1024.0, 2048.0,
+        512.0, 640.0, 768.0, 1024.0,
     ];
     let mut index = 0;
     while index < 63 {
@@ -62,7 +62,8 @@ pub fn pure(alpha: f64, epsilon: f64) -> Certified<f64> {
         return Ok(raise(ceiling, SLACK));
     }
     let saved = log1p(exp(-epsilon)) - log1p(exp(-(2.0 * alpha - 1.0) * epsilon));
-    let cost = raise(epsilon - saved / (alpha - 1.0), PURE_SLACK) + 4.0 * f64::EPSILON / (alpha - 1.0);
+    let cost =
+        raise(epsilon - saved / (alpha - 1.0), PURE_SLACK) + 4.0 * f64::EPSILON / (alpha - 1.0);
     Ok(cost.min(raise(ceiling, SLACK)))
 }
 

@@ -42,7 +42,12 @@ impl Moments {
             let exponent = 0.5 * (k * (k - 1.0) / sigma) / sigma;
             log_term.push(k * log_odds + log_expm1(exponent));
         }
-        Self { log_factorial, log_term, log_rest, log_odds }
+        Self {
+            log_factorial,
+            log_term,
+            log_rest,
+            log_odds,
+        }
     }
 
     /// An upper bound of `ln A` at an integer order: the log of the moment
@@ -168,8 +173,8 @@ pub fn sampled_gaussian_continuous(alpha: f64, q: f64, sigma: f64) -> Certified<
 /// mean; the integrand is then non-negative and of the order of the answer.
 fn moment_excess(alpha: f64, q: f64, sigma: f64) -> f64 {
     // The integrand is analytic up to imaginary part pi sigma^2.
-    let step = (0.25 * sigma).min(0.5 * sigma * sigma);
-    let (low, high) = (-14.0 * sigma, alpha + 14.0 * sigma);
+    let step = (0.35 * sigma).min(0.5 * sigma * sigma);
+    let (low, high) = (-9.5 * sigma, alpha + 9.5 * sigma);
     let nodes = (high - low) / step;
     if nodes.is_nan() || nodes > 20_000.0 {
         return f64::INFINITY;
@@ -209,7 +214,7 @@ pub fn sampled_gaussian_epsilon(q: f64, sigma: f64, steps: u64, delta: f64) -> C
     }
     if best_order < 64.0 {
         let mut step = 0.5;
-        while step > 0.02 {
+        while step > 0.05 {
             let centre = best_order;
             for alpha in [centre - step, centre + step] {
                 if alpha > 1.01 {

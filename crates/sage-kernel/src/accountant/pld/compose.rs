@@ -10,7 +10,7 @@ use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 
 use super::super::parameter::{AccountantError, Certified};
-use super::discretise::Lattice;
+use super::discretise::{Lattice, exponentials};
 use super::plan::{Plan, Side};
 
 /// The composed law in one direction.
@@ -50,11 +50,12 @@ fn log_moment(parts: &[(Lattice, u64)], step: f64, tilt: f64) -> f64 {
 }
 
 fn tilted(lattice: &Lattice, step: f64, tilt: f64) -> impl Iterator<Item = f64> {
-    let first = lattice.first;
-    let masses = lattice.masses.iter().enumerate();
-    masses.map(move |(position, &mass)| {
-        mass * exp(tilt * ((first + position as i64) as f64 * step))
-    })
+    let factors = exponentials(lattice.first, 1, tilt * step);
+    lattice
+        .masses
+        .iter()
+        .zip(factors)
+        .map(|(&mass, factor)| mass * factor)
 }
 
 /// A spectrum with a bound on the error of each entry.
@@ -64,12 +65,17 @@ struct Spectrum {
 }
 
 impl Composed {
-    pub(super) fn new(parts: &[(Lattice, u64)], plan: &Plan, side: &Side) -> Certified<Self> {
-        let (step, length) = (plan.step, side.length);
-        let mut planner = RealFftPlanner::<f64>::new();
+    pub(super) fn new(
+        parts: &[(Lattice, u64)],
+        plan: &Plan,
+        side: &Side,
+        planner: &mut RealFftPlanner<f64>,
+    ) -> Certified<Self> {
+        let (step, length) = (plan.step, plan.length);
         let forward = planner.plan_fft_forward(length);
         let inverse = planner.plan_fft_inverse(length);
-        let mut scratch = vec![Complex::default(); forward.get_scratch_len().max(inverse.get_scratch_len())];
+        let mut scratch =
+            vec![Complex::default(); forward.get_scratch_len().max(inverse.get_scratch_len())];
         let mut signal = vec![0.0; length];
         let mut part_spectrum = forward.make_output_vec();
         let mut spectrum = Spectrum {
@@ -95,7 +101,12 @@ impl Composed {
             forward
                 .process_with_scratch(&mut signal, &mut part_spectrum, &mut scratch)
                 .map_err(unknown)?;
-            multiply_power(&mut spectrum, &part_spectrum, *count, transform_error(length));
+            multiply_power(
+                &mut spectrum,
+                &part_spectrum,
+                *count,
+                transform_error(length),
+            );
             log_scale += weight * log(norm) + weight * f64::EPSILON * (4.0 + log(norm).abs());
             offset += i128::from(lattice.first) * i128::from(*count);
             infinity += weight * lattice.infinity;
@@ -135,19 +146,18 @@ impl Composed {
     /// Walks the masses from the top, untilted, as `(loss, mass, e^{-loss})`;
     /// `adjust` maps a stored mass to the bound wanted.
     fn descend(&self, adjust: impl Fn(f64) -> f64, mut visit: impl FnMut(f64, f64, f64) -> bool) {
-        const REFRESH: usize = 64;
-        let (up, up_other) = (exp(self.tilt * self.step), exp(self.step));
-        let (mut factor, mut other) = (0.0, 0.0);
-        for (passed, position) in (0..self.tilted.len()).rev().enumerate() {
-            let loss = (self.first + position as i64) as f64 * self.step;
-            if passed % REFRESH == 0 {
-                factor = exp(self.log_scale - self.tilt * loss);
-                other = exp(-loss);
-            } else {
-                factor *= up;
-                other *= up_other;
-            }
-            let mass = adjust(self.tilted[position]) * factor;
+        let last = self.first + self.tilted.len() as i64 - 1;
+        let scale = exp(self.log_scale - self.tilt * self.step * last as f64);
+        let factors = exponentials(0, 1, self.tilt * self.step);
+        let others = exponentials(last, -1, -self.step);
+        let indices = (self.first..=last).rev();
+        for (((index, &stored), factor), other) in indices
+            .zip(self.tilted.iter().rev())
+            .zip(factors)
+            .zip(others)
+        {
+            let loss = index as f64 * self.step;
+            let mass = adjust(stored) * factor * scale;
             if !visit(loss, mass, other) {
                 break;
             }
@@ -178,7 +188,11 @@ impl Composed {
         );
         // Delta at the bottom of the window is within bounds: so is epsilon.
         let epsilon = found.unwrap_or(lowest.max(0.0));
-        if epsilon.is_nan() { Err(AccountantError::Unbounded) } else { Ok(epsilon * (1.0 + 1e-13)) }
+        if epsilon.is_nan() {
+            Err(AccountantError::Unbounded)
+        } else {
+            Ok(epsilon * (1.0 + 1e-13))
+        }
     }
 
     /// An upper bound of delta at `epsilon`.
@@ -243,7 +257,10 @@ const BLOCK: usize = 64;
 /// carries the error bounds along.
 fn multiply_power(spectrum: &mut Spectrum, part: &[Complex<f64>], count: u64, entry_error: f64) {
     let relative = 2.0 * f64::EPSILON * (count as f64 + 2.0);
-    let blocks = spectrum.values.chunks_mut(BLOCK).zip(spectrum.errors.chunks_mut(BLOCK));
+    let blocks = spectrum
+        .values
+        .chunks_mut(BLOCK)
+        .zip(spectrum.errors.chunks_mut(BLOCK));
     for ((values, errors), part) in blocks.zip(part.chunks(BLOCK)) {
         let length = part.len();
         let mut base = [Complex::new(0.0, 0.0); BLOCK];

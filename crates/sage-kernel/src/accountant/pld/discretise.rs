@@ -26,12 +26,10 @@ impl Lattice {
     /// The same pair seen from the other side: (Q, P).
     pub(super) fn reversed(&self, step: f64) -> Self {
         let last = self.first + self.masses.len() as i64 - 1;
-        let masses = self.masses.iter().enumerate().rev();
+        let ratios = exponentials(last, -1, -step);
+        let masses = self.masses.iter().rev().zip(ratios);
         let masses = masses
-            .map(|(position, &mass)| {
-                let loss = (self.first + position as i64) as f64 * step;
-                mass * exp(-loss) * (1.0 + 4.0 * f64::EPSILON * (1.0 + loss.abs()))
-            })
+            .map(|(&mass, ratio)| mass * ratio * (1.0 + 1e-12))
             .collect();
         Self {
             first: -last,
@@ -40,6 +38,22 @@ impl Lattice {
             minus_infinity: self.infinity,
         }
     }
+}
+
+/// `e^{rate * index}` from index `first` in steps of `stride`, to 1e-13
+/// relatively while the exponents stay below 700: products, started afresh
+/// every 32.
+pub(super) fn exponentials(first: i64, stride: i64, rate: f64) -> impl Iterator<Item = f64> {
+    let ratio = exp(rate * stride as f64);
+    let mut current = 0.0;
+    (0_i64..).map(move |passed| {
+        if passed % 32 == 0 {
+            current = exp(rate * (first + stride * passed) as f64);
+        } else {
+            current *= ratio;
+        }
+        current
+    })
 }
 
 /// A lattice being filled, one piece of the outcome space at a time.
@@ -62,7 +76,12 @@ impl Builder {
             infinity: 0.0,
             minus_infinity: 0.0,
         };
-        Self { lattice, step, inverse_gap: -1.0 / expm1(-step), slack: 1e-11 + 1e-14 * size / step }
+        Self {
+            lattice,
+            step,
+            inverse_gap: -1.0 / expm1(-step),
+            slack: 1e-11 + 1e-14 * size / step,
+        }
     }
 
     /// Splits a piece of loss within `[index, index + 1] * step`: `mass` under
@@ -92,7 +111,14 @@ impl Builder {
 /// end.
 pub(super) fn discretise(loss: Loss, step: f64, tail: f64) -> Certified<Lattice> {
     Ok(match loss {
-        Loss::Gaussian { mu } => sampled(Normal { q: 1.0, sigma: 1.0 / mu }, step, tail)?,
+        Loss::Gaussian { mu } => sampled(
+            Normal {
+                q: 1.0,
+                sigma: 1.0 / mu,
+            },
+            step,
+            tail,
+        )?,
         Loss::SampledGaussian { q, sigma } => sampled(Normal { q, sigma }, step, tail)?,
         Loss::Laplace { epsilon } => laplace(epsilon, step),
         Loss::DiscreteLaplace { epsilon, units } => discrete_laplace(epsilon, units, step),
@@ -216,12 +242,20 @@ impl Normal {
         let above = (1.0 - self.q) * normal_tail(high / self.sigma)
             + self.q * normal_tail((high - 1.0) / self.sigma);
         let raised = |mass: f64| mass * (1.0 + 1e-9) + f64::MIN_POSITIVE;
-        Ok(Range { low, high, above: raised(above), below: raised(normal_tail(spread / self.sigma)) })
+        Ok(Range {
+            low,
+            high,
+            above: raised(above),
+            below: raised(normal_tail(spread / self.sigma)),
+        })
     }
 }
 
 /// Nodes and weights of Gauss-Legendre rules on [-1, 1].
-const TWO: [(f64, f64); 2] = [(-0.577_350_269_189_625_7, 1.0), (0.577_350_269_189_625_7, 1.0)];
+const TWO: [(f64, f64); 2] = [
+    (-0.577_350_269_189_625_7, 1.0),
+    (0.577_350_269_189_625_7, 1.0),
+];
 const FIVE: [(f64, f64); 5] = [
     (-0.906_179_845_938_664, 0.236_926_885_056_189_1),
     (-0.538_469_310_105_683_1, 0.478_628_670_499_366_5),
@@ -240,7 +274,11 @@ fn sampled(normal: Normal, step: f64, tail: f64) -> Certified<Lattice> {
     for index in first..=last {
         let point = (index + 1) as f64 * step;
         let next_base = expm1(point);
-        let high = if index == last { range.high } else { normal.outcome(point, next_base) };
+        let high = if index == last {
+            range.high
+        } else {
+            normal.outcome(point, next_base)
+        };
         let high = high.min(range.high);
         if high > low {
             let (mass, excess) = integrate(normal, low, high, base);
@@ -297,7 +335,8 @@ fn integrate(normal: Normal, low: f64, high: f64, base: f64) -> (f64, f64) {
         for (node, weight) in FIVE {
             let z = middle + half * node;
             let deviations = z / normal.sigma;
-            let density = weight * scale * half / normal.sigma * exp(-0.5 * deviations * deviations);
+            let density =
+                weight * scale * half / normal.sigma * exp(-0.5 * deviations * deviations);
             add(density, normal.q * expm1(normal.exponent(z)));
         }
     }

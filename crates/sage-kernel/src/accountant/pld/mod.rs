@@ -13,6 +13,7 @@ mod discretise;
 mod plan;
 
 use libm::{expm1, log1p};
+use realfft::RealFftPlanner;
 
 use super::convert::epsilon_from_curve;
 use super::curve::{self, DENSE_ORDERS};
@@ -71,7 +72,11 @@ impl Loss {
             }
             Self::BlackBox { epsilon, delta } => {
                 not_negative(epsilon, "epsilon")?;
-                if delta == 0.0 { Ok(()) } else { probability(delta, "delta") }
+                if delta == 0.0 {
+                    Ok(())
+                } else {
+                    probability(delta, "delta")
+                }
             }
             Self::SampledGaussian { q, sigma } => {
                 rate(q, "sampling rate")?;
@@ -91,7 +96,11 @@ impl Loss {
     }
 
     fn certain_delta(self) -> f64 {
-        if let Self::BlackBox { delta, .. } = self { delta } else { 0.0 }
+        if let Self::BlackBox { delta, .. } = self {
+            delta
+        } else {
+            0.0
+        }
     }
 
     fn curve(self, orders: &[f64]) -> Certified<Vec<f64>> {
@@ -144,7 +153,11 @@ impl Composition {
                 continue;
             }
             let nothing = matches!(loss, Loss::SampledGaussian { q: 0.0, .. })
-                || loss == (Loss::BlackBox { epsilon: 0.0, delta: 0.0 });
+                || loss
+                    == (Loss::BlackBox {
+                        epsilon: 0.0,
+                        delta: 0.0,
+                    });
             if count > 0 && !nothing {
                 match items.iter_mut().find(|(known, _)| *known == loss) {
                     Some((_, known)) => *known += count,
@@ -200,7 +213,9 @@ impl Composition {
         let mut guess = 1e-6;
         for _ in 0..6 {
             let goal = Goal::Epsilon(epsilon, guess);
-            let Ok(found) = self.worst(goal, |side, _, _| Ok(side.delta(epsilon))) else { break };
+            let Ok(found) = self.worst(goal, |side, _, _| Ok(side.delta(epsilon))) else {
+                break;
+            };
             best = best.min(found.max(0.0));
             if best >= guess || guess < 1e-280 {
                 break;
@@ -244,15 +259,27 @@ impl Composition {
         for &(loss, count) in &items {
             parts.push((discretise::discretise(loss, plan.step, plan.tail)?, count));
         }
-        let symmetric = items.iter().all(|(loss, _)| !matches!(loss, Loss::SampledGaussian { .. }));
-        let remove = ask(&Composed::new(&parts, &plan, &plan.remove)?, &parts, &plan.remove)?;
+        let mut planner = RealFftPlanner::new();
+        let symmetric = items
+            .iter()
+            .all(|(loss, _)| !matches!(loss, Loss::SampledGaussian { .. }));
+        let remove = ask(
+            &Composed::new(&parts, &plan, &plan.remove, &mut planner)?,
+            &parts,
+            &plan.remove,
+        )?;
         if symmetric {
             return Ok(remove);
         }
         for (lattice, _) in &mut parts {
             *lattice = lattice.reversed(plan.step);
         }
-        Ok(remove.max(ask(&Composed::new(&parts, &plan, &plan.add)?, &parts, &plan.add)?))
+        let add = ask(
+            &Composed::new(&parts, &plan, &plan.add, &mut planner)?,
+            &parts,
+            &plan.add,
+        )?;
+        Ok(remove.max(add))
     }
 
     /// Basic composition, if no mechanism is Gaussian.
@@ -266,8 +293,11 @@ impl Composition {
 
     /// The chance that a black box fails outright.
     fn certain_delta(&self) -> f64 {
-        let log_none: f64 =
-            self.items.iter().map(|(loss, count)| *count as f64 * log1p(-loss.certain_delta())).sum();
+        let log_none: f64 = self
+            .items
+            .iter()
+            .map(|(loss, count)| *count as f64 * log1p(-loss.certain_delta()))
+            .sum();
         -expm1(log_none) * (1.0 + 1e-12)
     }
 
@@ -299,5 +329,9 @@ impl Composition {
 }
 
 fn finite(epsilon: f64) -> Certified<f64> {
-    if epsilon.is_finite() { Ok(epsilon) } else { Err(AccountantError::Unbounded) }
+    if epsilon.is_finite() {
+        Ok(epsilon)
+    } else {
+        Err(AccountantError::Unbounded)
+    }
 }

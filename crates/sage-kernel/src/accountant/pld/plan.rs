@@ -27,15 +27,15 @@ pub(super) struct Side {
     pub(super) tilt_above: f64,
     /// The tilt below which the window is closed for the lower bound.
     pub(super) tilt_below: f64,
-    /// The window of losses.
+    /// The lowest loss of the window.
     pub(super) low: f64,
-    /// Transform length, a power of two.
-    pub(super) length: usize,
 }
 
 /// One lattice for both directions, and a side for each.
 pub(super) struct Plan {
     pub(super) step: f64,
+    /// Transform length, a power of two.
+    pub(super) length: usize,
     /// Mass that may be cut from each end of one use of a mechanism.
     pub(super) tail: f64,
     pub(super) remove: Side,
@@ -58,7 +58,13 @@ struct Sketch {
 
 fn sketch(loss: Loss, count: u64, tail: f64) -> Certified<Sketch> {
     let mut nodes = match loss {
-        Loss::Gaussian { mu } => normal_nodes(Normal { q: 1.0, sigma: 1.0 / mu }, tail)?,
+        Loss::Gaussian { mu } => normal_nodes(
+            Normal {
+                q: 1.0,
+                sigma: 1.0 / mu,
+            },
+            tail,
+        )?,
         Loss::SampledGaussian { q, sigma } => normal_nodes(Normal { q, sigma }, tail)?,
         Loss::BlackBox { epsilon, .. } => vec![(1.0, epsilon), (exp(-epsilon), -epsilon)],
         Loss::Laplace { epsilon } | Loss::DiscreteLaplace { epsilon, .. } => {
@@ -70,12 +76,18 @@ fn sketch(loss: Loss, count: u64, tail: f64) -> Certified<Sketch> {
             nodes
         }
     };
-    if nodes.iter().any(|(_, loss)| loss.is_nan() || loss.abs() > WIDEST_LOSS) {
+    if nodes
+        .iter()
+        .any(|(_, loss)| loss.is_nan() || loss.abs() > WIDEST_LOSS)
+    {
         return Err(AccountantError::Unbounded);
     }
     let total: f64 = nodes.iter().map(|node| node.0).sum();
     nodes.iter_mut().for_each(|node| node.0 /= total);
-    Ok(Sketch { count: count as f64, nodes })
+    Ok(Sketch {
+        count: count as f64,
+        nodes,
+    })
 }
 
 fn normal_nodes(normal: Normal, tail: f64) -> Certified<Vec<(f64, f64)>> {
@@ -94,7 +106,10 @@ fn normal_nodes(normal: Normal, tail: f64) -> Certified<Vec<(f64, f64)>> {
 /// The log moment of the composed sketch at `tilt`, infinite if it overflows.
 fn log_moment(sketches: &[Sketch], tilt: f64) -> f64 {
     let one = |sketch: &Sketch| {
-        let terms = sketch.nodes.iter().map(|&(weight, loss)| weight * expm1(tilt * loss));
+        let terms = sketch
+            .nodes
+            .iter()
+            .map(|&(weight, loss)| weight * expm1(tilt * loss));
         sketch.count * log1p(terms.sum::<f64>())
     };
     let total: f64 = sketches.iter().map(one).sum();
@@ -161,14 +176,18 @@ fn outline(
     };
     // A gentler tilt than the best spreads the law less; rounding errors are
     // small enough to give up e^4 for it.
-    let enough = |rung: &&(f64, f64)| rung.1 - rung.0 * epsilon <= log_delta.max(moment - tilt * epsilon) + 4.0;
+    let enough = |rung: &&(f64, f64)| {
+        rung.1 - rung.0 * epsilon <= log_delta.max(moment - tilt * epsilon) + 4.0
+    };
     let &(gentle, _) = ladder.iter().find(enough).unwrap_or(&(tilt, moment));
     let gentle = gentle.min(tilt);
     let (mean, deviation) = tilted_spread(sketches, turn(gentle));
     let mean = sign * mean;
     // Above the window the untilted mass must vanish beside delta.
     let certified = |rung: &&(f64, f64)| (rung.1 - log_delta + 11.5) / rung.0;
-    let above = ladder.iter().min_by(|a, b| certified(a).total_cmp(&certified(b)));
+    let above = ladder
+        .iter()
+        .min_by(|a, b| certified(a).total_cmp(&certified(b)));
     let above = above.ok_or(AccountantError::Unbounded)?;
     Ok(Outline {
         steepness: tilt,
@@ -212,7 +231,10 @@ impl Plan {
             sqrt(12.0 * aim / (side.steepness * uses))
         };
         let wanted = wanted(&remove).min(wanted(&add));
-        let step = align(items, wanted.min(width / 1024.0).max(width / longest(items.len())));
+        let step = align(
+            items,
+            wanted.min(width / 1024.0).max(width / longest(items.len())),
+        );
         if !(step.is_normal() && width.is_finite()) {
             return Err(AccountantError::Unbounded);
         }
@@ -221,10 +243,14 @@ impl Plan {
             tilt_above: outline.tilt_above,
             tilt_below: outline.tilt_below,
             low: outline.low,
-            length: length((outline.high - outline.low) / step),
         };
-        if std::env::var("DBG").is_ok() { for o in [&remove,&add] { eprintln!("tilt {} above {} low {} high {} eps {} step {} len {} wanted {} tail {}", o.tilt,o.tilt_above,o.low,o.high,o.epsilon,step,(o.high-o.low)/step,wanted,tail);} }
-        Ok(Self { step, tail, remove: side(remove), add: side(add) })
+        Ok(Self {
+            step,
+            length: length(width / step),
+            tail,
+            remove: side(remove),
+            add: side(add),
+        })
     }
 }
 
@@ -236,7 +262,9 @@ fn length(points: f64) -> usize {
 /// Puts the most used pure mechanism's epsilon on the lattice, where its atoms
 /// need no split.
 fn align(items: &[(Loss, u64)], step: f64) -> f64 {
-    let pure = items.iter().filter_map(|(loss, count)| Some((loss.pure_epsilon()?, *count)));
+    let pure = items
+        .iter()
+        .filter_map(|(loss, count)| Some((loss.pure_epsilon()?, *count)));
     match pure.max_by_key(|&(_, count)| count) {
         Some((epsilon, _)) if epsilon > step => epsilon / (epsilon / step).ceil(),
         _ => step,

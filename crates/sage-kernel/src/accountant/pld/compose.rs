@@ -111,7 +111,7 @@ impl Composed {
             offset += i128::from(lattice.first) * i128::from(*count);
             infinity += weight * lattice.infinity;
             log_none += weight * log1p(-lattice.infinity.min(lattice.minus_infinity).min(0.5));
-            slack += weight * (1e-10 + 1e-13 / step);
+            slack += weight * (lattice.raised * exp(side.tilt.abs() * step) + 4e-12);
             uses += weight;
         }
         let error = finish(&mut spectrum, length);
@@ -226,11 +226,24 @@ impl Composed {
             let log_moment = log_moment(parts, self.step, tilt);
             exp(log_moment - self.log_scale + (self.tilt - tilt) * edge)
         };
-        let wrapped = beyond(side.tilt_below, bottom) + beyond(side.tilt_above, top);
+        let below = [side.tilt_below, 0.5 * (side.tilt_below + side.tilt), 0.0];
+        let below = below.map(|tilt| {
+            if tilt < side.tilt {
+                beyond(tilt, bottom)
+            } else {
+                1.0
+            }
+        });
+        let above = if side.tilt_above > side.tilt {
+            beyond(side.tilt_above, top)
+        } else {
+            1.0
+        };
+        let wrapped = below.into_iter().fold(1.0, f64::min) + above;
         let added = wrapped + self.slack;
         let (mut mass, mut other) = (0.0, 0.0);
         let mut found = None;
-        let wanted = delta * 1.001 - self.certain;
+        let wanted = delta * 1.003 - self.certain;
         self.descend(
             |tilted| (tilted - self.error).max(0.0) * (1.0 - 1e-12),
             |loss, here, other_factor| {

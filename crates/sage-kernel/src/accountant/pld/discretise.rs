@@ -20,6 +20,8 @@ pub(super) struct Lattice {
     pub(super) masses: Vec<f64>,
     pub(super) infinity: f64,
     pub(super) minus_infinity: f64,
+    /// How much rounding up added to the whole, relatively.
+    pub(super) raised: f64,
 }
 
 impl Lattice {
@@ -36,6 +38,7 @@ impl Lattice {
             masses,
             infinity: self.minus_infinity,
             minus_infinity: self.infinity,
+            raised: self.raised,
         }
     }
 }
@@ -66,21 +69,24 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(lowest: f64, highest: f64, step: f64) -> Self {
+    /// `size` bounds the exponents from which a piece's loss is computed: its
+    /// error, some units in the last place of that, counts against the step.
+    fn new(lowest: f64, highest: f64, step: f64, size: f64) -> Self {
         let first = floor(lowest / step) as i64 - 1;
         let last = floor(highest / step) as i64 + 2;
-        let size = 1.0 + lowest.abs().max(highest.abs());
+        let slack = 1e-11 + 1.5e-15 * (2.0 + size) / step;
         let lattice = Lattice {
             first,
             masses: vec![0.0; (last - first + 1) as usize],
             infinity: 0.0,
             minus_infinity: 0.0,
+            raised: 2.0 * slack,
         };
         Self {
             lattice,
             step,
             inverse_gap: -1.0 / expm1(-step),
-            slack: 1e-11 + 1e-14 * size / step,
+            slack,
         }
     }
 
@@ -127,7 +133,7 @@ pub(super) fn discretise(loss: Loss, step: f64, tail: f64) -> Certified<Lattice>
 }
 
 fn black_box(epsilon: f64, delta: f64, step: f64) -> Lattice {
-    let mut builder = Builder::new(-epsilon, epsilon, step);
+    let mut builder = Builder::new(-epsilon, epsilon, step, epsilon);
     let yes = 1.0 / (1.0 + exp(-epsilon));
     builder.atom(epsilon, (1.0 - delta) * yes);
     builder.atom(-epsilon, (1.0 - delta) * yes * exp(-epsilon));
@@ -138,7 +144,7 @@ fn black_box(epsilon: f64, delta: f64, step: f64) -> Lattice {
 
 /// Continuous Laplace: atoms at both ends and density `e^{(l - eps)/2}/4`.
 fn laplace(epsilon: f64, step: f64) -> Lattice {
-    let mut builder = Builder::new(-epsilon, epsilon, step);
+    let mut builder = Builder::new(-epsilon, epsilon, step, epsilon);
     builder.atom(epsilon, 0.5);
     builder.atom(-epsilon, 0.5 * exp(-epsilon));
     let last = floor(epsilon / step) as i64;
@@ -157,7 +163,7 @@ fn laplace(epsilon: f64, step: f64) -> Lattice {
 
 /// Discrete Laplace: losses `epsilon (1 - 2x/units)` for `x` in `0..=units`.
 fn discrete_laplace(epsilon: f64, units: u64, step: f64) -> Lattice {
-    let mut builder = Builder::new(-epsilon, epsilon, step);
+    let mut builder = Builder::new(-epsilon, epsilon, step, epsilon);
     let per_unit = epsilon / units as f64;
     let one_plus = 2.0 + expm1(-per_unit);
     builder.atom(epsilon, 1.0 / one_plus);
@@ -267,7 +273,10 @@ const FIVE: [(f64, f64); 5] = [
 fn sampled(normal: Normal, step: f64, tail: f64) -> Certified<Lattice> {
     let range = normal.range(tail)?;
     let (lowest, highest) = (normal.loss(range.low), normal.loss(range.high));
-    let mut builder = Builder::new(lowest, highest, step);
+    // The exponent matters as far as the sampled part weighs in the ratio.
+    let weight = 1.0 - (1.0 - normal.q) * exp(-highest);
+    let size = lowest.abs().max(highest.abs()) + normal.exponent(range.high).abs() * weight;
+    let mut builder = Builder::new(lowest, highest, step, size);
     let (first, last) = (floor(lowest / step) as i64, floor(highest / step) as i64);
     let mut low = range.low;
     let mut base = expm1(first as f64 * step);

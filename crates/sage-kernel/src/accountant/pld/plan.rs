@@ -194,7 +194,7 @@ fn outline(
         tilt: gentle,
         tilt_above: above.0,
         tilt_below: gentle - 4.5 / deviation.max(1e-3 * spread),
-        low: (mean - 4.5 * deviation).min(0.6 * epsilon),
+        low: (mean - 4.5 * deviation).min(0.0),
         high: certified(&above).max(mean + 4.5 * deviation),
         epsilon,
         log_delta,

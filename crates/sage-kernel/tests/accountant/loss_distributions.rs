@@ -194,7 +194,7 @@ fn delta_and_epsilon_invert_each_other() {
         for delta in [1e-3, 1e-6, 1e-10] {
             let epsilon = composition.epsilon(delta).unwrap();
             let back = composition.delta(epsilon).unwrap();
-            assert!((back / delta - 1.0).abs() < 0.05, "{q} {delta}: {back}");
+            assert!((back / delta - 1.0).abs() < 0.1, "{q} {delta}: {back}");
         }
     }
     let mu = 0.7;

@@ -43,14 +43,23 @@ fn transform_error(length: usize) -> f64 {
 fn log_moment(parts: &[(Lattice, u64)], step: f64, tilt: f64) -> f64 {
     let mut total = 0.0;
     for (lattice, count) in parts {
+        let reference = tilt * reference(lattice, step, tilt);
         let sum: f64 = tilted(lattice, step, tilt).sum();
-        total += *count as f64 * log(sum * (1.0 + 1e-12));
+        total += *count as f64 * (log(sum * (1.0 + 1e-12)) + reference + 1e-15 * reference.abs());
     }
     if total.is_nan() { f64::INFINITY } else { total }
 }
 
+/// The loss at the end the tilt favours; tilted masses are taken relative to
+/// it, so that none overflows.
+fn reference(lattice: &Lattice, step: f64, tilt: f64) -> f64 {
+    let last = lattice.first + lattice.masses.len() as i64 - 1;
+    (if tilt > 0.0 { last } else { lattice.first }) as f64 * step
+}
+
 fn tilted(lattice: &Lattice, step: f64, tilt: f64) -> impl Iterator<Item = f64> {
-    let factors = exponentials(lattice.first, 1, tilt * step);
+    let offset = -tilt * reference(lattice, step, tilt);
+    let factors = exponentials(lattice.first, 1, tilt * step, offset);
     lattice
         .masses
         .iter()
@@ -107,7 +116,9 @@ impl Composed {
                 *count,
                 transform_error(length),
             );
-            log_scale += weight * log(norm) + weight * f64::EPSILON * (4.0 + log(norm).abs());
+            let log_norm = log(norm) + side.tilt * reference(lattice, step, side.tilt);
+            let size = 4.0 + log(norm).abs() + log_norm.abs();
+            log_scale += weight * (log_norm + 2.0 * f64::EPSILON * size);
             offset += i128::from(lattice.first) * i128::from(*count);
             infinity += weight * lattice.infinity;
             log_none += weight * log1p(-lattice.infinity.min(lattice.minus_infinity).min(0.5));
@@ -121,7 +132,8 @@ impl Composed {
         let first = (side.low / step).floor() as i64;
         let above = (first + length as i64) as f64 * step;
         let log_above = log_moment(parts, step, side.tilt_above) - side.tilt_above * above;
-        let outside = infinity * (1.0 + 1e-9) + exp(log_above) * (1.0 + 1e-9);
+        // The last addend covers what underflows on the way.
+        let outside = infinity * (1.0 + 1e-9) + exp(log_above) * (1.0 + 1e-9) + 1e-295;
         if !(error.is_finite() && outside.is_finite() && log_scale.is_finite()) {
             return Err(AccountantError::Unbounded);
         }
@@ -147,9 +159,8 @@ impl Composed {
     /// `adjust` maps a stored mass to the bound wanted.
     fn descend(&self, adjust: impl Fn(f64) -> f64, mut visit: impl FnMut(f64, f64, f64) -> bool) {
         let last = self.first + self.tilted.len() as i64 - 1;
-        let scale = exp(self.log_scale - self.tilt * self.step * last as f64);
-        let factors = exponentials(0, 1, self.tilt * self.step);
-        let others = exponentials(last, -1, -self.step);
+        let factors = exponentials(last, -1, -self.tilt * self.step, self.log_scale);
+        let others = exponentials(last, -1, -self.step, 0.0);
         let indices = (self.first..=last).rev();
         for (((index, &stored), factor), other) in indices
             .zip(self.tilted.iter().rev())
@@ -157,15 +168,16 @@ impl Composed {
             .zip(others)
         {
             let loss = index as f64 * self.step;
-            let mass = adjust(stored) * factor * scale;
+            let mass = adjust(stored) * factor;
             if !visit(loss, mass, other) {
                 break;
             }
         }
     }
 
-    /// The smallest epsilon at which the bound on delta is within `delta`.
-    pub(super) fn epsilon(&self, delta: f64) -> Certified<f64> {
+    /// The smallest epsilon at which the bound on delta is within `delta`, and
+    /// how fast the log of delta falls there.
+    pub(super) fn epsilon(&self, delta: f64) -> Certified<(f64, f64)> {
         let room = delta - self.outside;
         if room <= 0.0 {
             return Err(AccountantError::Unbounded);
@@ -187,12 +199,11 @@ impl Composed {
             },
         );
         // Delta at the bottom of the window is within bounds: so is epsilon.
-        let epsilon = found.unwrap_or(lowest.max(0.0));
+        let epsilon = found.unwrap_or(lowest.max(0.0)) * (1.0 + 1e-13);
         if epsilon.is_nan() {
-            Err(AccountantError::Unbounded)
-        } else {
-            Ok(epsilon * (1.0 + 1e-13))
+            return Err(AccountantError::Unbounded);
         }
+        Ok((epsilon, exp(epsilon) * other / delta))
     }
 
     /// An upper bound of delta at `epsilon`.

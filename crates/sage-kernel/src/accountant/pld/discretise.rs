@@ -28,7 +28,7 @@ impl Lattice {
     /// The same pair seen from the other side: (Q, P).
     pub(super) fn reversed(&self, step: f64) -> Self {
         let last = self.first + self.masses.len() as i64 - 1;
-        let ratios = exponentials(last, -1, -step);
+        let ratios = exponentials(last, -1, -step, 0.0);
         let masses = self.masses.iter().rev().zip(ratios);
         let masses = masses
             .map(|(&mass, ratio)| mass * ratio * (1.0 + 1e-12))
@@ -43,15 +43,21 @@ impl Lattice {
     }
 }
 
-/// `e^{rate * index}` from index `first` in steps of `stride`, to 1e-13
-/// relatively while the exponents stay below 700: products, started afresh
-/// every 32.
-pub(super) fn exponentials(first: i64, stride: i64, rate: f64) -> impl Iterator<Item = f64> {
+/// `e^{offset + rate * index}` from index `first` in steps of `stride`, each
+/// exact to 1e-13 times the size of its exponent: products, started afresh
+/// every 32, or each time if they grow fast.
+pub(super) fn exponentials(
+    first: i64,
+    stride: i64,
+    rate: f64,
+    offset: f64,
+) -> impl Iterator<Item = f64> {
     let ratio = exp(rate * stride as f64);
+    let period = if rate.abs() < 0.02 { 32 } else { 1 };
     let mut current = 0.0;
     (0_i64..).map(move |passed| {
-        if passed % 32 == 0 {
-            current = exp(rate * (first + stride * passed) as f64);
+        if passed % period == 0 {
+            current = exp(offset + rate * (first + stride * passed) as f64);
         } else {
             current *= ratio;
         }

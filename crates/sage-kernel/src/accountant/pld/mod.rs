@@ -185,11 +185,34 @@ impl Composition {
         if delta == 0.0 || self.items.is_empty() {
             return finite(simple);
         }
-        match self.worst(Goal::Delta(delta), |side, _, _| side.epsilon(delta)) {
+        match self.lattice_epsilon(delta) {
             Ok(found) => finite(found.min(simple)),
             Err(AccountantError::Unbounded) => finite(simple.min(self.renyi_epsilon(delta))),
             Err(error) => Err(error),
         }
+    }
+
+    /// The epsilon by composition on a lattice, refined while that pays.
+    fn lattice_epsilon(&self, delta: f64) -> Certified<f64> {
+        let items = self.all_items();
+        let mut plan = Plan::new(&items, Goal::Delta(delta))?;
+        let mut best = f64::INFINITY;
+        for _ in 0..3 {
+            let (mut epsilon, mut steepness) = (0.0, 0.0);
+            both_directions(&items, &plan, |composed, _, _| {
+                let found = composed.epsilon(delta)?;
+                if found.0 >= epsilon {
+                    (epsilon, steepness) = found;
+                }
+                Ok(())
+            })?;
+            best = best.min(epsilon);
+            match plan.refined(&items, epsilon, steepness) {
+                Some(finer) => plan = finer,
+                None => break,
+            }
+        }
+        Ok(best)
     }
 
     /// A certified delta at `epsilon`.
@@ -209,14 +232,21 @@ impl Composition {
         }
         // Cut tails are sized by a guess of delta; a guess far too large is
         // replaced by a smaller one. Every answer is a bound.
+        let items = self.all_items();
         let mut best = 1.0_f64;
         let mut guess = 1e-6;
         for _ in 0..6 {
-            let goal = Goal::Epsilon(epsilon, guess);
-            let Ok(found) = self.worst(goal, |side, _, _| Ok(side.delta(epsilon))) else {
+            let mut found = 0.0_f64;
+            let attempt = Plan::new(&items, Goal::Epsilon(epsilon, guess)).and_then(|plan| {
+                both_directions(&items, &plan, |composed, _, _| {
+                    found = found.max(composed.delta(epsilon));
+                    Ok(())
+                })
+            });
+            if attempt.is_err() {
                 break;
-            };
-            best = best.min(found.max(0.0));
+            }
+            best = best.min(found);
             if best >= guess || guess < 1e-280 {
                 break;
             }
@@ -238,48 +268,25 @@ impl Composition {
         if delta == 0.0 {
             return Ok((0.0, above));
         }
-        let below = self.worst(Goal::Delta(delta), |composed, parts, side| {
-            Ok(composed.epsilon_below(delta, parts, side))
+        let items = self.all_items();
+        let mut below = 0.0_f64;
+        // No lattice, no lower bound: zero always is one.
+        let _ = Plan::new(&items, Goal::Delta(delta)).and_then(|plan| {
+            both_directions(&items, &plan, |composed, parts, side| {
+                below = below.max(composed.epsilon_below(delta, parts, side));
+                Ok(())
+            })
         });
-        Ok((below.unwrap_or(0.0).clamp(0.0, above), above))
+        Ok((below.min(above), above))
     }
 
-    /// Composes in both directions and takes the larger answer.
-    fn worst(
-        &self,
-        goal: Goal,
-        ask: impl Fn(&Composed, &[(Lattice, u64)], &Side) -> Certified<f64>,
-    ) -> Certified<f64> {
+    /// Every item, the merged Gaussians last.
+    fn all_items(&self) -> Vec<(Loss, u64)> {
         let mut items = self.items.clone();
         if self.mu > 0.0 {
             items.push((Loss::Gaussian { mu: self.mu }, 1));
         }
-        let plan = Plan::new(&items, goal)?;
-        let mut parts = Vec::with_capacity(items.len());
-        for &(loss, count) in &items {
-            parts.push((discretise::discretise(loss, plan.step, plan.tail)?, count));
-        }
-        let mut planner = RealFftPlanner::new();
-        let symmetric = items
-            .iter()
-            .all(|(loss, _)| !matches!(loss, Loss::SampledGaussian { .. }));
-        let remove = ask(
-            &Composed::new(&parts, &plan, &plan.remove, &mut planner)?,
-            &parts,
-            &plan.remove,
-        )?;
-        if symmetric {
-            return Ok(remove);
-        }
-        for (lattice, _) in &mut parts {
-            *lattice = lattice.reversed(plan.step);
-        }
-        let add = ask(
-            &Composed::new(&parts, &plan, &plan.add, &mut planner)?,
-            &parts,
-            &plan.add,
-        )?;
-        Ok(remove.max(add))
+        items
     }
 
     /// Basic composition, if no mechanism is Gaussian.
@@ -326,6 +333,33 @@ impl Composition {
         };
         attempt().unwrap_or(f64::INFINITY)
     }
+}
+
+/// Composes on the plan's lattice, first as a record is removed and then, if
+/// that differs, as one is added.
+fn both_directions(
+    items: &[(Loss, u64)],
+    plan: &Plan,
+    mut see: impl FnMut(&Composed, &[(Lattice, u64)], &Side) -> Certified<()>,
+) -> Certified<()> {
+    let mut parts = Vec::with_capacity(items.len());
+    for &(loss, count) in items {
+        parts.push((discretise::discretise(loss, plan.step, plan.tail)?, count));
+    }
+    let mut planner = RealFftPlanner::new();
+    let remove = Composed::new(&parts, plan, &plan.remove, &mut planner)?;
+    see(&remove, &parts, &plan.remove)?;
+    if items
+        .iter()
+        .all(|(loss, _)| !matches!(loss, Loss::SampledGaussian { .. }))
+    {
+        return Ok(());
+    }
+    for (lattice, _) in &mut parts {
+        *lattice = lattice.reversed(plan.step);
+    }
+    let add = Composed::new(&parts, plan, &plan.add, &mut planner)?;
+    see(&add, &parts, &plan.add)
 }
 
 fn finite(epsilon: f64) -> Certified<f64> {

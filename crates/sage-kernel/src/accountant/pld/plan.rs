@@ -20,6 +20,7 @@ pub(super) enum Goal {
 }
 
 /// Where one direction is looked at.
+#[derive(Clone, Copy)]
 pub(super) struct Side {
     /// The exponential tilt of the lattice law.
     pub(super) tilt: f64,
@@ -32,8 +33,11 @@ pub(super) struct Side {
 }
 
 /// One lattice for both directions, and a side for each.
+#[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) step: f64,
+    width: f64,
+    uses: f64,
     /// Transform length, a power of two.
     pub(super) length: usize,
     /// Mass that may be cut from each end of one use of a mechanism.
@@ -44,8 +48,9 @@ pub(super) struct Plan {
 
 /// The widest loss of one mechanism put on a lattice.
 const WIDEST_LOSS: f64 = 500.0;
-/// Part of delta the cut tails may take.
-const TAIL_SHARE: f64 = 3e-4;
+/// Part of delta the cut tails may take, for few and for many uses; a tail is
+/// cheap to keep only while the lattice is coarse.
+const TAIL_SHARES: (f64, f64) = (3e-5, 3e-4);
 /// Accuracy aimed at: relative, and absolute.
 const RELATIVE_AIM: f64 = 5e-5;
 const ABSOLUTE_AIM: f64 = 6e-6;
@@ -144,7 +149,6 @@ struct Outline {
     low: f64,
     high: f64,
     epsilon: f64,
-    log_delta: f64,
 }
 
 /// Looks at one direction; `turn` maps a tilt of that direction to the tilt of
@@ -179,25 +183,34 @@ fn outline(
     let enough = |rung: &&(f64, f64)| {
         rung.1 - rung.0 * epsilon <= log_delta.max(moment - tilt * epsilon) + 4.0
     };
-    let &(gentle, _) = ladder.iter().find(enough).unwrap_or(&(tilt, moment));
-    let gentle = gentle.min(tilt);
+    let &(gentle, gentle_moment) = ladder.iter().find(enough).unwrap_or(&(tilt, moment));
     let (mean, deviation) = tilted_spread(sketches, turn(gentle));
-    let mean = sign * mean;
-    // Above the window the untilted mass must vanish beside delta.
+    // Above the window the untilted mass must vanish beside delta; below it
+    // the tilted mass must, which is wrapped to the top.
     let certified = |rung: &&(f64, f64)| (rung.1 - log_delta + 11.5) / rung.0;
     let above = ladder
         .iter()
         .min_by(|a, b| certified(a).total_cmp(&certified(b)));
     let above = above.ok_or(AccountantError::Unbounded)?;
+    let vanishing = log_delta - 9.0 - (gentle_moment - gentle * epsilon);
+    let (low, tilt_below) = ladder
+        .iter()
+        .step_by(2)
+        .map(|&(back, _)| {
+            let moment = log_moment(sketches, turn(gentle - back));
+            ((gentle_moment - moment + vanishing) / back, gentle - back)
+        })
+        .fold((f64::NEG_INFINITY, 0.0), |best, next| {
+            if next.0 > best.0 { next } else { best }
+        });
     Ok(Outline {
         steepness: tilt,
         tilt: gentle,
         tilt_above: above.0,
-        tilt_below: gentle - 4.5 / deviation.max(1e-3 * spread),
-        low: (mean - 4.5 * deviation).min(0.0),
-        high: certified(&above).max(mean + 4.5 * deviation),
+        tilt_below,
+        low: low.min(0.0),
+        high: certified(&above).max(sign * mean + 4.5 * deviation),
         epsilon,
-        log_delta,
     })
 }
 
@@ -214,7 +227,8 @@ impl Plan {
     pub(super) fn new(items: &[(Loss, u64)], goal: Goal) -> Certified<Self> {
         let uses: f64 = items.iter().map(|item| item.1 as f64).sum();
         let (Goal::Delta(delta) | Goal::Epsilon(_, delta)) = goal;
-        let tail = TAIL_SHARE * delta / uses;
+        let share = if uses < 1000.0 { TAIL_SHARES.0 } else { TAIL_SHARES.1 };
+        let tail = share * delta / uses;
         let mut sketches = Vec::with_capacity(items.len());
         for &(loss, count) in items {
             sketches.push(sketch(loss, count, tail)?);
@@ -223,19 +237,16 @@ impl Plan {
         let add = outline(&sketches, goal, |tilt| -1.0 - tilt, -1.0)?;
         let width = (remove.high - remove.low).max(add.high - add.low);
         let largest = remove.epsilon.max(add.epsilon);
-        // Splitting adds about step^2/6 of variance per use, which moves
-        // epsilon by half the steepness times that; the direction that does
-        // not decide may be moved further.
+        // The direction that does not decide may be moved further.
         let wanted = |side: &Outline| {
-            let aim = ABSOLUTE_AIM + RELATIVE_AIM * largest + 0.2 * (largest - side.epsilon);
-            sqrt(12.0 * aim / (side.steepness * uses))
+            step_for(
+                aim(largest) + 0.2 * (largest - side.epsilon),
+                side.steepness,
+                uses,
+            )
         };
         let wanted = wanted(&remove).min(wanted(&add));
-        let step = align(
-            items,
-            wanted.min(width / 1024.0).max(width / longest(items.len())),
-        );
-        if !(step.is_normal() && width.is_finite()) {
+        if !(wanted.is_normal() && width.is_finite()) {
             return Err(AccountantError::Unbounded);
         }
         let side = |outline: Outline| Side {
@@ -244,14 +255,52 @@ impl Plan {
             tilt_below: outline.tilt_below,
             low: outline.low,
         };
-        Ok(Self {
-            step,
-            length: length(width / step),
+        let plan = Self {
+            step: wanted,
+            length: 0,
+            width,
+            uses,
             tail,
             remove: side(remove),
             add: side(add),
+        };
+        plan.with_step(items, wanted)
+            .ok_or(AccountantError::Unbounded)
+    }
+
+    /// The same plan on a finer lattice, if what was found calls for one.
+    pub(super) fn refined(
+        &self,
+        items: &[(Loss, u64)],
+        epsilon: f64,
+        steepness: f64,
+    ) -> Option<Self> {
+        let wanted = step_for(aim(epsilon), steepness, self.uses);
+        let refined = self.with_step(items, wanted)?;
+        (refined.step < 0.7 * self.step).then_some(refined)
+    }
+
+    fn with_step(&self, items: &[(Loss, u64)], wanted: f64) -> Option<Self> {
+        let finest = self.width / longest(items.len());
+        let step = align(items, wanted.min(self.width / 1024.0).max(finest));
+        let length = length(self.width / step);
+        step.is_normal().then_some(Self {
+            step,
+            length,
+            ..*self
         })
     }
+}
+
+/// The error of epsilon aimed at.
+fn aim(epsilon: f64) -> f64 {
+    ABSOLUTE_AIM + RELATIVE_AIM * epsilon
+}
+
+/// Splitting adds about `step^2 / 6` of variance per use, which moves epsilon
+/// by half the steepness times that.
+fn step_for(aim: f64, steepness: f64, uses: f64) -> f64 {
+    sqrt(12.0 * aim / (steepness * uses))
 }
 
 fn length(points: f64) -> usize {

@@ -1,18 +1,11 @@
 //! Reference numbers for the accountant: exact values from high-precision
 //! arithmetic, and outputs of other accountants as fences.
 
-#![allow(dead_code, reason = "each test file uses its own tables")]
 #![allow(
     clippy::excessive_precision,
-    reason = "the references carry more digits than a float"
-)]
-#![allow(
-    clippy::unreadable_literal,
-    reason = "tables are read by column, not by digit"
-)]
-#![allow(
     clippy::approx_constant,
-    reason = "a cost may resemble a constant by chance"
+    clippy::type_complexity,
+    reason = "reference digits stand as given; a row is a tuple by column"
 )]
 
 /// One sampled Gaussian setting and what others say of it.

@@ -227,7 +227,11 @@ impl Plan {
     pub(super) fn new(items: &[(Loss, u64)], goal: Goal) -> Certified<Self> {
         let uses: f64 = items.iter().map(|item| item.1 as f64).sum();
         let (Goal::Delta(delta) | Goal::Epsilon(_, delta)) = goal;
-        let share = if uses < 1000.0 { TAIL_SHARES.0 } else { TAIL_SHARES.1 };
+        let share = if uses < 1000.0 {
+            TAIL_SHARES.0
+        } else {
+            TAIL_SHARES.1
+        };
         let tail = share * delta / uses;
         let mut sketches = Vec::with_capacity(items.len());
         for &(loss, count) in items {

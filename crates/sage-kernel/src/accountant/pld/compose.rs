@@ -343,3 +343,6 @@ fn finish(spectrum: &mut Spectrum, length: usize) -> f64 {
     }
     (error + transform_error(length) * size) * 2.1 / length as f64
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,10 +92,7 @@ fn search(target: f64, delta: f64, epsilon: impl Fn(f64) -> Certified<f64>) -> C
         } else {
             // Aim a little inside, so that the last step lands within.
             let aimed = log(outside) + share * log(within / outside) + 0.3 * TOLERANCE;
-            exp(aimed).clamp(
-                outside * (1.0 + 0.1 * TOLERANCE),
-                within / (1.0 + 0.1 * TOLERANCE),
-            )
+            exp(aimed).clamp(outside * (1.0 + 0.1 * TOLERANCE), within / (1.0 + 0.1 * TOLERANCE))
         };
         let at_tried = excess(tried)?;
         if at_tried > 0.0 {

@@ -7,9 +7,7 @@
 use libm::{exp, expm1, lgamma, log, log1p, sqrt};
 
 use super::curve::log_one_plus_exp;
-use super::parameter::{
-    AccountantError, Certified, bisect, not_negative, positive, probability, raise,
-};
+use super::parameter::{AccountantError, Certified, bisect, not_negative, positive, probability, raise};
 
 /// The left side of Rogers et al. 2016, Theorem 5.1, for the epsilons spent so
 /// far under a ceiling of `(epsilon_ceiling, delta_ceiling)`.
@@ -17,11 +15,7 @@ use super::parameter::{
 /// # Guarantee
 /// Rounded up. Kept for comparison: [`whitehouse_epsilon`] is never larger in
 /// the ranges of interest.
-pub fn rogers_epsilon(
-    epsilons: &[f64],
-    epsilon_ceiling: f64,
-    delta_ceiling: f64,
-) -> Certified<f64> {
+pub fn rogers_epsilon(epsilons: &[f64], epsilon_ceiling: f64, delta_ceiling: f64) -> Certified<f64> {
     positive(epsilon_ceiling, "epsilon ceiling")?;
     probability(delta_ceiling, "delta ceiling")?;
     if delta_ceiling >= 1.0 / std::f64::consts::E {
@@ -36,10 +30,7 @@ pub fn rogers_epsilon(
         squares += epsilon * epsilon;
     }
     let spread = 2.0 * (squares + mixture) * (1.0 + 0.5 * log1p(squares / mixture));
-    Ok(raise(
-        drift + sqrt(spread * (log_inverse + std::f64::consts::LN_2)),
-        1e-12,
-    ))
+    Ok(raise(drift + sqrt(spread * (log_inverse + std::f64::consts::LN_2)), 1e-12))
 }
 
 /// The epsilon of Whitehouse et al. 2022 for a sum `squares` of squared
@@ -51,10 +42,7 @@ pub fn rogers_epsilon(
 pub fn whitehouse_epsilon(squares: f64, delta: f64) -> Certified<f64> {
     not_negative(squares, "sum of squares")?;
     probability(delta, "delta")?;
-    Ok(raise(
-        sqrt(-2.0 * log(delta) * squares) + 0.5 * squares,
-        1e-14,
-    ))
+    Ok(raise(sqrt(-2.0 * log(delta) * squares) + 0.5 * squares, 1e-14))
 }
 
 /// The largest sum of squares [`whitehouse_epsilon`] admits.
@@ -65,11 +53,7 @@ pub fn whitehouse_capacity(epsilon: f64, delta: f64) -> Certified<f64> {
     positive(epsilon, "epsilon")?;
     probability(delta, "delta")?;
     let holds = |squares: f64| whitehouse_epsilon(squares, delta).is_ok_and(|k| k <= epsilon);
-    Ok(if holds(2.0 * epsilon) {
-        2.0 * epsilon
-    } else {
-        bisect(0.0, 2.0 * epsilon, holds)
-    })
+    Ok(if holds(2.0 * epsilon) { 2.0 * epsilon } else { bisect(0.0, 2.0 * epsilon, holds) })
 }
 
 /// The exact delta at `target` of `count` mechanisms, each `(epsilon, delta)`,
@@ -107,8 +91,7 @@ pub fn optimal_delta(epsilon: f64, delta: f64, count: u32, target: f64) -> Certi
 /// # Guarantee
 /// Rounded up: [`optimal_delta`] at the result is at most `target`.
 pub fn optimal_epsilon(epsilon: f64, delta: f64, count: u32, target: f64) -> Certified<f64> {
-    let holds =
-        |at: f64| optimal_delta(epsilon, delta, count, at).is_ok_and(|found| found <= target);
+    let holds = |at: f64| optimal_delta(epsilon, delta, count, at).is_ok_and(|found| found <= target);
     optimal_delta(epsilon, delta, count, 0.0)?;
     probability(target, "target delta")?;
     let most = epsilon * f64::from(count);

@@ -50,11 +50,7 @@ pub fn epsilon_from_curve(orders: &[f64], costs: &[f64], delta: f64) -> Certifie
         }
         best = best.min((cost + added).max(0.0) * (1.0 + 2.0 * f64::EPSILON));
     }
-    if best.is_finite() {
-        Ok(best)
-    } else {
-        Err(AccountantError::Unbounded)
-    }
+    if best.is_finite() { Ok(best) } else { Err(AccountantError::Unbounded) }
 }
 
 /// The interval of `ln(alpha - 1)` searched for the best real order.
@@ -94,11 +90,7 @@ pub fn rho_for(epsilon: f64, delta: f64) -> Certified<f64> {
     let best = -shortfall(golden_section(LOG_ORDERS.0, LOG_ORDERS.1, shortfall));
     // The subtraction may cancel; the specification lowers caps by 1e-9 later.
     let lowered = best * (1.0 - 1e-13) - 4.0 * f64::EPSILON * (epsilon + 1e-3);
-    Ok(if lowered.is_finite() {
-        lowered.max(0.0)
-    } else {
-        0.0
-    })
+    Ok(if lowered.is_finite() { lowered.max(0.0) } else { 0.0 })
 }
 
 /// The zCDP cost of any `epsilon`-DP mechanism: `epsilon tanh(epsilon / 2)`.

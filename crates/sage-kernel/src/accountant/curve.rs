@@ -10,8 +10,8 @@ use super::parameter::{Certified, not_negative, order, positive, raise};
 
 /// The orders a ledger keeps by default (theory 3.4).
 pub const ORDERS: [f64; 32] = [
-    1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0,
-    20.0, 24.0, 28.0, 32.0, 40.0, 48.0, 56.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0,
+    1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0,
+    28.0, 32.0, 40.0, 48.0, 56.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0,
 ];
 
 /// Orders for calibration: every integer up to 64, then a coarser tail.
@@ -20,8 +20,8 @@ pub const DENSE_ORDERS: [f64; 80] = dense_orders();
 const fn dense_orders() -> [f64; 80] {
     let mut orders = [0.0; 80];
     let tail = [
-        72.0, 80.0, 88.0, 96.0, 112.0, 128.0, 160.0, 192.0, 224.0, 256.0, 320.0, 384.0, 448.0,
-        512.0, 640.0, 768.0, 1024.0,
+        72.0, 80.0, 88.0, 96.0, 112.0, 128.0, 160.0, 192.0, 224.0, 256.0, 320.0, 384.0, 448.0, 512.0, 640.0,
+        768.0, 1024.0,
     ];
     let mut index = 0;
     while index < 63 {
@@ -62,8 +62,7 @@ pub fn pure(alpha: f64, epsilon: f64) -> Certified<f64> {
         return Ok(raise(ceiling, SLACK));
     }
     let saved = log1p(exp(-epsilon)) - log1p(exp(-(2.0 * alpha - 1.0) * epsilon));
-    let cost =
-        raise(epsilon - saved / (alpha - 1.0), PURE_SLACK) + 4.0 * f64::EPSILON / (alpha - 1.0);
+    let cost = raise(epsilon - saved / (alpha - 1.0), PURE_SLACK) + 4.0 * f64::EPSILON / (alpha - 1.0);
     Ok(cost.min(raise(ceiling, SLACK)))
 }
 
@@ -137,18 +136,10 @@ pub fn zcdp(alpha: f64, rho: f64) -> Certified<f64> {
 
 /// `ln(1 + x)` given `ln x`.
 pub(super) fn log_one_plus_exp(log_value: f64) -> f64 {
-    if log_value < 0.0 {
-        log1p(exp(log_value))
-    } else {
-        log_value + log1p(exp(-log_value))
-    }
+    if log_value < 0.0 { log1p(exp(log_value)) } else { log_value + log1p(exp(-log_value)) }
 }
 
 /// `ln(e^x - 1)` for `x > 0`, without overflow.
 pub(super) fn log_expm1(value: f64) -> f64 {
-    if value < 1.0 {
-        log(expm1(value))
-    } else {
-        value + log1p(-exp(-value))
-    }
+    if value < 1.0 { log(expm1(value)) } else { value + log1p(-exp(-value)) }
 }

@@ -121,9 +121,7 @@ pub fn gaussian_epsilon(mu: f64, delta: f64) -> Certified<f64> {
             return Err(super::AccountantError::Unbounded);
         }
     }
-    Ok(bisect(high, 0.0, |epsilon| {
-        delta_above(mu, epsilon) <= delta
-    }))
+    Ok(bisect(high, 0.0, |epsilon| delta_above(mu, epsilon) <= delta))
 }
 
 /// The largest `mu` whose Gaussian mechanism is `(epsilon, delta)`-DP.

@@ -29,11 +29,7 @@ impl std::error::Error for AccountantError {}
 pub type Certified<T> = Result<T, AccountantError>;
 
 fn check(holds: bool, name: &'static str) -> Certified<()> {
-    if holds {
-        Ok(())
-    } else {
-        Err(AccountantError::Parameter(name))
-    }
+    if holds { Ok(()) } else { Err(AccountantError::Parameter(name)) }
 }
 
 /// Finite and above zero.

@@ -51,9 +51,5 @@ pub fn discrete_gaussian_quantile(sigma: f64, beta: f64) -> Certified<u64> {
 fn integer_at_least(value: f64) -> Certified<u64> {
     let integer = ceil(value.max(0.0));
     // Beyond 2^53 a float no longer names every integer.
-    if integer < 9_007_199_254_740_992.0 {
-        Ok(integer as u64)
-    } else {
-        Err(AccountantError::Unbounded)
-    }
+    if integer < 9_007_199_254_740_992.0 { Ok(integer as u64) } else { Err(AccountantError::Unbounded) }
 }

@@ -11,12 +11,7 @@ use super::{check_above, check_below};
 #[test]
 fn pure_matches_reference() {
     for &(alpha, exact) in PURE_COSTS {
-        check_above(
-            pure(alpha, 0.1).unwrap(),
-            exact,
-            2e-8,
-            &format!("order {alpha}"),
-        );
+        check_above(pure(alpha, 0.1).unwrap(), exact, 2e-8, &format!("order {alpha}"));
     }
 }
 
@@ -24,12 +19,7 @@ fn pure_matches_reference() {
 fn laplace_matches_reference() {
     for &(epsilon, alpha, exact) in LAPLACE_COSTS {
         let what = format!("epsilon {epsilon} order {alpha}");
-        check_above(
-            laplace(alpha, epsilon).unwrap(),
-            exact * (1.0 - 1e-14),
-            1e-9,
-            &what,
-        );
+        check_above(laplace(alpha, epsilon).unwrap(), exact * (1.0 - 1e-14), 1e-9, &what);
     }
 }
 
@@ -69,12 +59,7 @@ fn discrete_laplace_matches_direct_sum() {
             }
             let exact = (moment * (1.0 - base) / (1.0 + base)).ln() / (alpha - 1.0);
             let found = discrete_laplace(alpha, epsilon, units).unwrap();
-            check_above(
-                found,
-                exact * (1.0 - 1e-12),
-                1e-9,
-                &format!("{epsilon} {units} {alpha}"),
-            );
+            check_above(found, exact * (1.0 - 1e-12), 1e-9, &format!("{epsilon} {units} {alpha}"));
         }
     }
 }
@@ -92,10 +77,7 @@ fn sampled_gaussian_matches_reference() {
         let charged = sampled_gaussian(alpha, q, sigma).unwrap();
         let continuous = sampled_gaussian_continuous(alpha, q, sigma).unwrap();
         check_above(continuous, exact * (1.0 - 1e-11), 3e-9, &what);
-        assert!(
-            charged >= continuous,
-            "{what}: interpolation below quadrature"
-        );
+        assert!(charged >= continuous, "{what}: interpolation below quadrature");
         if alpha.fract() == 0.0 {
             check_above(charged, exact * (1.0 - 1e-11), 1e-9, &what);
         }
@@ -109,10 +91,7 @@ fn sampled_gaussian_matches_every_setting() {
             let what = format!("q {} sigma {} order {alpha}", setting.q, setting.sigma);
             let found = sampled_gaussian_continuous(alpha, setting.q, setting.sigma).unwrap();
             check_above(found, exact * (1.0 - 1e-10), 3e-9, &what);
-            assert!(
-                sampled_gaussian(alpha, setting.q, setting.sigma).unwrap() >= found,
-                "{what}"
-            );
+            assert!(sampled_gaussian(alpha, setting.q, setting.sigma).unwrap() >= found, "{what}");
         }
     }
 }
@@ -120,9 +99,7 @@ fn sampled_gaussian_matches_every_setting() {
 #[test]
 fn renyi_epsilon_is_within_one_percent_of_the_best_reference() {
     for setting in SAMPLED {
-        let found =
-            sampled_gaussian_epsilon(setting.q, setting.sigma, setting.steps, setting.delta)
-                .unwrap();
+        let found = sampled_gaussian_epsilon(setting.q, setting.sigma, setting.steps, setting.delta).unwrap();
         let what = format!("q {} sigma {}", setting.q, setting.sigma);
         assert!(found <= 1.01 * setting.renyi_epsilon, "{what}: {found}");
         assert!(found >= setting.optimistic, "{what}: {found}");

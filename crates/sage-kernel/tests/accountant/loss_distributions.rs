@@ -2,8 +2,7 @@
 //! other accountants, and against itself.
 
 use sage_kernel::accountant::{
-    Certified, Composition, Loss, calibrate_sigma, gaussian_delta, gaussian_epsilon,
-    optimal_epsilon,
+    Certified, Composition, Loss, calibrate_sigma, gaussian_delta, gaussian_epsilon, optimal_epsilon,
 };
 
 use super::check_above;
@@ -20,22 +19,11 @@ fn sampled(q: f64, sigma: f64, steps: u64) -> Composition {
 #[test]
 fn sampled_gaussians_lie_within_the_references() {
     for setting in SAMPLED {
-        let what = format!(
-            "q {} sigma {} steps {}",
-            setting.q, setting.sigma, setting.steps
-        );
+        let what = format!("q {} sigma {} steps {}", setting.q, setting.sigma, setting.steps);
         let composition = sampled(setting.q, setting.sigma, setting.steps);
         let (below, above) = composition.epsilon_bounds(setting.delta).unwrap();
-        assert!(
-            above <= setting.pessimistic + 1e-3,
-            "{what}: {above} > {}",
-            setting.pessimistic
-        );
-        assert!(
-            above >= setting.optimistic,
-            "{what}: {above} < {}",
-            setting.optimistic
-        );
+        assert!(above <= setting.pessimistic + 1e-3, "{what}: {above} > {}", setting.pessimistic);
+        assert!(above >= setting.optimistic, "{what}: {above} < {}", setting.optimistic);
         assert!(below <= setting.pessimistic, "{what}: {below}");
         assert!(below > 0.0 && below <= above, "{what}: {below} {above}");
     }
@@ -48,44 +36,22 @@ fn gaussians_match_the_exact_epsilon() {
     for &(sigma, count, delta, exact) in GAUSSIANS {
         let gaussians = (Loss::Gaussian { mu: 1.0 / sigma }, count);
         let what = format!("sigma {sigma} count {count}");
-        check_above(
-            compose(&[gaussians]).epsilon(delta).unwrap(),
-            exact,
-            1e-9,
-            &what,
-        );
-        let nearly_free = (
-            Loss::BlackBox {
-                epsilon: 1e-9,
-                delta: 0.0,
-            },
-            1,
-        );
+        check_above(compose(&[gaussians]).epsilon(delta).unwrap(), exact, 1e-9, &what);
+        let nearly_free = (Loss::BlackBox { epsilon: 1e-9, delta: 0.0 }, 1);
         let on_lattice = compose(&[gaussians, nearly_free]);
         let (below, above) = on_lattice.epsilon_bounds(delta).unwrap();
         check_above(above, exact, 2e-4, &what);
-        assert!(
-            below <= exact + 1e-9 && below > 0.8 * exact - 1e-3,
-            "{what}: {below}"
-        );
+        assert!(below <= exact + 1e-9 && below > 0.8 * exact - 1e-3, "{what}: {below}");
     }
 }
 
 #[test]
 fn laplaces_match_reference() {
     for &(epsilon, count, delta, estimate) in LAPLACES {
-        let found = compose(&[(Loss::Laplace { epsilon }, count)])
-            .epsilon(delta)
-            .unwrap();
+        let found = compose(&[(Loss::Laplace { epsilon }, count)]).epsilon(delta).unwrap();
         let what = format!("epsilon {epsilon} count {count}");
-        assert!(
-            found <= estimate * (1.0 + 1e-4),
-            "{what}: {found} > {estimate}"
-        );
-        assert!(
-            found >= estimate * (1.0 - 1e-4),
-            "{what}: {found} < {estimate}"
-        );
+        assert!(found <= estimate * (1.0 + 1e-4), "{what}: {found} > {estimate}");
+        assert!(found >= estimate * (1.0 - 1e-4), "{what}: {found} < {estimate}");
     }
 }
 
@@ -96,17 +62,8 @@ fn laplaces_match_reference() {
 fn discrete_laplace_agrees_with_laplace() {
     for (epsilon, count) in [(0.01, 100), (0.05, 400), (0.1, 10), (0.3, 7), (1.0, 1)] {
         let continuous = compose(&[(Loss::Laplace { epsilon }, count)]);
-        let discrete = compose(&[(
-            Loss::DiscreteLaplace {
-                epsilon,
-                units: 1 << 20,
-            },
-            count,
-        )]);
-        let (a, b) = (
-            continuous.epsilon(1e-6).unwrap(),
-            discrete.epsilon(1e-6).unwrap(),
-        );
+        let discrete = compose(&[(Loss::DiscreteLaplace { epsilon, units: 1 << 20 }, count)]);
+        let (a, b) = (continuous.epsilon(1e-6).unwrap(), discrete.epsilon(1e-6).unwrap());
         assert!((a / b - 1.0).abs() < 1e-9, "{epsilon} {count}: {a} {b}");
     }
 }
@@ -114,23 +71,14 @@ fn discrete_laplace_agrees_with_laplace() {
 /// Black boxes have an exact optimum by another formula.
 #[test]
 fn black_boxes_match_the_optimum() {
-    for (epsilon, delta, count) in [
-        (0.1, 1e-9, 10),
-        (0.1, 0.0, 302),
-        (0.01, 1e-12, 1000),
-        (1.0, 1e-10, 3),
-        (0.05, 1e-9, 400),
-    ] {
+    for (epsilon, delta, count) in
+        [(0.1, 1e-9, 10), (0.1, 0.0, 302), (0.01, 1e-12, 1000), (1.0, 1e-10, 3), (0.05, 1e-9, 400)]
+    {
         for target in [1e-4, 1e-6] {
             let exact = optimal_epsilon(epsilon, delta, count, target).unwrap();
             let boxes = compose(&[(Loss::BlackBox { epsilon, delta }, u64::from(count))]);
             let (below, above) = boxes.epsilon_bounds(target).unwrap();
-            check_above(
-                above,
-                exact * (1.0 - 1e-8),
-                1e-4,
-                &format!("{epsilon} {delta} {count}"),
-            );
+            check_above(above, exact * (1.0 - 1e-8), 1e-4, &format!("{epsilon} {delta} {count}"));
             assert!(below <= exact, "{below} {exact}");
         }
     }
@@ -155,8 +103,7 @@ fn one_sampled_step_is_exact() {
     // Remove: losses above epsilon are the outcomes above the crossing point.
     let crossing = 0.5 + sigma * sigma * ((epsilon.exp() - 1.0 + q) / q).ln();
     let tail = |x: f64| 0.5 * libm::erfc(x / sigma / 2.0_f64.sqrt());
-    let remove =
-        (1.0 - q) * tail(crossing) + q * tail(crossing - 1.0) - epsilon.exp() * tail(crossing);
+    let remove = (1.0 - q) * tail(crossing) + q * tail(crossing - 1.0) - epsilon.exp() * tail(crossing);
     let found = sampled(q, sigma, 1).delta(epsilon).unwrap();
     check_above(found, remove, 1e-3, "delta");
     let composition = sampled(q, sigma, 1);
@@ -169,27 +116,15 @@ fn tiny_deltas_survive_the_transform() {
     for delta in [1e-9, 1e-15, 1e-40, 1e-100] {
         let mu = 0.5;
         let exact = gaussian_epsilon(mu, delta).unwrap();
-        let nearly_free = (
-            Loss::BlackBox {
-                epsilon: 1e-9,
-                delta: 0.0,
-            },
-            1,
-        );
-        let found = compose(&[(Loss::Gaussian { mu }, 1), nearly_free])
-            .epsilon(delta)
-            .unwrap();
+        let nearly_free = (Loss::BlackBox { epsilon: 1e-9, delta: 0.0 }, 1);
+        let found = compose(&[(Loss::Gaussian { mu }, 1), nearly_free]).epsilon(delta).unwrap();
         check_above(found, exact, 2e-4, &format!("delta {delta}"));
     }
 }
 
 #[test]
 fn delta_and_epsilon_invert_each_other() {
-    for (q, sigma, steps) in [
-        (0.0002048, 1.0, 15_000),
-        (0.01, 1.0, 1000),
-        (0.05, 2.0, 500),
-    ] {
+    for (q, sigma, steps) in [(0.0002048, 1.0, 15_000), (0.01, 1.0, 1000), (0.05, 2.0, 500)] {
         let composition = sampled(q, sigma, steps);
         for delta in [1e-3, 1e-6, 1e-10] {
             let epsilon = composition.epsilon(delta).unwrap();
@@ -199,16 +134,7 @@ fn delta_and_epsilon_invert_each_other() {
     }
     let mu = 0.7;
     let exact = gaussian_delta(mu, 1.5).unwrap();
-    let mixed = compose(&[
-        (Loss::Gaussian { mu }, 1),
-        (
-            Loss::BlackBox {
-                epsilon: 1e-9,
-                delta: 0.0,
-            },
-            1,
-        ),
-    ]);
+    let mixed = compose(&[(Loss::Gaussian { mu }, 1), (Loss::BlackBox { epsilon: 1e-9, delta: 0.0 }, 1)]);
     check_above(mixed.delta(1.5).unwrap(), exact, 1e-3, "mixed");
 }
 
@@ -218,27 +144,9 @@ fn mixtures_lie_between_parts_and_sum() {
     let items = [
         (Loss::Gaussian { mu: 0.1 }, 3),
         (Loss::Laplace { epsilon: 0.07 }, 5),
-        (
-            Loss::DiscreteLaplace {
-                epsilon: 0.05,
-                units: 3,
-            },
-            4,
-        ),
-        (
-            Loss::BlackBox {
-                epsilon: 0.1,
-                delta: 1e-9,
-            },
-            2,
-        ),
-        (
-            Loss::SampledGaussian {
-                q: 0.01,
-                sigma: 1.0,
-            },
-            200,
-        ),
+        (Loss::DiscreteLaplace { epsilon: 0.05, units: 3 }, 4),
+        (Loss::BlackBox { epsilon: 0.1, delta: 1e-9 }, 2),
+        (Loss::SampledGaussian { q: 0.01, sigma: 1.0 }, 200),
     ];
     let delta = 1e-6;
     let (below, above) = compose(&items).epsilon_bounds(delta).unwrap();
@@ -257,9 +165,7 @@ fn mixtures_lie_between_parts_and_sum() {
 
 #[test]
 fn epsilon_is_monotone() {
-    let at = |q: f64, sigma: f64, steps: u64, delta: f64| {
-        sampled(q, sigma, steps).epsilon(delta).unwrap()
-    };
+    let at = |q: f64, sigma: f64, steps: u64, delta: f64| sampled(q, sigma, steps).epsilon(delta).unwrap();
     let base = at(0.01, 1.0, 300, 1e-6);
     // The lattice is chosen anew each time: monotone up to its accuracy.
     assert!(at(0.011, 1.0, 300, 1e-6) > base && at(0.009, 1.0, 300, 1e-6) < base);
@@ -288,10 +194,5 @@ fn pure_compositions_answer_at_delta_zero() {
     check_above(pure.epsilon(0.0).unwrap(), 1.0, 1e-14, "pure");
     assert!(sampled(0.1, 1.0, 1).epsilon(0.0).is_err());
     assert_eq!(compose(&[]).epsilon(1e-6).unwrap(), 0.0);
-    assert_eq!(
-        compose(&[(Loss::SampledGaussian { q: 0.0, sigma: 1.0 }, 9)])
-            .delta(0.0)
-            .unwrap(),
-        0.0
-    );
+    assert_eq!(compose(&[(Loss::SampledGaussian { q: 0.0, sigma: 1.0 }, 9)]).delta(0.0).unwrap(), 0.0);
 }

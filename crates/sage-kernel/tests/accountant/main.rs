@@ -15,25 +15,13 @@ mod vectors;
 /// `found` is not below `exact` and above it by at most `slack`, relatively.
 fn check_above(found: f64, exact: f64, slack: f64, what: &str) {
     let rounding = 4.0 * f64::EPSILON * exact.abs();
-    assert!(
-        found >= exact - rounding,
-        "{what}: {found} is below {exact}"
-    );
-    assert!(
-        found <= exact + slack * exact.abs(),
-        "{what}: {found} is far above {exact}"
-    );
+    assert!(found >= exact - rounding, "{what}: {found} is below {exact}");
+    assert!(found <= exact + slack * exact.abs(), "{what}: {found} is far above {exact}");
 }
 
 /// `found` is not above `exact` and below it by at most `slack`, relatively.
 fn check_below(found: f64, exact: f64, slack: f64, what: &str) {
     let rounding = 4.0 * f64::EPSILON * exact.abs();
-    assert!(
-        found <= exact + rounding,
-        "{what}: {found} is above {exact}"
-    );
-    assert!(
-        found >= exact - slack * exact.abs(),
-        "{what}: {found} is far below {exact}"
-    );
+    assert!(found <= exact + rounding, "{what}: {found} is above {exact}");
+    assert!(found >= exact - slack * exact.abs(), "{what}: {found} is far below {exact}");
 }

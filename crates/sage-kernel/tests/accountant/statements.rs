@@ -3,15 +3,15 @@
 
 use sage_kernel::accountant::{
     AccountantError, ORDERS, calibrate_sampled_gaussian, conversion, discrete_gaussian_quantile,
-    discrete_laplace_quantile, epsilon_from_curve, epsilon_from_zcdp, gaussian_delta,
-    gaussian_epsilon, gaussian_mu, gaussian_sigma, laplace_quantile, log_normal_cdf,
-    normal_quantile, optimal_delta, optimal_epsilon, pure_to_gdp, pure_to_zcdp, rho_for,
-    rogers_epsilon, whitehouse_capacity, whitehouse_epsilon,
+    discrete_laplace_quantile, epsilon_from_curve, epsilon_from_zcdp, gaussian_delta, gaussian_epsilon,
+    gaussian_mu, gaussian_sigma, laplace_quantile, log_normal_cdf, normal_quantile, optimal_delta,
+    optimal_epsilon, pure_to_gdp, pure_to_zcdp, rho_for, rogers_epsilon, whitehouse_capacity,
+    whitehouse_epsilon,
 };
 
 use super::vectors::{
-    ADASSP, ADDITIONS, CEILINGS, CONVERSIONS, DISCRETE_LAPLACE_QUANTILES, GAUSSIAN_SIGMAS,
-    GAUSSIANS, LAPLACE_QUANTILES, PURE_TO_GDP, PURE_TO_ZCDP, SGD_CALIBRATIONS, STRONG, ZCDP,
+    ADASSP, ADDITIONS, CEILINGS, CONVERSIONS, DISCRETE_LAPLACE_QUANTILES, GAUSSIAN_SIGMAS, GAUSSIANS,
+    LAPLACE_QUANTILES, PURE_TO_GDP, PURE_TO_ZCDP, SGD_CALIBRATIONS, STRONG, ZCDP,
 };
 use super::{check_above, check_below};
 
@@ -23,10 +23,7 @@ fn conversion_matches_reference() {
     }
     for &(alpha, delta, exact) in ADDITIONS {
         let found = conversion(alpha, delta).unwrap();
-        assert!(
-            (found - exact).abs() <= 1e-13 * (1.0 + exact.abs()),
-            "{alpha} {delta}"
-        );
+        assert!((found - exact).abs() <= 1e-13 * (1.0 + exact.abs()), "{alpha} {delta}");
     }
 }
 
@@ -34,27 +31,12 @@ fn conversion_matches_reference() {
 fn zcdp_matches_reference_and_inverts() {
     for &(rho, delta, exact) in ZCDP {
         let found = epsilon_from_zcdp(rho, delta).unwrap();
-        check_above(
-            found * (1.0 + 1e-12),
-            exact,
-            1e-9,
-            &format!("rho {rho} delta {delta}"),
-        );
+        check_above(found * (1.0 + 1e-12), exact, 1e-9, &format!("rho {rho} delta {delta}"));
         check_below(rho_for(found, delta).unwrap(), rho, 1e-9, "inverse");
     }
     for &(epsilon, delta, rho, mu) in CEILINGS {
-        check_below(
-            rho_for(epsilon, delta).unwrap(),
-            rho * (1.0 + 1e-13),
-            1e-10,
-            "rho ceiling",
-        );
-        check_below(
-            gaussian_mu(epsilon, delta).unwrap(),
-            mu * (1.0 + 1e-12),
-            1e-10,
-            "mu ceiling",
-        );
+        check_below(rho_for(epsilon, delta).unwrap(), rho * (1.0 + 1e-13), 1e-10, "rho ceiling");
+        check_below(gaussian_mu(epsilon, delta).unwrap(), mu * (1.0 + 1e-12), 1e-10, "mu ceiling");
     }
 }
 
@@ -66,12 +48,7 @@ fn pure_conversions_match_reference() {
     for &(epsilon, rho) in PURE_TO_ZCDP {
         check_above(pure_to_zcdp(epsilon).unwrap(), rho, 1e-13, "zcdp");
     }
-    check_above(
-        pure_to_gdp(9.9e-7).unwrap(),
-        pure_to_gdp(9.9e-7 + 2e-8).unwrap() / 1.03,
-        0.03,
-        "join",
-    );
+    check_above(pure_to_gdp(9.9e-7).unwrap(), pure_to_gdp(9.9e-7 + 2e-8).unwrap() / 1.03, 0.03, "join");
 }
 
 #[test]
@@ -79,22 +56,12 @@ fn gaussian_matches_reference() {
     for &(sigma, count, delta, exact) in GAUSSIANS {
         let mu = (count as f64).sqrt() / sigma;
         let found = gaussian_epsilon(mu, delta).unwrap();
-        check_above(
-            found * (1.0 + 1e-13),
-            exact,
-            1e-9,
-            &format!("sigma {sigma} count {count}"),
-        );
+        check_above(found * (1.0 + 1e-13), exact, 1e-9, &format!("sigma {sigma} count {count}"));
     }
     for &(epsilon, delta, exact) in GAUSSIAN_SIGMAS {
         let found = gaussian_sigma(epsilon, delta).unwrap();
         // The references are bisections to a dozen digits themselves.
-        check_above(
-            found,
-            exact * (1.0 - 1e-12),
-            1e-10,
-            &format!("epsilon {epsilon}"),
-        );
+        check_above(found, exact * (1.0 - 1e-12), 1e-10, &format!("epsilon {epsilon}"));
     }
     // A Gaussian calibrated to (1, 1e-6) loses more than 1 with chance 2e-5.
     let mu = gaussian_mu(1.0, 1e-6).unwrap();
@@ -122,21 +89,14 @@ fn normal_law_is_accurate_into_the_tail() {
         (-24.9, -314.140_412_761_613_2),
         (-40.0, -804.608_442_013_753_8),
     ] {
-        assert!(
-            (log_normal_cdf(x) / exact - 1.0).abs() < 1e-14,
-            "{x}: {}",
-            log_normal_cdf(x)
-        );
+        assert!((log_normal_cdf(x) / exact - 1.0).abs() < 1e-14, "{x}: {}", log_normal_cdf(x));
     }
     // The two formulas meet.
     let jump = log_normal_cdf(-25.0 + 1e-9) - log_normal_cdf(-25.0 - 1e-9);
     assert!((jump - 2e-9 * 25.04).abs() < 1e-10, "{jump}");
     for p in [1e-300, 1e-20, 1e-6, 0.0125, 0.3, 0.5, 0.7, 0.9875] {
         let x = normal_quantile(p).unwrap();
-        assert!(
-            (log_normal_cdf(x) - p.ln()).abs() <= 1e-12 * (1.0 + p.ln().abs()),
-            "{p}"
-        );
+        assert!((log_normal_cdf(x) - p.ln()).abs() <= 1e-12 * (1.0 + p.ln().abs()), "{p}");
     }
     assert!((normal_quantile(0.975).unwrap() - 1.959_963_984_540_054).abs() < 1e-12);
 }
@@ -144,18 +104,10 @@ fn normal_law_is_accurate_into_the_tail() {
 #[test]
 fn noise_quantiles_match_reference() {
     for &(epsilon, beta, exact) in LAPLACE_QUANTILES {
-        check_above(
-            laplace_quantile(epsilon, beta).unwrap(),
-            exact,
-            1e-14,
-            "laplace",
-        );
+        check_above(laplace_quantile(epsilon, beta).unwrap(), exact, 1e-14, "laplace");
     }
     for &(epsilon, beta, exact) in DISCRETE_LAPLACE_QUANTILES {
-        assert_eq!(
-            discrete_laplace_quantile(1.0 / epsilon, beta).unwrap(),
-            exact
-        );
+        assert_eq!(discrete_laplace_quantile(1.0 / epsilon, beta).unwrap(), exact);
     }
     // Large scales: the tail beyond t is within beta, beyond t - 2 it is not.
     let scale = f64::from(1 << 20) / 0.3;
@@ -170,22 +122,12 @@ fn noise_quantiles_match_reference() {
 fn filters_match_reference() {
     for &(ceiling, delta, count, epsilon, rogers, whitehouse, zcdp) in STRONG {
         let spent = vec![epsilon; count as usize];
-        check_above(
-            rogers_epsilon(&spent, ceiling, delta).unwrap(),
-            rogers,
-            1e-11,
-            "rogers",
-        );
+        check_above(rogers_epsilon(&spent, ceiling, delta).unwrap(), rogers, 1e-11, "rogers");
         let squares: f64 = spent.iter().map(|e| e * e).sum();
         let found = whitehouse_epsilon(squares, 0.5 * delta).unwrap();
         check_above(found * (1.0 + 1e-14), whitehouse, 1e-12, "whitehouse");
         let rho = count as f64 * pure_to_zcdp(epsilon).unwrap();
-        check_above(
-            epsilon_from_zcdp(rho, 0.5 * delta).unwrap(),
-            zcdp * (1.0 - 1e-11),
-            1e-9,
-            "zcdp",
-        );
+        check_above(epsilon_from_zcdp(rho, 0.5 * delta).unwrap(), zcdp * (1.0 - 1e-11), 1e-9, "zcdp");
     }
     for (epsilon, delta, fits) in [(1.0, 5e-7, 333), (10.0, 5e-8, 23_233)] {
         let capacity = whitehouse_capacity(epsilon, delta).unwrap();
@@ -197,12 +139,7 @@ fn filters_match_reference() {
 #[test]
 fn optimal_composition_is_exact() {
     // One use is itself.
-    check_above(
-        optimal_delta(1.0, 1e-6, 1, 1.0).unwrap(),
-        1e-6,
-        2e-9,
-        "one at its epsilon",
-    );
+    check_above(optimal_delta(1.0, 1e-6, 1, 1.0).unwrap(), 1e-6, 2e-9, "one at its epsilon");
     assert!(optimal_epsilon(1.0, 0.0, 1, 1e-9).unwrap() <= 1.0);
     // Two of epsilon 1 at target 0: total variation of two responses.
     let yes = 1.0_f64.exp() / (1.0 + 1.0_f64.exp());
@@ -215,18 +152,10 @@ fn optimal_composition_is_exact() {
 
 #[test]
 fn renyi_calibration_matches_reference_from_above() {
-    let integers: Vec<f64> = ORDERS
-        .into_iter()
-        .filter(|order| order.fract() == 0.0)
-        .collect();
+    let integers: Vec<f64> = ORDERS.into_iter().filter(|order| order.fract() == 0.0).collect();
     for &(epsilon, delta, q, steps, exact) in SGD_CALIBRATIONS {
         let found = calibrate_sampled_gaussian(epsilon, delta, q, steps, &integers).unwrap();
-        check_above(
-            found,
-            exact * (1.0 - 1e-6),
-            3e-6,
-            &format!("epsilon {epsilon}"),
-        );
+        check_above(found, exact * (1.0 - 1e-6), 3e-6, &format!("epsilon {epsilon}"));
         let unreachable = calibrate_sampled_gaussian(1e-9, delta, q, steps, &integers);
         assert_eq!(unreachable, Err(AccountantError::Unbounded));
     }

@@ -60,11 +60,7 @@ fn reference(lattice: &Lattice, step: f64, tilt: f64) -> f64 {
 fn tilted(lattice: &Lattice, step: f64, tilt: f64) -> impl Iterator<Item = f64> {
     let offset = -tilt * reference(lattice, step, tilt);
     let factors = exponentials(lattice.first, 1, tilt * step, offset);
-    lattice
-        .masses
-        .iter()
-        .zip(factors)
-        .map(|(&mass, factor)| mass * factor)
+    lattice.masses.iter().zip(factors).map(|(&mass, factor)| mass * factor)
 }
 
 /// A spectrum with a bound on the error of each entry.
@@ -83,8 +79,7 @@ impl Composed {
         let (step, length) = (plan.step, plan.length);
         let forward = planner.plan_fft_forward(length);
         let inverse = planner.plan_fft_inverse(length);
-        let mut scratch =
-            vec![Complex::default(); forward.get_scratch_len().max(inverse.get_scratch_len())];
+        let mut scratch = vec![Complex::default(); forward.get_scratch_len().max(inverse.get_scratch_len())];
         let mut signal = vec![0.0; length];
         let mut part_spectrum = forward.make_output_vec();
         let mut spectrum = Spectrum {
@@ -107,15 +102,8 @@ impl Composed {
             // The exponents' rounding is relative to their size.
             let raise = (1.0 + 1e-12) / norm;
             signal.iter_mut().for_each(|mass| *mass *= raise);
-            forward
-                .process_with_scratch(&mut signal, &mut part_spectrum, &mut scratch)
-                .map_err(unknown)?;
-            multiply_power(
-                &mut spectrum,
-                &part_spectrum,
-                *count,
-                transform_error(length),
-            );
+            forward.process_with_scratch(&mut signal, &mut part_spectrum, &mut scratch).map_err(unknown)?;
+            multiply_power(&mut spectrum, &part_spectrum, *count, transform_error(length));
             let log_norm = log(norm) + side.tilt * reference(lattice, step, side.tilt);
             let size = 4.0 + log(norm).abs() + log_norm.abs();
             log_scale += weight * (log_norm + 2.0 * f64::EPSILON * size);
@@ -126,9 +114,7 @@ impl Composed {
             uses += weight;
         }
         let error = finish(&mut spectrum, length);
-        inverse
-            .process_with_scratch(&mut spectrum.values, &mut signal, &mut scratch)
-            .map_err(unknown)?;
+        inverse.process_with_scratch(&mut spectrum.values, &mut signal, &mut scratch).map_err(unknown)?;
         let first = (side.low / step).floor() as i64;
         let above = (first + length as i64) as f64 * step;
         let log_above = log_moment(parts, step, side.tilt_above) - side.tilt_above * above;
@@ -162,10 +148,8 @@ impl Composed {
         let factors = exponentials(last, -1, -self.tilt * self.step, self.log_scale);
         let others = exponentials(last, -1, -self.step, 0.0);
         let indices = (self.first..=last).rev();
-        for (((index, &stored), factor), other) in indices
-            .zip(self.tilted.iter().rev())
-            .zip(factors)
-            .zip(others)
+        for (((index, &stored), factor), other) in
+            indices.zip(self.tilted.iter().rev()).zip(factors).zip(others)
         {
             let loss = index as f64 * self.step;
             let mass = adjust(stored) * factor;
@@ -238,18 +222,8 @@ impl Composed {
             exp(log_moment - self.log_scale + (self.tilt - tilt) * edge)
         };
         let below = [side.tilt_below, 0.5 * (side.tilt_below + side.tilt), 0.0];
-        let below = below.map(|tilt| {
-            if tilt < side.tilt {
-                beyond(tilt, bottom)
-            } else {
-                1.0
-            }
-        });
-        let above = if side.tilt_above > side.tilt {
-            beyond(side.tilt_above, top)
-        } else {
-            1.0
-        };
+        let below = below.map(|tilt| if tilt < side.tilt { beyond(tilt, bottom) } else { 1.0 });
+        let above = if side.tilt_above > side.tilt { beyond(side.tilt_above, top) } else { 1.0 };
         let wrapped = below.into_iter().fold(1.0, f64::min) + above;
         let added = wrapped + self.slack;
         let (mut mass, mut other) = (0.0, 0.0);
@@ -281,10 +255,7 @@ const BLOCK: usize = 64;
 /// carries the error bounds along.
 fn multiply_power(spectrum: &mut Spectrum, part: &[Complex<f64>], count: u64, entry_error: f64) {
     let relative = 2.0 * f64::EPSILON * (count as f64 + 2.0);
-    let blocks = spectrum
-        .values
-        .chunks_mut(BLOCK)
-        .zip(spectrum.errors.chunks_mut(BLOCK));
+    let blocks = spectrum.values.chunks_mut(BLOCK).zip(spectrum.errors.chunks_mut(BLOCK));
     for ((values, errors), part) in blocks.zip(part.chunks(BLOCK)) {
         let length = part.len();
         let mut base = [Complex::new(0.0, 0.0); BLOCK];

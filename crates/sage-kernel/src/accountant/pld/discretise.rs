@@ -30,9 +30,7 @@ impl Lattice {
         let last = self.first + self.masses.len() as i64 - 1;
         let ratios = exponentials(last, -1, -step, 0.0);
         let masses = self.masses.iter().rev().zip(ratios);
-        let masses = masses
-            .map(|(&mass, ratio)| mass * ratio * (1.0 + 1e-12))
-            .collect();
+        let masses = masses.map(|(&mass, ratio)| mass * ratio * (1.0 + 1e-12)).collect();
         Self {
             first: -last,
             masses,
@@ -46,12 +44,7 @@ impl Lattice {
 /// `e^{offset + rate * index}` from index `first` in steps of `stride`, each
 /// exact to 1e-13 times the size of its exponent: products, started afresh
 /// every 32, or each time if they grow fast.
-pub(super) fn exponentials(
-    first: i64,
-    stride: i64,
-    rate: f64,
-    offset: f64,
-) -> impl Iterator<Item = f64> {
+pub(super) fn exponentials(first: i64, stride: i64, rate: f64, offset: f64) -> impl Iterator<Item = f64> {
     let ratio = exp(rate * stride as f64);
     let period = if rate.abs() < 0.02 { 32 } else { 1 };
     let mut current = 0.0;
@@ -88,12 +81,7 @@ impl Builder {
             minus_infinity: 0.0,
             raised: 2.0 * slack,
         };
-        Self {
-            lattice,
-            step,
-            inverse_gap: -1.0 / expm1(-step),
-            slack,
-        }
+        Self { lattice, step, inverse_gap: -1.0 / expm1(-step), slack }
     }
 
     /// Splits a piece of loss within `[index, index + 1] * step`: `mass` under
@@ -123,14 +111,7 @@ impl Builder {
 /// end.
 pub(super) fn discretise(loss: Loss, step: f64, tail: f64) -> Certified<Lattice> {
     Ok(match loss {
-        Loss::Gaussian { mu } => sampled(
-            Normal {
-                q: 1.0,
-                sigma: 1.0 / mu,
-            },
-            step,
-            tail,
-        )?,
+        Loss::Gaussian { mu } => sampled(Normal { q: 1.0, sigma: 1.0 / mu }, step, tail)?,
         Loss::SampledGaussian { q, sigma } => sampled(Normal { q, sigma }, step, tail)?,
         Loss::Laplace { epsilon } => laplace(epsilon, step),
         Loss::DiscreteLaplace { epsilon, units } => discrete_laplace(epsilon, units, step),
@@ -251,23 +232,15 @@ impl Normal {
         let share = (0.5 * tail / self.q).min(0.5);
         let high = (1.0 - normal_quantile(share)? * self.sigma).max(spread);
         let low = -spread;
-        let above = (1.0 - self.q) * normal_tail(high / self.sigma)
-            + self.q * normal_tail((high - 1.0) / self.sigma);
+        let above =
+            (1.0 - self.q) * normal_tail(high / self.sigma) + self.q * normal_tail((high - 1.0) / self.sigma);
         let raised = |mass: f64| mass * (1.0 + 1e-9) + f64::MIN_POSITIVE;
-        Ok(Range {
-            low,
-            high,
-            above: raised(above),
-            below: raised(normal_tail(spread / self.sigma)),
-        })
+        Ok(Range { low, high, above: raised(above), below: raised(normal_tail(spread / self.sigma)) })
     }
 }
 
 /// Nodes and weights of Gauss-Legendre rules on [-1, 1].
-const TWO: [(f64, f64); 2] = [
-    (-0.577_350_269_189_625_7, 1.0),
-    (0.577_350_269_189_625_7, 1.0),
-];
+const TWO: [(f64, f64); 2] = [(-0.577_350_269_189_625_7, 1.0), (0.577_350_269_189_625_7, 1.0)];
 const FIVE: [(f64, f64); 5] = [
     (-0.906_179_845_938_664, 0.236_926_885_056_189_1),
     (-0.538_469_310_105_683_1, 0.478_628_670_499_366_5),
@@ -289,11 +262,7 @@ fn sampled(normal: Normal, step: f64, tail: f64) -> Certified<Lattice> {
     for index in first..=last {
         let point = (index + 1) as f64 * step;
         let next_base = expm1(point);
-        let high = if index == last {
-            range.high
-        } else {
-            normal.outcome(point, next_base)
-        };
+        let high = if index == last { range.high } else { normal.outcome(point, next_base) };
         let high = high.min(range.high);
         if high > low {
             let (mass, excess) = integrate(normal, low, high, base);
@@ -350,8 +319,7 @@ fn integrate(normal: Normal, low: f64, high: f64, base: f64) -> (f64, f64) {
         for (node, weight) in FIVE {
             let z = middle + half * node;
             let deviations = z / normal.sigma;
-            let density =
-                weight * scale * half / normal.sigma * exp(-0.5 * deviations * deviations);
+            let density = weight * scale * half / normal.sigma * exp(-0.5 * deviations * deviations);
             add(density, normal.q * expm1(normal.exponent(z)));
         }
     }

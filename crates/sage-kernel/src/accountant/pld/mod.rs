@@ -72,11 +72,7 @@ impl Loss {
             }
             Self::BlackBox { epsilon, delta } => {
                 not_negative(epsilon, "epsilon")?;
-                if delta == 0.0 {
-                    Ok(())
-                } else {
-                    probability(delta, "delta")
-                }
+                if delta == 0.0 { Ok(()) } else { probability(delta, "delta") }
             }
             Self::SampledGaussian { q, sigma } => {
                 rate(q, "sampling rate")?;
@@ -96,11 +92,7 @@ impl Loss {
     }
 
     fn certain_delta(self) -> f64 {
-        if let Self::BlackBox { delta, .. } = self {
-            delta
-        } else {
-            0.0
-        }
+        if let Self::BlackBox { delta, .. } = self { delta } else { 0.0 }
     }
 
     fn curve(self, orders: &[f64]) -> Certified<Vec<f64>> {
@@ -108,9 +100,7 @@ impl Loss {
         match self {
             Self::Gaussian { mu } => each(&|a| curve::zcdp(a, 0.5 * mu * mu)),
             Self::Laplace { epsilon } => each(&|a| curve::laplace(a, epsilon)),
-            Self::DiscreteLaplace { epsilon, units } => {
-                each(&|a| curve::discrete_laplace(a, epsilon, units))
-            }
+            Self::DiscreteLaplace { epsilon, units } => each(&|a| curve::discrete_laplace(a, epsilon, units)),
             Self::BlackBox { epsilon: 0.0, .. } => Ok(vec![0.0; orders.len()]),
             Self::BlackBox { epsilon, .. } => each(&|a| curve::pure(a, epsilon)),
             Self::SampledGaussian { q, sigma } => sampled_gaussian_curve(orders, q, sigma),
@@ -120,6 +110,10 @@ impl Loss {
 
 /// The most uses of mechanisms one composition may hold.
 const MOST_USES: u64 = 1 << 40;
+
+/// Up to this many different mechanisms Renyi accounting is always asked as
+/// well: it is cheap, and better where a lattice cannot be fine enough.
+const FEW: usize = 8;
 
 /// A set of mechanisms, each with how often it is used, fixed beforehand.
 #[derive(Debug, Clone)]
@@ -153,11 +147,7 @@ impl Composition {
                 continue;
             }
             let nothing = matches!(loss, Loss::SampledGaussian { q: 0.0, .. })
-                || loss
-                    == (Loss::BlackBox {
-                        epsilon: 0.0,
-                        delta: 0.0,
-                    });
+                || loss == (Loss::BlackBox { epsilon: 0.0, delta: 0.0 });
             if count > 0 && !nothing {
                 match items.iter_mut().find(|(known, _)| *known == loss) {
                     Some((_, known)) => *known += count,
@@ -185,11 +175,13 @@ impl Composition {
         if delta == 0.0 || self.items.is_empty() {
             return finite(simple);
         }
-        match self.lattice_epsilon(delta) {
-            Ok(found) => finite(found.min(simple)),
-            Err(AccountantError::Unbounded) => finite(simple.min(self.renyi_epsilon(delta))),
-            Err(error) => Err(error),
-        }
+        let found = match self.lattice_epsilon(delta) {
+            Ok(found) if self.items.len() > FEW => found,
+            Ok(found) => found.min(self.renyi_epsilon(delta)),
+            Err(AccountantError::Unbounded) => self.renyi_epsilon(delta),
+            Err(error) => return Err(error),
+        };
+        finite(found.min(simple))
     }
 
     /// The epsilon by composition on a lattice, refined while that pays.
@@ -263,7 +255,8 @@ impl Composition {
     pub fn epsilon_bounds(&self, delta: f64) -> Certified<(f64, f64)> {
         let above = self.epsilon(delta)?;
         if self.items.is_empty() {
-            return Ok((above * (1.0 - 1e-6) - 1e-12, above));
+            let below = if self.mu > 1e-5 { above * (1.0 - 1e-6) - 1e-12 } else { 0.0 };
+            return Ok((below.max(0.0), above));
         }
         if delta == 0.0 {
             return Ok((0.0, above));
@@ -300,11 +293,8 @@ impl Composition {
 
     /// The chance that a black box fails outright.
     fn certain_delta(&self) -> f64 {
-        let log_none: f64 = self
-            .items
-            .iter()
-            .map(|(loss, count)| *count as f64 * log1p(-loss.certain_delta()))
-            .sum();
+        let log_none: f64 =
+            self.items.iter().map(|(loss, count)| *count as f64 * log1p(-loss.certain_delta())).sum();
         -expm1(log_none) * (1.0 + 1e-12)
     }
 
@@ -349,10 +339,7 @@ fn both_directions(
     let mut planner = RealFftPlanner::new();
     let remove = Composed::new(&parts, plan, &plan.remove, &mut planner)?;
     see(&remove, &parts, &plan.remove)?;
-    if items
-        .iter()
-        .all(|(loss, _)| !matches!(loss, Loss::SampledGaussian { .. }))
-    {
+    if items.iter().all(|(loss, _)| !matches!(loss, Loss::SampledGaussian { .. })) {
         return Ok(());
     }
     for (lattice, _) in &mut parts {
@@ -363,9 +350,5 @@ fn both_directions(
 }
 
 fn finite(epsilon: f64) -> Certified<f64> {
-    if epsilon.is_finite() {
-        Ok(epsilon)
-    } else {
-        Err(AccountantError::Unbounded)
-    }
+    if epsilon.is_finite() { Ok(epsilon) } else { Err(AccountantError::Unbounded) }
 }

@@ -63,13 +63,7 @@ struct Sketch {
 
 fn sketch(loss: Loss, count: u64, tail: f64) -> Certified<Sketch> {
     let mut nodes = match loss {
-        Loss::Gaussian { mu } => normal_nodes(
-            Normal {
-                q: 1.0,
-                sigma: 1.0 / mu,
-            },
-            tail,
-        )?,
+        Loss::Gaussian { mu } => normal_nodes(Normal { q: 1.0, sigma: 1.0 / mu }, tail)?,
         Loss::SampledGaussian { q, sigma } => normal_nodes(Normal { q, sigma }, tail)?,
         Loss::BlackBox { epsilon, .. } => vec![(1.0, epsilon), (exp(-epsilon), -epsilon)],
         Loss::Laplace { epsilon } | Loss::DiscreteLaplace { epsilon, .. } => {
@@ -81,18 +75,12 @@ fn sketch(loss: Loss, count: u64, tail: f64) -> Certified<Sketch> {
             nodes
         }
     };
-    if nodes
-        .iter()
-        .any(|(_, loss)| loss.is_nan() || loss.abs() > WIDEST_LOSS)
-    {
+    if nodes.iter().any(|(_, loss)| loss.is_nan() || loss.abs() > WIDEST_LOSS) {
         return Err(AccountantError::Unbounded);
     }
     let total: f64 = nodes.iter().map(|node| node.0).sum();
     nodes.iter_mut().for_each(|node| node.0 /= total);
-    Ok(Sketch {
-        count: count as f64,
-        nodes,
-    })
+    Ok(Sketch { count: count as f64, nodes })
 }
 
 fn normal_nodes(normal: Normal, tail: f64) -> Certified<Vec<(f64, f64)>> {
@@ -111,10 +99,7 @@ fn normal_nodes(normal: Normal, tail: f64) -> Certified<Vec<(f64, f64)>> {
 /// The log moment of the composed sketch at `tilt`, infinite if it overflows.
 fn log_moment(sketches: &[Sketch], tilt: f64) -> f64 {
     let one = |sketch: &Sketch| {
-        let terms = sketch
-            .nodes
-            .iter()
-            .map(|&(weight, loss)| weight * expm1(tilt * loss));
+        let terms = sketch.nodes.iter().map(|&(weight, loss)| weight * expm1(tilt * loss));
         sketch.count * log1p(terms.sum::<f64>())
     };
     let total: f64 = sketches.iter().map(one).sum();
@@ -153,12 +138,7 @@ struct Outline {
 
 /// Looks at one direction; `turn` maps a tilt of that direction to the tilt of
 /// the sketch, which is drawn from the remove direction.
-fn outline(
-    sketches: &[Sketch],
-    goal: Goal,
-    turn: impl Fn(f64) -> f64,
-    sign: f64,
-) -> Certified<Outline> {
+fn outline(sketches: &[Sketch], goal: Goal, turn: impl Fn(f64) -> f64, sign: f64) -> Certified<Outline> {
     let (_, spread) = tilted_spread(sketches, turn(0.0));
     if spread.is_nan() || spread <= 0.0 {
         return Err(AccountantError::Unbounded);
@@ -180,17 +160,14 @@ fn outline(
     };
     // A gentler tilt than the best spreads the law less; rounding errors are
     // small enough to give up e^4 for it.
-    let enough = |rung: &&(f64, f64)| {
-        rung.1 - rung.0 * epsilon <= log_delta.max(moment - tilt * epsilon) + 4.0
-    };
+    let enough =
+        |rung: &&(f64, f64)| rung.1 - rung.0 * epsilon <= log_delta.max(moment - tilt * epsilon) + 4.0;
     let &(gentle, gentle_moment) = ladder.iter().find(enough).unwrap_or(&(tilt, moment));
     let (mean, deviation) = tilted_spread(sketches, turn(gentle));
     // Above the window the untilted mass must vanish beside delta; below it
     // the tilted mass must, which is wrapped to the top.
     let certified = |rung: &&(f64, f64)| (rung.1 - log_delta + 11.5) / rung.0;
-    let above = ladder
-        .iter()
-        .min_by(|a, b| certified(a).total_cmp(&certified(b)));
+    let above = ladder.iter().min_by(|a, b| certified(a).total_cmp(&certified(b)));
     let above = above.ok_or(AccountantError::Unbounded)?;
     let vanishing = log_delta - 9.0 - (gentle_moment - gentle * epsilon);
     let (low, tilt_below) = ladder
@@ -200,9 +177,7 @@ fn outline(
             let moment = log_moment(sketches, turn(gentle - back));
             ((gentle_moment - moment + vanishing) / back, gentle - back)
         })
-        .fold((f64::NEG_INFINITY, 0.0), |best, next| {
-            if next.0 > best.0 { next } else { best }
-        });
+        .fold((f64::NEG_INFINITY, 0.0), |best, next| if next.0 > best.0 { next } else { best });
     Ok(Outline {
         steepness: tilt,
         tilt: gentle,
@@ -227,11 +202,7 @@ impl Plan {
     pub(super) fn new(items: &[(Loss, u64)], goal: Goal) -> Certified<Self> {
         let uses: f64 = items.iter().map(|item| item.1 as f64).sum();
         let (Goal::Delta(delta) | Goal::Epsilon(_, delta)) = goal;
-        let share = if uses < 1000.0 {
-            TAIL_SHARES.0
-        } else {
-            TAIL_SHARES.1
-        };
+        let share = if uses < 1000.0 { TAIL_SHARES.0 } else { TAIL_SHARES.1 };
         let tail = share * delta / uses;
         let mut sketches = Vec::with_capacity(items.len());
         for &(loss, count) in items {
@@ -242,13 +213,8 @@ impl Plan {
         let width = (remove.high - remove.low).max(add.high - add.low);
         let largest = remove.epsilon.max(add.epsilon);
         // The direction that does not decide may be moved further.
-        let wanted = |side: &Outline| {
-            step_for(
-                aim(largest) + 0.2 * (largest - side.epsilon),
-                side.steepness,
-                uses,
-            )
-        };
+        let wanted =
+            |side: &Outline| step_for(aim(largest) + 0.2 * (largest - side.epsilon), side.steepness, uses);
         let wanted = wanted(&remove).min(wanted(&add));
         if !(wanted.is_normal() && width.is_finite()) {
             return Err(AccountantError::Unbounded);
@@ -259,26 +225,12 @@ impl Plan {
             tilt_below: outline.tilt_below,
             low: outline.low,
         };
-        let plan = Self {
-            step: wanted,
-            length: 0,
-            width,
-            uses,
-            tail,
-            remove: side(remove),
-            add: side(add),
-        };
-        plan.with_step(items, wanted)
-            .ok_or(AccountantError::Unbounded)
+        let plan = Self { step: wanted, length: 0, width, uses, tail, remove: side(remove), add: side(add) };
+        plan.with_step(items, wanted).ok_or(AccountantError::Unbounded)
     }
 
     /// The same plan on a finer lattice, if what was found calls for one.
-    pub(super) fn refined(
-        &self,
-        items: &[(Loss, u64)],
-        epsilon: f64,
-        steepness: f64,
-    ) -> Option<Self> {
+    pub(super) fn refined(&self, items: &[(Loss, u64)], epsilon: f64, steepness: f64) -> Option<Self> {
         let wanted = step_for(aim(epsilon), steepness, self.uses);
         let refined = self.with_step(items, wanted)?;
         (refined.step < 0.7 * self.step).then_some(refined)
@@ -288,11 +240,7 @@ impl Plan {
         let finest = self.width / longest(items.len());
         let step = align(items, wanted.min(self.width / 1024.0).max(finest));
         let length = length(self.width / step);
-        step.is_normal().then_some(Self {
-            step,
-            length,
-            ..*self
-        })
+        step.is_normal().then_some(Self { step, length, ..*self })
     }
 }
 
@@ -315,9 +263,7 @@ fn length(points: f64) -> usize {
 /// Puts the most used pure mechanism's epsilon on the lattice, where its atoms
 /// need no split.
 fn align(items: &[(Loss, u64)], step: f64) -> f64 {
-    let pure = items
-        .iter()
-        .filter_map(|(loss, count)| Some((loss.pure_epsilon()?, *count)));
+    let pure = items.iter().filter_map(|(loss, count)| Some((loss.pure_epsilon()?, *count)));
     match pure.max_by_key(|&(_, count)| count) {
         Some((epsilon, _)) if epsilon > step => epsilon / (epsilon / step).ceil(),
         _ => step,

@@ -1,9 +1,6 @@
 //! The transform against sums done directly.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot get its number has failed"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot get its number has failed")]
 
 use super::super::discretise::{Lattice, discretise};
 use super::super::plan::{Goal, Plan};
@@ -37,13 +34,7 @@ fn direct_convolution_agrees() {
     let items = [
         (Loss::SampledGaussian { q: 0.3, sigma: 2.0 }, 3),
         (Loss::Laplace { epsilon: 0.2 }, 2),
-        (
-            Loss::BlackBox {
-                epsilon: 0.1,
-                delta: 1e-9,
-            },
-            1,
-        ),
+        (Loss::BlackBox { epsilon: 0.1, delta: 1e-9 }, 1),
     ];
     for delta in [1e-2, 1e-9] {
         let plan = Plan::new(&items, Goal::Delta(delta)).unwrap();
@@ -70,9 +61,7 @@ fn direct_convolution_agrees() {
             let total: f64 = composed.tilted.iter().sum();
             assert!(checked > 100 && total <= 1.0 + 1e-9, "{checked} {total}");
             assert!(outside < 0.1, "{outside}");
-            parts
-                .iter_mut()
-                .for_each(|part| part.0 = part.0.reversed(plan.step));
+            parts.iter_mut().for_each(|part| part.0 = part.0.reversed(plan.step));
         }
     }
 }
@@ -81,24 +70,12 @@ fn direct_convolution_agrees() {
 #[test]
 fn reversed_lattices_keep_both_masses() {
     for loss in [
-        Loss::SampledGaussian {
-            q: 0.01,
-            sigma: 0.7,
-        },
+        Loss::SampledGaussian { q: 0.01, sigma: 0.7 },
         Loss::Gaussian { mu: 0.4 },
         Loss::Laplace { epsilon: 0.8 },
-        Loss::DiscreteLaplace {
-            epsilon: 0.8,
-            units: 5,
-        },
-        Loss::DiscreteLaplace {
-            epsilon: 0.8,
-            units: 1 << 40,
-        },
-        Loss::BlackBox {
-            epsilon: 0.3,
-            delta: 1e-6,
-        },
+        Loss::DiscreteLaplace { epsilon: 0.8, units: 5 },
+        Loss::DiscreteLaplace { epsilon: 0.8, units: 1 << 40 },
+        Loss::BlackBox { epsilon: 0.3, delta: 1e-6 },
     ] {
         for step in [1e-2, 1e-4] {
             let lattice = discretise(loss, step, 1e-14).unwrap();
@@ -106,10 +83,7 @@ fn reversed_lattices_keep_both_masses() {
             for pair in [&lattice, &back] {
                 let total: f64 = pair.masses.iter().sum::<f64>() + pair.infinity;
                 let raised = 2.0 * pair.raised + 1e-13;
-                assert!(
-                    total >= 1.0 - 1e-13 && total <= 1.0 + raised,
-                    "{loss:?} {step}: {total}"
-                );
+                assert!(total >= 1.0 - 1e-13 && total <= 1.0 + raised, "{loss:?} {step}: {total}");
             }
             assert_eq!(back.reversed(step).first, lattice.first);
         }

@@ -33,6 +33,10 @@ pub(super) struct Composed {
     uses: f64,
 }
 
+/// Exponents up to this keep their exponentials within the 1e-12 by which
+/// masses are raised.
+const LARGEST_EXPONENT: f64 = 2000.0;
+
 /// Relative error of a transform of length `n`, times the one-norm of its
 /// input: each of `log2 n` levels multiplies and adds once.
 fn transform_error(length: usize) -> f64 {
@@ -87,7 +91,7 @@ impl Composed {
             errors: vec![0.0; length / 2 + 1],
         };
         let unknown = |_| AccountantError::Unbounded;
-        let (mut log_scale, mut offset, mut infinity) = (0.0, 0_i128, 0.0);
+        let (mut log_scale, mut offset, mut infinity, mut largest_exponent) = (0.0, 0_i128, 0.0, 0.0_f64);
         let (mut slack, mut uses, mut log_none) = (0.0, 0.0, 0.0);
         for (lattice, count) in parts {
             let weight = *count as f64;
@@ -105,6 +109,7 @@ impl Composed {
             forward.process_with_scratch(&mut signal, &mut part_spectrum, &mut scratch).map_err(unknown)?;
             multiply_power(&mut spectrum, &part_spectrum, *count, transform_error(length));
             let log_norm = log(norm) + side.tilt * reference(lattice, step, side.tilt);
+            largest_exponent = largest_exponent.max(side.tilt * step * lattice.masses.len() as f64);
             let size = 4.0 + log(norm).abs() + log_norm.abs();
             log_scale += weight * (log_norm + 2.0 * f64::EPSILON * size);
             offset += i128::from(lattice.first) * i128::from(*count);
@@ -120,7 +125,9 @@ impl Composed {
         let log_above = log_moment(parts, step, side.tilt_above) - side.tilt_above * above;
         // The last addend covers what underflows on the way.
         let outside = infinity * (1.0 + 1e-9) + exp(log_above) * (1.0 + 1e-9) + 1e-295;
-        if !(error.is_finite() && outside.is_finite() && log_scale.is_finite()) {
+        let widest = side.tilt * step * (first.abs() + length as i64) as f64 + f64::abs(log_scale);
+        let bounded = largest_exponent.max(widest) < LARGEST_EXPONENT;
+        if !(error.is_finite() && outside.is_finite() && bounded) {
             return Err(AccountantError::Unbounded);
         }
         let shift = (i128::from(first) - offset).rem_euclid(length as i128) as usize;

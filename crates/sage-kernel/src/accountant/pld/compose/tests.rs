@@ -98,3 +98,23 @@ fn bounds_bracket() {
     let (below, above) = one.epsilon_bounds(1e-6).unwrap();
     assert!(below <= above && below > above - 0.1, "{below} {above}");
 }
+
+/// One sampled step has a delta in closed form in the add direction as well,
+/// which the remove direction hides from the public answer.
+#[test]
+fn one_added_record_is_exact() {
+    let (q, sigma) = (0.2, 0.8);
+    let items = [(Loss::SampledGaussian { q, sigma }, 1)];
+    for epsilon in [0.0, 0.05, 0.15, 0.2] {
+        // Losses above epsilon are the outcomes below the crossing point.
+        let crossing = 0.5 + sigma * sigma * libm::log((exp(-epsilon) - 1.0 + q) / q);
+        let below = |x: f64| 0.5 * libm::erfc(-x / sigma / libm::sqrt(2.0));
+        let exact =
+            below(crossing) * (1.0 - exp(epsilon) * (1.0 - q)) - exp(epsilon) * q * below(crossing - 1.0);
+        let plan = Plan::new(&items, Goal::Epsilon(epsilon, 1e-4)).unwrap();
+        let lattice = discretise(items[0].0, plan.step, plan.tail).unwrap().reversed(plan.step);
+        let composed = Composed::new(&[(lattice, 1)], &plan, &plan.add, &mut RealFftPlanner::new()).unwrap();
+        let found = composed.delta(epsilon);
+        assert!(found >= exact && found <= exact * 1.01 + 1e-7, "{epsilon}: {found} {exact}");
+    }
+}

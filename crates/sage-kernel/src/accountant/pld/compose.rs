@@ -67,6 +67,23 @@ fn tilted(lattice: &Lattice, step: f64, tilt: f64) -> impl Iterator<Item = f64> 
     lattice.masses.iter().zip(factors).map(|(&mass, factor)| mass * factor)
 }
 
+/// Fills `signal` with the tilted law, folded to its length (a power of two)
+/// and normalised; each mass is raised by more than its exponential rounds.
+fn fill_tilted(signal: &mut [f64], lattice: &Lattice, step: f64, tilt: f64) -> Certified<f64> {
+    signal.fill(0.0);
+    let mask = signal.len() - 1;
+    for (position, mass) in tilted(lattice, step, tilt).enumerate() {
+        signal[position & mask] += mass;
+    }
+    let norm: f64 = signal.iter().sum();
+    if !norm.is_normal() {
+        return Err(AccountantError::Unbounded);
+    }
+    let raise = (1.0 + 1e-12) / norm;
+    signal.iter_mut().for_each(|mass| *mass *= raise);
+    Ok(norm)
+}
+
 /// A spectrum with a bound on the error of each entry.
 struct Spectrum {
     values: Vec<Complex<f64>>,
@@ -95,17 +112,7 @@ impl Composed {
         let (mut slack, mut uses, mut log_none) = (0.0, 0.0, 0.0);
         for (lattice, count) in parts {
             let weight = *count as f64;
-            signal.fill(0.0);
-            for (position, mass) in tilted(lattice, step, side.tilt).enumerate() {
-                signal[position & (length - 1)] += mass;
-            }
-            let norm: f64 = signal.iter().sum();
-            if !norm.is_normal() {
-                return Err(AccountantError::Unbounded);
-            }
-            // The exponents' rounding is relative to their size.
-            let raise = (1.0 + 1e-12) / norm;
-            signal.iter_mut().for_each(|mass| *mass *= raise);
+            let norm = fill_tilted(&mut signal, lattice, step, side.tilt)?;
             forward.process_with_scratch(&mut signal, &mut part_spectrum, &mut scratch).map_err(unknown)?;
             multiply_power(&mut spectrum, &part_spectrum, *count, transform_error(length));
             let log_norm = log(norm) + side.tilt * reference(lattice, step, side.tilt);

@@ -33,6 +33,10 @@ pub(super) struct Composed {
     uses: f64,
 }
 
+/// Exponents up to this keep their exponentials within the 1e-12 by which
+/// masses are raised.
+const LARGEST_EXPONENT: f64 = 2000.0;
+
 /// Relative error of a transform of length `n`, times the one-norm of its
 /// input: each of `log2 n` levels multiplies and adds once.
 fn transform_error(length: usize) -> f64 {
@@ -63,6 +67,23 @@ fn tilted(lattice: &Lattice, step: f64, tilt: f64) -> impl Iterator<Item = f64> 
     lattice.masses.iter().zip(factors).map(|(&mass, factor)| mass * factor)
 }
 
+/// Fills `signal` with the tilted law, folded to its length (a power of two)
+/// and normalised; each mass is raised by more than its exponential rounds.
+fn fill_tilted(signal: &mut [f64], lattice: &Lattice, step: f64, tilt: f64) -> Certified<f64> {
+    signal.fill(0.0);
+    let mask = signal.len() - 1;
+    for (position, mass) in tilted(lattice, step, tilt).enumerate() {
+        signal[position & mask] += mass;
+    }
+    let norm: f64 = signal.iter().sum();
+    if !norm.is_normal() {
+        return Err(AccountantError::Unbounded);
+    }
+    let raise = (1.0 + 1e-12) / norm;
+    signal.iter_mut().for_each(|mass| *mass *= raise);
+    Ok(norm)
+}
+
 /// A spectrum with a bound on the error of each entry.
 struct Spectrum {
     values: Vec<Complex<f64>>,
@@ -87,24 +108,15 @@ impl Composed {
             errors: vec![0.0; length / 2 + 1],
         };
         let unknown = |_| AccountantError::Unbounded;
-        let (mut log_scale, mut offset, mut infinity) = (0.0, 0_i128, 0.0);
+        let (mut log_scale, mut offset, mut infinity, mut largest_exponent) = (0.0, 0_i128, 0.0, 0.0_f64);
         let (mut slack, mut uses, mut log_none) = (0.0, 0.0, 0.0);
         for (lattice, count) in parts {
             let weight = *count as f64;
-            signal.fill(0.0);
-            for (position, mass) in tilted(lattice, step, side.tilt).enumerate() {
-                signal[position & (length - 1)] += mass;
-            }
-            let norm: f64 = signal.iter().sum();
-            if !norm.is_normal() {
-                return Err(AccountantError::Unbounded);
-            }
-            // The exponents' rounding is relative to their size.
-            let raise = (1.0 + 1e-12) / norm;
-            signal.iter_mut().for_each(|mass| *mass *= raise);
+            let norm = fill_tilted(&mut signal, lattice, step, side.tilt)?;
             forward.process_with_scratch(&mut signal, &mut part_spectrum, &mut scratch).map_err(unknown)?;
             multiply_power(&mut spectrum, &part_spectrum, *count, transform_error(length));
             let log_norm = log(norm) + side.tilt * reference(lattice, step, side.tilt);
+            largest_exponent = largest_exponent.max(side.tilt * step * lattice.masses.len() as f64);
             let size = 4.0 + log(norm).abs() + log_norm.abs();
             log_scale += weight * (log_norm + 2.0 * f64::EPSILON * size);
             offset += i128::from(lattice.first) * i128::from(*count);
@@ -120,7 +132,9 @@ impl Composed {
         let log_above = log_moment(parts, step, side.tilt_above) - side.tilt_above * above;
         // The last addend covers what underflows on the way.
         let outside = infinity * (1.0 + 1e-9) + exp(log_above) * (1.0 + 1e-9) + 1e-295;
-        if !(error.is_finite() && outside.is_finite() && log_scale.is_finite()) {
+        let widest = side.tilt * step * (first.abs() + length as i64) as f64 + f64::abs(log_scale);
+        let bounded = largest_exponent.max(widest) < LARGEST_EXPONENT;
+        if !(error.is_finite() && outside.is_finite() && bounded) {
             return Err(AccountantError::Unbounded);
         }
         let shift = (i128::from(first) - offset).rem_euclid(length as i128) as usize;
@@ -314,3 +328,6 @@ fn finish(spectrum: &mut Spectrum, length: usize) -> f64 {
     }
     (error + transform_error(length) * size) * 2.1 / length as f64
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,6 +111,10 @@ impl Loss {
 /// The most uses of mechanisms one composition may hold.
 const MOST_USES: u64 = 1 << 40;
 
+/// Up to this many different mechanisms Renyi accounting is always asked as
+/// well: it is cheap, and better where a lattice cannot be fine enough.
+const FEW: usize = 8;
+
 /// A set of mechanisms, each with how often it is used, fixed beforehand.
 #[derive(Debug, Clone)]
 pub struct Composition {
@@ -171,11 +175,13 @@ impl Composition {
         if delta == 0.0 || self.items.is_empty() {
             return finite(simple);
         }
-        match self.lattice_epsilon(delta) {
-            Ok(found) => finite(found.min(simple)),
-            Err(AccountantError::Unbounded) => finite(simple.min(self.renyi_epsilon(delta))),
-            Err(error) => Err(error),
-        }
+        let found = match self.lattice_epsilon(delta) {
+            Ok(found) if self.items.len() > FEW => found,
+            Ok(found) => found.min(self.renyi_epsilon(delta)),
+            Err(AccountantError::Unbounded) => self.renyi_epsilon(delta),
+            Err(error) => return Err(error),
+        };
+        finite(found.min(simple))
     }
 
     /// The epsilon by composition on a lattice, refined while that pays.
@@ -249,7 +255,8 @@ impl Composition {
     pub fn epsilon_bounds(&self, delta: f64) -> Certified<(f64, f64)> {
         let above = self.epsilon(delta)?;
         if self.items.is_empty() {
-            return Ok((above * (1.0 - 1e-6) - 1e-12, above));
+            let below = if self.mu > 1e-5 { above * (1.0 - 1e-6) - 1e-12 } else { 0.0 };
+            return Ok((below.max(0.0), above));
         }
         if delta == 0.0 {
             return Ok((0.0, above));

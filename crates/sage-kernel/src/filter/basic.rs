@@ -2,9 +2,9 @@
 
 use crate::cost::Cost;
 use crate::filter::price::pairs;
-use crate::filter::{Ceiling, Component, Unpriced};
+use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
-pub(super) fn caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
+pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
     let caps = vec![(Component::Epsilon, ceiling.epsilon.units()), (Component::Delta, ceiling.delta.units())];
     (caps, 2)
 }

@@ -11,7 +11,7 @@ use std::fmt;
 use crate::block::{Blocks, Lane};
 use crate::cost::{Cost, Mechanism};
 use crate::filter::price::{as_delta, cost_units, deviation, losses};
-use crate::filter::{Ceiling, Component, Unpriced};
+use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
 /// A query declared in advance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +56,7 @@ impl fmt::Display for FixedError {
 impl std::error::Error for FixedError {}
 
 /// One number for each declaration: how often it may run. Equal declarations are folded.
-pub(super) fn caps(
-    ceiling: Ceiling,
-    declared: Vec<Declared>,
-) -> Result<(Vec<Declared>, Vec<(Component, u64)>), FixedError> {
+pub(super) fn caps(ceiling: Ceiling, declared: Vec<Declared>) -> Result<(Vec<Declared>, Caps), FixedError> {
     let mut folded: Vec<Declared> = Vec::new();
     for one in declared {
         let same = |other: &&mut Declared| {

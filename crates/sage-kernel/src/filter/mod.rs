@@ -128,6 +128,9 @@ impl Component {
     }
 }
 
+/// What the numbers of a filter count, and the most each may come to.
+type Caps = Vec<(Component, u64)>;
+
 /// Why a filter has no numbers for a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -202,7 +205,7 @@ impl Filter {
     pub(crate) fn from_stored(
         rule: Rule,
         ceiling: Ceiling,
-        caps: Vec<(Component, u64)>,
+        caps: Caps,
         required: usize,
         declared: Vec<Declared>,
     ) -> Option<Self> {
@@ -223,7 +226,7 @@ impl Filter {
     fn from_parts(
         rule: Rule,
         ceiling: Ceiling,
-        caps: Vec<(Component, u64)>,
+        caps: Caps,
         required: usize,
         declared: Vec<Declared>,
     ) -> Self {

@@ -7,10 +7,10 @@
 use crate::accountant;
 use crate::cost::{Cost, Mechanism, UNBOUNDED};
 use crate::filter::price::{as_delta, as_epsilon, ceiling_units, cost_units, curve, deviation, known};
-use crate::filter::{Ceiling, Component};
+use crate::filter::{Caps, Ceiling, Component};
 
 /// δ first and required; then every order that can ever be within its cap; then order ∞.
-pub(super) fn caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
+pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
     let (curves, spendable) = ceiling.halves();
     let mut caps = vec![(Component::Delta, spendable)];
     if curves > 0 {

@@ -5,10 +5,10 @@
 
 use crate::cost::{Amounts, Cost};
 use crate::filter::price::{as_delta, as_epsilon, cost_units, pairs};
-use crate::filter::{Ceiling, Component, Unpriced};
+use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
 /// Sums of δ, of ε², and of ε(e^ε − 1)/2; the last two are bounded together, by the formula.
-pub(super) fn caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
+pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
     let together = u64::MAX - 1;
     let caps = vec![
         (Component::Delta, ceiling.delta.units() / 2),

@@ -6,9 +6,9 @@ use crate::cost::{Cost, Mechanism};
 use crate::filter::price::{
     as_delta, as_epsilon, as_sigma, ceiling_units, cost_units, deviation, known, pairs,
 };
-use crate::filter::{Ceiling, Component, Unpriced};
+use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
-pub(super) fn caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
+pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
     let (curves, spendable) = ceiling.halves();
     let rho = accountant::rho_for(as_epsilon(ceiling.epsilon), as_delta(curves)).unwrap_or(0.0);
     (vec![(Component::Rho, ceiling_units(rho)), (Component::Delta, spendable)], 2)
@@ -44,7 +44,7 @@ pub(super) fn odometer(spent: &[u128], ceiling: Ceiling) -> u64 {
     cost_units(known(accountant::epsilon_from_zcdp(spent[0] as f64 / 1e12, as_delta(ceiling.halves().0))))
 }
 
-pub(super) fn whitehouse_caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
+pub(super) fn whitehouse_caps(ceiling: Ceiling) -> (Caps, usize) {
     let (curves, spendable) = ceiling.halves();
     let squares =
         accountant::whitehouse_capacity(as_epsilon(ceiling.epsilon), as_delta(curves)).unwrap_or(0.0);

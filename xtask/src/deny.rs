@@ -55,10 +55,7 @@ fn lists(deny: &str) -> Result<Lists, Failure> {
         .iter()
         .filter(|entry| entry.get("deny-multiple-versions").and_then(toml::Value::as_bool) == Some(true));
     let crates = once.filter_map(|entry| entry.get("crate").and_then(toml::Value::as_str));
-    Ok(Lists {
-        licences: licences.map(str::to_owned).collect(),
-        one_version: crates.map(str::to_owned).collect(),
-    })
+    Ok(Lists { licences: licences.map(str::to_owned).collect(), one_version: crates.map(str::to_owned).collect() })
 }
 
 fn findings(metadata: &Value, lists: &Lists) -> Vec<String> {
@@ -191,10 +188,7 @@ mod tests {
         let text = "[licenses]\nallow = [\"MIT\"]\n[bans]\ndeny = [\"x\", \
                     { crate = \"arrow-array\", deny-multiple-versions = true }]\n";
         let read = lists(text).unwrap();
-        assert_eq!(
-            (read.licences, read.one_version),
-            (vec!["MIT".to_owned()], vec!["arrow-array".to_owned()])
-        );
+        assert_eq!((read.licences, read.one_version), (vec!["MIT".to_owned()], vec!["arrow-array".to_owned()]));
         assert!(lists("[licenses]\n").is_err());
     }
 }

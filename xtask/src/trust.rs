@@ -44,11 +44,8 @@ impl Report {
 /// Prints the report; fails where the kernel is larger than a day's reading.
 pub(crate) fn show(form: Form) -> Result<(), Failure> {
     let sources = workspace::sources(&workspace::files()?)?;
-    let report = Report {
-        files: kernel_files(&sources),
-        dependencies: dependencies()?,
-        declared: declared_uses(&sources),
-    };
+    let report =
+        Report { files: kernel_files(&sources), dependencies: dependencies()?, declared: declared_uses(&sources) };
     match form {
         Form::Text => print!("{}", as_text(&report)),
         Form::Json => println!("{}", as_json(&report)),

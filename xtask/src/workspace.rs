@@ -97,13 +97,7 @@ fn mark_test_modules(sources: &mut [Source]) {
 
 /// What cargo knows of the workspace whose manifest is given, dependencies included.
 pub(crate) fn metadata(manifest: &str) -> Result<Value, Failure> {
-    let text = output(&mut cargo(&[
-        "metadata",
-        "--format-version=1",
-        "--all-features",
-        "--manifest-path",
-        manifest,
-    ]))?;
+    let text = output(&mut cargo(&["metadata", "--format-version=1", "--all-features", "--manifest-path", manifest]))?;
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
 }
 

@@ -154,9 +154,7 @@ impl Release {
             Self::SampledGaussian { rate, sigma, steps } => {
                 (Loss::SampledGaussian { q: rate_value(rate), sigma: sigma_value(sigma) }, u64::from(steps))
             }
-            Self::Gaussian { sigma, count } => {
-                (Loss::Gaussian { mu: 1.0 / sigma_value(sigma) }, u64::from(count))
-            }
+            Self::Gaussian { sigma, count } => (Loss::Gaussian { mu: 1.0 / sigma_value(sigma) }, u64::from(count)),
             Self::Laplace { scale, count } => {
                 let epsilon = laplace_epsilon(scale).ok_or(NoNumber::Unbounded)?;
                 (Loss::Laplace { epsilon: epsilon_value(epsilon) }, u64::from(count))
@@ -274,9 +272,8 @@ pub fn calibrate_by_distribution(
         composition(&releases(noise)).map_err(|_| AccountantError::Unbounded)
     });
     let found = found.map_err(|_| NoNumber::TargetOutOfReach)?;
-    let within = |noise| {
-        epsilon_by_distribution(&releases(noise), delta).is_ok_and(|found| found <= epsilon_value(target))
-    };
+    let within =
+        |noise| epsilon_by_distribution(&releases(noise), delta).is_ok_and(|found| found <= epsilon_value(target));
     first_within(noise_at_most(found).ok_or(NoNumber::TargetOutOfReach)?, within)
 }
 
@@ -289,8 +286,7 @@ pub fn calibrate_by_orders(
     delta: Delta,
     releases: impl Fn(Sigma) -> Vec<Release>,
 ) -> Result<Sigma, NoNumber> {
-    let within =
-        |noise| epsilon_by_orders(&releases(noise), delta).is_ok_and(|found| found <= epsilon_value(target));
+    let within = |noise| epsilon_by_orders(&releases(noise), delta).is_ok_and(|found| found <= epsilon_value(target));
     if !within(Sigma::LIMIT) {
         return Err(NoNumber::TargetOutOfReach);
     }

@@ -15,9 +15,9 @@ mod orders;
 pub mod simulate;
 
 pub use sage_kernel::{
-    Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Doors,
-    Epsilon, Filter, Gate, GateError, Lane, Ledger, Log, Mechanism, MemoryLog, NumberError, Policy, Rate,
-    Refusal, Round, Rule, Shortfall, Sigma, StreamId,
+    Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Doors, Epsilon,
+    Filter, Gate, GateError, Lane, Ledger, Log, Mechanism, MemoryLog, NumberError, Policy, Rate, Refusal, Round, Rule,
+    Shortfall, Sigma, StreamId,
 };
 
 /// The kernel's certified formulas, for front ends that plan and never charge.

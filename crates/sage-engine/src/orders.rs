@@ -4,8 +4,8 @@
 //! a filter: there, orders and weights are fixed before the first charge.
 
 use sage_kernel::accountant::{
-    Certified, DENSE_ORDERS, conversion, gaussian, laplace, pure, sampled_gaussian_continuous,
-    sampled_gaussian_curve, zcdp,
+    Certified, DENSE_ORDERS, conversion, gaussian, laplace, pure, sampled_gaussian_continuous, sampled_gaussian_curve,
+    zcdp,
 };
 use sage_kernel::{Delta, Epsilon};
 
@@ -69,9 +69,7 @@ fn added_up(releases: &[Release], orders: &[f64]) -> Result<Vec<f64>, NoNumber> 
             Release::SampledGaussian { rate, sigma, steps } => {
                 (sampled(orders, rate_value(rate), sigma_value(sigma))?, steps)
             }
-            Release::Gaussian { sigma, count } => {
-                (each(orders, |order| gaussian(order, sigma_value(sigma)))?, count)
-            }
+            Release::Gaussian { sigma, count } => (each(orders, |order| gaussian(order, sigma_value(sigma)))?, count),
             Release::Laplace { scale, count } => {
                 let epsilon = crate::account::laplace_epsilon(scale).ok_or(NoNumber::Unbounded)?;
                 (each(orders, |order| laplace(order, epsilon_value(epsilon)))?, count)
@@ -107,12 +105,7 @@ fn sampled(orders: &[f64], q: f64, sigma: f64) -> Result<Vec<f64>, NoNumber> {
 }
 
 /// The best ε at real orders around the best place of the grid, where it is known.
-fn beside(
-    releases: &[Release],
-    orders: &[f64],
-    (place, known): (usize, f64),
-    delta: f64,
-) -> Result<f64, NoNumber> {
+fn beside(releases: &[Release], orders: &[f64], (place, known): (usize, f64), delta: f64) -> Result<f64, NoNumber> {
     let above = orders.get(place + 1).map_or(orders[place], |next| next - orders[place]);
     let mut centre = orders[place];
     let mut step = 0.5 * above;

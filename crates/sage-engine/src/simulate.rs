@@ -10,8 +10,8 @@ mod taxi;
 use std::fmt;
 
 use sage_kernel::{
-    Amounts, Answer, BlockId, Blocks, Ceiling, Component, ContextId, Cost, Delta, Door, Doors, Epsilon,
-    Filter, Gate, GateError, Lane, MemoryLog, Policy, Refusal, Request, RequestKey, Rule, Stream, StreamId,
+    Amounts, Answer, BlockId, Blocks, Ceiling, Component, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate,
+    GateError, Lane, MemoryLog, Policy, Refusal, Request, RequestKey, Rule, Stream, StreamId,
 };
 
 /// Days in one line of the story.
@@ -270,8 +270,7 @@ impl Simulation {
             && (granted.is_some() || self.refusal.is_none())
         {
             let pipeline = self.pipelines[place].name;
-            self.refusal =
-                Some(Refused { day: self.day, pipeline, blocks, refusal, granted_instead: granted });
+            self.refusal = Some(Refused { day: self.day, pipeline, blocks, refusal, granted_instead: granted });
         }
     }
 

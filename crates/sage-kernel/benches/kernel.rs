@@ -98,16 +98,13 @@ impl World {
         };
         let filter = Filter::new(rule, ceiling).expect("a filter");
         let part = match rule {
-            Rule::Renyi => Mechanism::Gaussian {
-                sigma: Sigma::cost("1e6").expect("a multiplier"),
-                coordinates: 1,
-                count: 1,
-            },
+            Rule::Renyi => {
+                Mechanism::Gaussian { sigma: Sigma::cost("1e6").expect("a multiplier"), coordinates: 1, count: 1 }
+            }
             _ => Mechanism::Pure { epsilon: Epsilon::cost("1e-9").expect("a loss") },
         };
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-        let stream =
-            gate.create_stream(0, "rides", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+        let stream = gate.create_stream(0, "rides", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
         gate.add_blocks(0, stream, (0..blocks).map(|block| block.to_string()).collect()).expect("blocks");
         Self { gate, cost: Cost::new(vec![part]).expect("a cost"), blocks, dice: 7, keys: 0 }
     }
@@ -116,8 +113,7 @@ impl World {
     fn requests(&mut self, window: u32, count: u32) -> Vec<Request> {
         let mut request = || {
             self.keys += 1;
-            self.dice =
-                self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let first = (self.dice >> 33) as u32 % (self.blocks - window + 1);
             Request {
                 key: RequestKey::from_text(&self.keys.to_string()),
@@ -171,10 +167,7 @@ fn charge_after(history: u32) -> Outcome {
     // The same requests again and again: the decision is measured, not the first touch of its input.
     let requests = world.requests(100, count);
     nanoseconds_each(200, count, || {
-        requests
-            .iter()
-            .filter(|request| matches!(world.gate.ledger().decide(request), Decision::Admitted(_)))
-            .count()
+        requests.iter().filter(|request| matches!(world.gate.ledger().decide(request), Decision::Admitted(_))).count()
     })
 }
 
@@ -208,8 +201,7 @@ fn fast_gaussian() -> Outcome {
 
 /// The training run that the peers are measured on.
 fn training() -> Composition {
-    Composition::new(&[(Loss::SampledGaussian { q: 1024.0 / 5e6, sigma: 1.0 }, 15_000)])
-        .expect("a composition")
+    Composition::new(&[(Loss::SampledGaussian { q: 1024.0 / 5e6, sigma: 1.0 }, 15_000)]).expect("a composition")
 }
 
 fn timed(runs: usize, work: impl FnMut() -> f64) -> Outcome {
@@ -233,10 +225,9 @@ fn pld_calibrate() -> Outcome {
 /// A thousand mechanisms, three kinds, the list of `xtask/peers/kernel_peers.py`.
 fn mixture() -> Vec<(Loss, u64)> {
     let mechanism = |place: u32| match place % 4 {
-        0 | 1 => Loss::SampledGaussian {
-            q: 0.001 * f64::from(1 + place % 7),
-            sigma: 1.0 + 0.01 * f64::from(place % 50),
-        },
+        0 | 1 => {
+            Loss::SampledGaussian { q: 0.001 * f64::from(1 + place % 7), sigma: 1.0 + 0.01 * f64::from(place % 50) }
+        }
         2 => Loss::Gaussian { mu: 1.0 / f64::from(40 + place % 20) },
         _ => Loss::Laplace { epsilon: 1.0 / f64::from(60 + place % 30) },
     };
@@ -260,10 +251,9 @@ fn rdp_hetero() -> Outcome {
                 Loss::SampledGaussian { q, sigma } => {
                     accountant::sampled_gaussian_curve(&orders, q, sigma).expect("a curve")
                 }
-                Loss::Gaussian { mu } => orders
-                    .iter()
-                    .map(|&order| accountant::gaussian(order, 1.0 / mu).expect("a cost"))
-                    .collect(),
+                Loss::Gaussian { mu } => {
+                    orders.iter().map(|&order| accountant::gaussian(order, 1.0 / mu).expect("a cost")).collect()
+                }
                 Loss::Laplace { epsilon } => {
                     orders.iter().map(|&order| accountant::laplace(order, epsilon).expect("a cost")).collect()
                 }

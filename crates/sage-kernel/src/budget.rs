@@ -266,8 +266,7 @@ mod tests {
 
     #[test]
     fn printing_and_reading_are_inverse() {
-        for units in [0, 1, 7, 999_999_999_999, 1_000_000_000_000, 50_000_000_000, 1_000_000_000_000_000_000]
-        {
+        for units in [0, 1, 7, 999_999_999_999, 1_000_000_000_000, 50_000_000_000, 1_000_000_000_000_000_000] {
             let value = Epsilon::from_units(units).expect("within the limit");
             assert_eq!(Epsilon::cost(&value.to_string()), Ok(value));
             assert_eq!(Epsilon::ceiling(&value.to_string()), Ok(value));

@@ -88,19 +88,14 @@ impl Mechanism {
     /// Whether the kernel itself can run it, clipping and noise included.
     #[must_use]
     pub const fn is_enforceable(&self) -> bool {
-        matches!(
-            self,
-            Self::Pure { .. } | Self::Laplace { .. } | Self::Gaussian { .. } | Self::SampledGaussian { .. }
-        )
+        matches!(self, Self::Pure { .. } | Self::Laplace { .. } | Self::Gaussian { .. } | Self::SampledGaussian { .. })
     }
 
     fn check(&self) -> Result<(), CostError> {
         let fine = match *self {
             Self::Pure { epsilon } => epsilon > Epsilon::ZERO,
             Self::Laplace { epsilon, count } => epsilon > Epsilon::ZERO && count > 0,
-            Self::Gaussian { sigma, coordinates, count } => {
-                sigma > Sigma::ZERO && coordinates > 0 && count > 0
-            }
+            Self::Gaussian { sigma, coordinates, count } => sigma > Sigma::ZERO && coordinates > 0 && count > 0,
             Self::SampledGaussian { rate, sigma, coordinates, steps } => {
                 rate > Rate::ZERO && sigma > Sigma::ZERO && coordinates > 0 && steps > 0
             }

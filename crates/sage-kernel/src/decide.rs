@@ -28,11 +28,7 @@ impl Ledger {
     pub fn decide(&self, request: &Request) -> Decision {
         if let Some(grant) = self.grant_for(request.key) {
             let same = self.charge(grant).is_some_and(|charge| charge.request == *request);
-            return if same {
-                Decision::Repeated(grant)
-            } else {
-                Decision::Refused(Refusal::KeyReused(grant))
-            };
+            return if same { Decision::Repeated(grant) } else { Decision::Refused(Refusal::KeyReused(grant)) };
         }
         let priced = self.check_names(request).and_then(|stream| {
             let amounts = price(stream, request)?;
@@ -112,12 +108,7 @@ impl Ledger {
         Ok(stream)
     }
 
-    fn check_ceilings(
-        &self,
-        stream: &Stream,
-        request: &Request,
-        amounts: &[Vec<Amounts>; 2],
-    ) -> Result<(), Refusal> {
+    fn check_ceilings(&self, stream: &Stream, request: &Request, amounts: &[Vec<Amounts>; 2]) -> Result<(), Refusal> {
         let books = stream.policy().books(request.context).ok_or(Refusal::UnknownContext)?;
         for (lane, amounts) in Lane::BOTH.into_iter().zip(amounts) {
             for ((book, filter), asked) in books.clone().zip(amounts) {
@@ -170,9 +161,7 @@ impl Ledger {
                 continue;
             }
             let books = self.stream(stream).and_then(|stream| stream.policy().books(request.context));
-            for ((held, _), Amounts(amounts)) in
-                books.into_iter().flatten().zip(&charge.amounts[lane.index()])
-            {
+            for ((held, _), Amounts(amounts)) in books.into_iter().flatten().zip(&charge.amounts[lane.index()]) {
                 if held == book {
                     total += u128::from(amounts[place]);
                 }

@@ -187,11 +187,8 @@ fn clipped_sums(layers: &[LayerShape], filled: &[LayerRows], count: usize, clip:
     for first in (0..count).step_by(ROWS_AT_A_TIME) {
         let rows = first..count.min(first + ROWS_AT_A_TIME);
         let scales: Vec<Option<f64>> = rows.clone().map(|row| scale_of(layers, filled, row, clip)).collect();
-        let mut factors: Vec<Factors> = layers
-            .iter()
-            .zip(filled)
-            .map(|(layer, filled)| filled.quantise(*layer, rows.clone(), &scales))
-            .collect();
+        let mut factors: Vec<Factors> =
+            layers.iter().zip(filled).map(|(layer, filled)| filled.quantise(*layer, rows.clone(), &scales)).collect();
         silence_long_rows(&mut factors, rows.len());
         for ((layer, factors), total) in layers.iter().zip(&factors).zip(&mut totals) {
             factors.add_to(*layer, rows.len(), total);
@@ -207,8 +204,7 @@ fn scale_of(layers: &[LayerShape], filled: &[LayerRows], row: usize, clip: f64) 
         if !rows.places_fit(*layer, row) {
             return None;
         }
-        let errors: f64 =
-            rows.errors_of(*layer, row).iter().map(|&error| f64::from(error) * f64::from(error)).sum();
+        let errors: f64 = rows.errors_of(*layer, row).iter().map(|&error| f64::from(error) * f64::from(error)).sum();
         squares += rows.input_square(*layer, row) * errors;
     }
     // Finite numbers give a finite sum here, so anything else held something that is no number.
@@ -256,8 +252,7 @@ impl LayerRows {
             InputShape::Dense(_) => true,
             InputShape::Places { named, width } => {
                 let places = self.places_of(named, row);
-                places.windows(2).all(|pair| pair[0] < pair[1])
-                    && places.last().is_none_or(|&last| last < width)
+                places.windows(2).all(|pair| pair[0] < pair[1]) && places.last().is_none_or(|&last| last < width)
             }
         }
     }
@@ -308,8 +303,7 @@ impl LayerRows {
                     }
                 }
                 InputShape::Places { named, .. } => {
-                    places[place * named as usize..][..named as usize]
-                        .copy_from_slice(self.places_of(named, row));
+                    places[place * named as usize..][..named as usize].copy_from_slice(self.places_of(named, row));
                 }
             }
             let share = scale * length * SIZE as f64;
@@ -327,9 +321,7 @@ impl Factors {
     fn square(&self, row: usize) -> u128 {
         let whole = |value: &f64| u128::from(libm::fabs(*value) as u64);
         let sum = |values: &[f64]| {
-            values
-                .iter()
-                .fold(0u128, |sum, value| sum.saturating_add(whole(value).saturating_mul(whole(value))))
+            values.iter().fold(0u128, |sum, value| sum.saturating_add(whole(value).saturating_mul(whole(value))))
         };
         let inputs = &self.inputs[row * self.input_width..][..self.input_width];
         let inputs = match self.shape {

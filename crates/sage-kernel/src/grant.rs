@@ -41,12 +41,10 @@ impl fmt::Display for GateError {
             Self::Log(error) => write!(out, "{error}"),
             Self::Chain(error) => write!(out, "{error}"),
             Self::Ledger(error) => write!(out, "{error}"),
-            Self::Closed => out.write_str(
-                "an earlier write to the log failed, so nothing is granted; open the log again to go on",
-            ),
-            Self::NotAllowed => {
-                out.write_str("the grant, stream or block is not in a state that allows this")
+            Self::Closed => {
+                out.write_str("an earlier write to the log failed, so nothing is granted; open the log again to go on")
             }
+            Self::NotAllowed => out.write_str("the grant, stream or block is not in a state that allows this"),
         }
     }
 }
@@ -373,10 +371,7 @@ impl<L: Log> Gate<L> {
             let number = record.number;
             match self.append(record.head(), vec![record]) {
                 Ok(()) => {
-                    return self
-                        .ledger
-                        .apply(number, event)
-                        .map_err(|error| self.close(GateError::Ledger(error)));
+                    return self.ledger.apply(number, event).map_err(|error| self.close(GateError::Ledger(error)));
                 }
                 Err(LogError::Conflict) => self.refresh()?,
                 Err(error) => return Err(self.close(GateError::Log(error))),

@@ -16,8 +16,7 @@ pub struct Split {
 
 impl Split {
     /// One unit in ten is for testing.
-    pub const DEFAULT: Self =
-        Self { test: Rate::from_units(Rate::LIMIT.units() / 10).expect("a tenth is a rate") };
+    pub const DEFAULT: Self = Self { test: Rate::from_units(Rate::LIMIT.units() / 10).expect("a tenth is a rate") };
 
     /// A split with this chance of the test lane; nothing if one of the lanes would stay empty.
     #[must_use]

@@ -39,11 +39,7 @@ pub struct Inconsistent {
 
 impl fmt::Display for Inconsistent {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "event {} of the log breaks the rules of the ledger; nothing is granted on this log",
-            self.number
-        )
+        write!(out, "event {} of the log breaks the rules of the ledger; nothing is granted on this log", self.number)
     }
 }
 
@@ -109,13 +105,7 @@ impl Stream {
     }
 
     /// The cells of a range of blocks.
-    pub(crate) fn cells(
-        &self,
-        book: usize,
-        lane: Lane,
-        width: usize,
-        places: std::ops::Range<usize>,
-    ) -> &[u128] {
+    pub(crate) fn cells(&self, book: usize, lane: Lane, width: usize, places: std::ops::Range<usize>) -> &[u128] {
         &self.spent[book][lane.index()][places.start * width..places.end * width]
     }
 

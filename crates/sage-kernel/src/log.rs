@@ -47,8 +47,7 @@ impl Record {
     /// The record of an event that follows a head.
     #[must_use]
     pub fn after(head: Head, time: u64, event: &Event) -> Self {
-        let mut record =
-            Self { number: head.length, time, previous: head.hash, body: event.to_bytes(), hash: [0; 32] };
+        let mut record = Self { number: head.length, time, previous: head.hash, body: event.to_bytes(), hash: [0; 32] };
         record.hash = record.digest();
         record
     }

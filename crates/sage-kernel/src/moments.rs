@@ -170,11 +170,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     ///
     /// # Errors
     /// When the charge does not cover it or the moments are another session's.
-    pub fn noisy_smallest_eigenvalue(
-        &mut self,
-        moments: &Moments,
-        sigma: Sigma,
-    ) -> Result<f64, SessionError> {
+    pub fn noisy_smallest_eigenvalue(&mut self, moments: &Moments, sigma: Sigma) -> Result<f64, SessionError> {
         // One row moves the eigenvalue by its squared length; the computation may err by 2^20 each time.
         let length = u128::from(SIZE) * u128::from(SIZE) + (1 << 21) + 1;
         let lattice = self.admit_gaussian(moments, sigma, length, 1)?;
@@ -213,9 +209,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let reach = radius * SIZE as f64 + SIZE as f64;
         let scale = reach * reach;
         if !(radius.is_finite() && scale.is_finite() && radius > 1e-12 && radius < 1e12) {
-            return Err(SessionError::Parameter(
-                "weight norm times feature norm must be comparable to the label size",
-            ));
+            return Err(SessionError::Parameter("weight norm times feature norm must be comparable to the label size"));
         }
         let cross: Vec<i128> = (0..width).map(|row| moments.sums[row * (width + 1) + width]).collect();
         let squares = moments.sums[width * (width + 1) + width];

@@ -45,11 +45,7 @@ impl Policy {
     ///
     /// # Errors
     /// When there is no context.
-    pub fn with_contexts(
-        contexts: Vec<Context>,
-        joint: Option<Filter>,
-        doors: Doors,
-    ) -> Result<Self, BlocksError> {
+    pub fn with_contexts(contexts: Vec<Context>, joint: Option<Filter>, doors: Doors) -> Result<Self, BlocksError> {
         if contexts.is_empty() { Err(BlocksError::Empty) } else { Ok(Self { contexts, joint, doors }) }
     }
 

@@ -101,9 +101,7 @@ mod tests {
                     for row in 0..height {
                         for column in 0..width {
                             let exact: i128 = (0..rows)
-                                .map(|at| {
-                                    left[at * height + row] as i128 * right[at * width + column] as i128
-                                })
+                                .map(|at| left[at * height + row] as i128 * right[at * width + column] as i128)
                                 .sum();
                             assert_eq!(out[row * width + column] as i128, exact, "{rows} {height} {width}");
                         }

@@ -64,14 +64,7 @@ fn has_eigenvalue_below(reduced: &Tridiagonal, shift: Double) -> bool {
 /// # Guarantee
 /// The value at some v within the radius, and at most [`GAP`] above the least, for matrices as in
 /// [`smallest_eigenvalue`] and `scale` at least the largest value one row can add.
-pub(crate) fn least_loss(
-    matrix: &[i128],
-    cross: &[i128],
-    squares: i128,
-    size: usize,
-    radius: f64,
-    scale: f64,
-) -> f64 {
+pub(crate) fn least_loss(matrix: &[i128], cross: &[i128], squares: i128, size: usize, radius: f64, scale: f64) -> f64 {
     let reduced = reduce(matrix, cross, size);
     let radius = Double::from(radius);
     let limit = radius * radius;
@@ -181,9 +174,8 @@ fn reduce(matrix: &[i128], vector: &[i128], size: usize) -> Tridiagonal {
 fn reflect(matrix: &mut [Double], size: usize, column: usize, mirror: &[Double], half: Double) {
     let first = column + 1;
     let row_of = |row: usize| (first + row) * size + first;
-    let mut image: Vec<Double> = (0..mirror.len())
-        .map(|row| dot(&matrix[row_of(row)..row_of(row) + mirror.len()], mirror) / half)
-        .collect();
+    let mut image: Vec<Double> =
+        (0..mirror.len()).map(|row| dot(&matrix[row_of(row)..row_of(row) + mirror.len()], mirror) / half).collect();
     let share = dot(mirror, &image) / (half + half);
     for (image, &mirror) in image.iter_mut().zip(mirror) {
         *image = *image - share * mirror;
@@ -233,8 +225,7 @@ mod tests {
         for row in 0..size {
             for column in 0..size {
                 let diagonal = if row == column { eigenvalues[row] * n * n } else { 0 };
-                matrix[row * size + column] =
-                    diagonal - 2 * n * (eigenvalues[row] + eigenvalues[column]) + 4 * total;
+                matrix[row * size + column] = diagonal - 2 * n * (eigenvalues[row] + eigenvalues[column]) + 4 * total;
             }
         }
         let found = smallest_eigenvalue(&matrix, size);
@@ -244,14 +235,8 @@ mod tests {
     #[test]
     fn least_loss_is_within_the_gap() {
         // One coordinate: minimise a v² − 2 b v + c on [−r, r].
-        for (a, b, c, radius) in
-            [(4i128, 2i128, 9i128, 10.0), (4, 40, 900, 2.0), (0, 7, 50, 3.0), (0, 0, 5, 1.0)]
-        {
-            let best = if a > 0 {
-                (b as f64 / a as f64).clamp(-radius, radius)
-            } else {
-                radius * (b.signum() as f64)
-            };
+        for (a, b, c, radius) in [(4i128, 2i128, 9i128, 10.0), (4, 40, 900, 2.0), (0, 7, 50, 3.0), (0, 0, 5, 1.0)] {
+            let best = if a > 0 { (b as f64 / a as f64).clamp(-radius, radius) } else { radius * (b.signum() as f64) };
             let exact = a as f64 * best * best - 2.0 * b as f64 * best + c as f64;
             let found = least_loss(&[a], &[b], c, 1, radius, 1.0);
             assert!(found >= exact - 1e-9 && found <= exact + GAP, "{a} {b} {c}: {found} {exact}");

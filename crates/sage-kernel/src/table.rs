@@ -23,8 +23,7 @@ impl Range {
     #[must_use]
     pub fn new(low: f64, high: f64) -> Option<Self> {
         let width = high - low;
-        (low.is_finite() && high.is_finite() && width.is_finite() && width > 0.0)
-            .then_some(Self { low, high })
+        (low.is_finite() && high.is_finite() && width.is_finite() && width > 0.0).then_some(Self { low, high })
     }
 
     /// The lower end.
@@ -131,13 +130,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     }
 
     /// Uses up the charge for a table and draws its noise, before any row is looked at.
-    fn draw(
-        &mut self,
-        lane: Lane,
-        keys: u32,
-        cells: u32,
-        noise: TableNoise,
-    ) -> Result<Vec<i128>, SessionError> {
+    fn draw(&mut self, lane: Lane, keys: u32, cells: u32, noise: TableNoise) -> Result<Vec<i128>, SessionError> {
         if keys == 0 || keys > KEYS_LIMIT {
             return Err(SessionError::Parameter("a table has from 1 to 2^24 keys"));
         }
@@ -187,8 +180,7 @@ impl Sampler {
         match noise {
             TableNoise::Laplace(epsilon) => Self::laplace(epsilon, SCALE),
             TableNoise::Gaussian(sigma) => {
-                let too_wide =
-                    SessionError::Parameter("the noise multiplier of a table is at most 16 million");
+                let too_wide = SessionError::Parameter("the noise multiplier of a table is at most 16 million");
                 let numerator = sigma.units().checked_mul(SCALE).ok_or(too_wide)?;
                 Ok(Self::Gaussian(DiscreteGaussian::new(numerator, 1_000_000_000)?))
             }

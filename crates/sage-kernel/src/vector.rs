@@ -41,12 +41,10 @@ impl Lattice {
         let deviation = u128::from(RoundedGaussian::STANDARD_DEVIATION);
         let reach = deviation * SIGMA_UNITS / u128::from(sigma.units());
         let slack = u128::from(coordinates.isqrt() + 1);
-        let target =
-            reach.checked_sub(slack).filter(|&target| target >= slack && target > 0).ok_or(coarse)?;
+        let target = reach.checked_sub(slack).filter(|&target| target >= slack && target > 0).ok_or(coarse)?;
         // The largest m with at most 40 bits such that m / 2^k stays at or below target / length.
         let mut shift = 0;
-        while shift < 100 && (target << (shift + 1)) / length < 1 << 40 && target.leading_zeros() > shift + 1
-        {
+        while shift < 100 && (target << (shift + 1)) / length < 1 << 40 && target.leading_zeros() > shift + 1 {
             shift += 1;
         }
         let multiplier = i128::try_from((target << shift) / length).map_err(|_| coarse)?;

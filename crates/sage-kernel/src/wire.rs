@@ -203,11 +203,7 @@ fn read_mechanism(input: &mut Reader<'_>) -> Result<Mechanism, Malformed> {
     Ok(match input.byte()? {
         1 => Mechanism::Pure { epsilon: read_epsilon(input)? },
         2 => Mechanism::Laplace { epsilon: read_epsilon(input)?, count: input.small()? },
-        3 => Mechanism::Gaussian {
-            sigma: read_sigma(input)?,
-            coordinates: input.small()?,
-            count: input.small()?,
-        },
+        3 => Mechanism::Gaussian { sigma: read_sigma(input)?, coordinates: input.small()?, count: input.small()? },
         4 => Mechanism::SampledGaussian {
             rate: Rate::from_units(input.number()?).ok_or(Malformed)?,
             sigma: read_sigma(input)?,
@@ -281,8 +277,7 @@ fn read_policy(input: &mut Reader<'_>) -> Result<Policy, Malformed> {
     Policy::with_contexts(contexts, joint, doors).map_err(|_| Malformed)
 }
 
-const RULES: [Rule; 6] =
-    [Rule::Basic, Rule::Strong, Rule::Whitehouse, Rule::Rogers, Rule::Renyi, Rule::Fixed];
+const RULES: [Rule; 6] = [Rule::Basic, Rule::Strong, Rule::Whitehouse, Rule::Rogers, Rule::Renyi, Rule::Fixed];
 
 fn write_filter(out: &mut Writer, filter: &Filter) {
     let rule = RULES.iter().position(|&rule| rule == filter.rule()).unwrap_or(RULES.len());

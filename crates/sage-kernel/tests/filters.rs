@@ -2,8 +2,8 @@
 
 use sage_kernel::accountant::{ORDERS, conversion, epsilon_from_curve, sampled_gaussian_curve};
 use sage_kernel::{
-    Blocks, Ceiling, Component, Cost, Declared, Delta, Epsilon, Filter, FixedError, Lane, Mechanism, Rate,
-    Rule, Sigma, Unpriced,
+    Blocks, Ceiling, Component, Cost, Declared, Delta, Epsilon, Filter, FixedError, Lane, Mechanism, Rate, Rule, Sigma,
+    Unpriced,
 };
 
 fn ceiling(epsilon: &str, delta: &str) -> Ceiling {
@@ -92,11 +92,7 @@ fn the_table_of_what_fits_holds_to_the_unit() {
             if rule == Rule::Renyi { training("4") } else { training_as_black_box(4.0) },
         ];
         assert_eq!(queries.each_ref().map(|query| fits(rule, small, query)), under_small, "{rule} (1, 1e-6)");
-        assert_eq!(
-            queries.each_ref().map(|query| fits(rule, large, query)),
-            under_large,
-            "{rule} (10, 1e-7)"
-        );
+        assert_eq!(queries.each_ref().map(|query| fits(rule, large, query)), under_large, "{rule} (10, 1e-7)");
     }
     let strong = [black_box(), laplace("0.1"), laplace("0.01"), gaussian()];
     assert_eq!(strong.each_ref().map(|query| fits(Rule::Strong, small, query)), [4, 4, 458, 114]);
@@ -130,12 +126,8 @@ fn caps_are_those_of_the_theory_rounded_down() {
         (64.0, 0.7634475299896613),
         (1024.0, 0.9834067623835804),
     ];
-    let expected_large = [
-        (3.0, 1.1628554755631964),
-        (4.0, 4.91498352213234),
-        (5.0, 5.902831936123209),
-        (1024.0, 9.974380313802355),
-    ];
+    let expected_large =
+        [(3.0, 1.1628554755631964), (4.0, 4.91498352213234), (5.0, 5.902831936123209), (1024.0, 9.974380313802355)];
     let check = |ceiling: Ceiling, first: f64, count: usize, expected: &[(f64, f64)]| {
         let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");
         let orders: Vec<(f64, u64)> = filter
@@ -189,8 +181,7 @@ fn the_renyi_odometer_turns_over_at_the_ceiling() {
         let asked = filter.price(&query, Lane::Train, &anywhere()).expect("a price");
         let most = filter.fits(&vec![0; filter.caps().len()], &asked);
         let read = |count: u64| {
-            let spent: Vec<u128> =
-                asked.units().iter().map(|&units| u128::from(units) * u128::from(count)).collect();
+            let spent: Vec<u128> = asked.units().iter().map(|&units| u128::from(units) * u128::from(count)).collect();
             filter.odometer(&spent)
         };
         assert!(read(most) <= epsilon("1") && read(most + 1) > epsilon("1"));
@@ -206,13 +197,10 @@ fn admission_is_monotone() {
         let costs: Vec<Cost> = ["0.4", "0.2", "0.1", "0.05"].iter().map(|loss| laplace(loss)).collect();
         for spent_times in 0..12u128 {
             let unit = filter.price(&costs[3], Lane::Train, &anywhere()).expect("a price");
-            let spent: Vec<u128> =
-                unit.units().iter().map(|&units| u128::from(units) * spent_times).collect();
+            let spent: Vec<u128> = unit.units().iter().map(|&units| u128::from(units) * spent_times).collect();
             let admitted: Vec<bool> = costs
                 .iter()
-                .map(|cost| {
-                    filter.admits(&spent, &filter.price(cost, Lane::Train, &anywhere()).expect("a price"))
-                })
+                .map(|cost| filter.admits(&spent, &filter.price(cost, Lane::Train, &anywhere()).expect("a price")))
                 .collect();
             assert!(admitted.windows(2).all(|pair| !pair[0] || pair[1]), "{rule}: {admitted:?}");
         }
@@ -294,21 +282,14 @@ fn fixed_streams_compose_what_they_declare_and_nothing_else() {
         assert_eq!(filter.price(&cost, lane, &blocks), Err(Unpriced::NotDeclared));
     }
     let curve = cost(Mechanism::Zcdp { rho: epsilon("0.01") });
-    assert_eq!(
-        Filter::fixed(small, vec![declared(0, 1, Lane::Train, curve, 1)]),
-        Err(FixedError::NotComposable)
-    );
+    assert_eq!(Filter::fixed(small, vec![declared(0, 1, Lane::Train, curve, 1)]), Err(FixedError::NotComposable));
     assert_eq!(Filter::fixed(small, vec![]), Err(FixedError::Empty));
-    assert_eq!(
-        Filter::fixed(small, vec![declared(0, 1, Lane::Train, pure("0.1"), 0)]),
-        Err(FixedError::Empty)
-    );
+    assert_eq!(Filter::fixed(small, vec![declared(0, 1, Lane::Train, pure("0.1"), 0)]), Err(FixedError::Empty));
     assert_eq!(
         Filter::fixed(ceiling("0", "0"), vec![declared(0, 1, Lane::Train, pure("0.1"), 1)]),
         Err(FixedError::Empty)
     );
-    let used =
-        filter.price(&pure("0.9"), Lane::Train, &Blocks::range(0, 4).expect("blocks")).expect("a price");
+    let used = filter.price(&pure("0.9"), Lane::Train, &Blocks::range(0, 4).expect("blocks")).expect("a price");
     let mut spent = vec![0u128; filter.caps().len()];
     assert!(filter.admits(&spent, &used));
     assert_eq!(filter.odometer(&spent), Epsilon::ZERO);
@@ -327,10 +308,9 @@ fn attack(loss_ceiling: f64, delta_ceiling: f64, rho: f64, caps: &[(f64, f64)]) 
     let mut total = 0.0;
     for step in 0..=steps {
         let loss = rho - reach * spread + f64::from(step) * width;
-        let density = (-(loss - rho) * (loss - rho) / (4.0 * rho)).exp()
-            / (spread * (2.0 * std::f64::consts::PI).sqrt());
-        let gain =
-            caps.iter().map(|&(order, cap)| second_step(loss_ceiling - loss, order, cap - rho * order));
+        let density =
+            (-(loss - rho) * (loss - rho) / (4.0 * rho)).exp() / (spread * (2.0 * std::f64::consts::PI).sqrt());
+        let gain = caps.iter().map(|&(order, cap)| second_step(loss_ceiling - loss, order, cap - rho * order));
         total += width * density * gain.fold((1.0 - (loss_ceiling - loss).exp()).max(0.0), f64::max);
     }
     total / delta_ceiling
@@ -368,10 +348,8 @@ fn the_attack_breaks_the_unweighted_rule_and_not_ours() {
     ] {
         let ceiling = ceiling(bound.0, bound.1);
         let (loss, chance) = (ceiling.epsilon.units() as f64 / 1e12, ceiling.delta.units() as f64 / 1e18);
-        let unweighted: Vec<(f64, f64)> = ORDERS
-            .iter()
-            .map(|&order| (order, loss - conversion(order, chance).expect("a conversion")))
-            .collect();
+        let unweighted: Vec<(f64, f64)> =
+            ORDERS.iter().map(|&order| (order, loss - conversion(order, chance).expect("a conversion"))).collect();
         let attained = attack(loss, chance, rhos[0], &unweighted);
         assert!(attained > broken, "the attack has lost its power: {attained}");
         let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");

@@ -4,10 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, Context, ContextId, Cost, Curve, Declared, Delta, Door, Doors, Epsilon,
-    Event, Fault, Filter, Gate, GateError, Grant, GrantState, Head, Lane, Log, LogError, Mechanism,
-    MemoryLog, ORDER_COUNT, Policy, Rate, Record, Refusal, Request, RequestKey, Rule, Sigma, StreamId,
-    Unpriced,
+    Answer, BlockId, Blocks, Ceiling, Context, ContextId, Cost, Curve, Declared, Delta, Door, Doors, Epsilon, Event,
+    Fault, Filter, Gate, GateError, Grant, GrantState, Head, Lane, Log, LogError, Mechanism, MemoryLog, ORDER_COUNT,
+    Policy, Rate, Record, Refusal, Request, RequestKey, Rule, Sigma, StreamId, Unpriced,
 };
 
 fn epsilon(text: &str) -> Epsilon {
@@ -15,8 +14,7 @@ fn epsilon(text: &str) -> Epsilon {
 }
 
 fn filter(rule: Rule, loss: &str, chance: &str) -> Filter {
-    let ceiling =
-        Ceiling { epsilon: Epsilon::ceiling(loss).expect("ε"), delta: Delta::ceiling(chance).expect("δ") };
+    let ceiling = Ceiling { epsilon: Epsilon::ceiling(loss).expect("ε"), delta: Delta::ceiling(chance).expect("δ") };
     Filter::new(rule, ceiling).expect("a filter")
 }
 
@@ -95,11 +93,8 @@ fn every_refusal_has_its_reason_in_a_fixed_order() {
     gate.retire(1, StreamId(0), Blocks::range(1, 1).expect("a block")).expect("healthy");
     let declared = Door::Declared { author: "someone".into(), reason: "argued elsewhere".into() };
     let black_box = Cost::new(vec![Mechanism::BlackBox { epsilon: epsilon("0.1"), delta: Delta::ZERO }]);
-    let gaussian = Cost::new(vec![Mechanism::Gaussian {
-        sigma: Sigma::cost("9").expect("σ"),
-        coordinates: 1,
-        count: 1,
-    }]);
+    let gaussian =
+        Cost::new(vec![Mechanism::Gaussian { sigma: Sigma::cost("9").expect("σ"), coordinates: 1, count: 1 }]);
     let cases: Vec<(Request, &str)> = vec![
         (Request { purpose: "another".into(), ..first.clone() }, "another request"),
         (Request { stream: StreamId(9), ..request("a", (0, 9), "9") }, "no such stream"),
@@ -132,9 +127,7 @@ fn a_grant_starts_once_and_ends_once() {
     let mut gate = open(1);
     let grant = granted(&mut gate, request("a", (0, 0), "0.5"));
     let id = grant.id();
-    let Answer::Repeated(_, GrantState::Charged, Some(again)) =
-        charge(&mut gate, request("a", (0, 0), "0.5"))
-    else {
+    let Answer::Repeated(_, GrantState::Charged, Some(again)) = charge(&mut gate, request("a", (0, 0), "0.5")) else {
         panic!("the same request has the same answer");
     };
     let permit = gate.start(1, grant).expect("a first start");
@@ -142,10 +135,7 @@ fn a_grant_starts_once_and_ends_once() {
     assert!(!permit.covers(StreamId(0), BlockId(0), Lane::Test), "a lane that was not charged");
     assert!(!permit.covers(StreamId(0), BlockId(1), Lane::Train));
     assert!(!permit.covers(StreamId(1), BlockId(0), Lane::Train));
-    assert_eq!(
-        (permit.grant(), permit.stream(), permit.blocks().to_string().as_str()),
-        (id, StreamId(0), "0")
-    );
+    assert_eq!((permit.grant(), permit.stream(), permit.blocks().to_string().as_str()), (id, StreamId(0), "0"));
     assert!(gate.cancel(2, again).is_err(), "no refund once a byte could have been read");
     assert_eq!(gate.ledger().running().collect::<Vec<_>>(), [id]);
     gate.burn(3, id).expect("a running grant");
@@ -156,10 +146,7 @@ fn a_grant_starts_once_and_ends_once() {
     let other = granted(&mut gate, request("c", (0, 0), "0.5"));
     gate.cancel(4, other).expect("not started");
     let _third = granted(&mut gate, request("d", (0, 0), "0.5"));
-    assert!(matches!(
-        charge(&mut gate, request("c", (0, 0), "0.5")),
-        Answer::Repeated(_, GrantState::Cancelled, None)
-    ));
+    assert!(matches!(charge(&mut gate, request("c", (0, 0), "0.5")), Answer::Repeated(_, GrantState::Cancelled, None)));
 }
 
 /// A store that others write to as well.
@@ -181,13 +168,9 @@ impl Log for Shared {
 fn writers_that_lose_the_race_decide_again() {
     let log = Shared::default();
     let mut gates: Vec<Gate<Shared>> = (0..3).map(|_| Gate::open(log.clone()).expect("a log")).collect();
-    let stream =
-        gates[0].create_stream(0, "rides", policy(Rule::Basic, Doors::EnforcedOnly)).expect("a stream");
+    let stream = gates[0].create_stream(0, "rides", policy(Rule::Basic, Doors::EnforcedOnly)).expect("a stream");
     gates[1].add_blocks(0, stream, days(2)).expect("the stream is seen after the lost race");
-    assert!(
-        gates[2].create_stream(0, "rides", policy(Rule::Basic, Doors::EnforcedOnly)).is_err(),
-        "the name is taken"
-    );
+    assert!(gates[2].create_stream(0, "rides", policy(Rule::Basic, Doors::EnforcedOnly)).is_err(), "the name is taken");
     let mut taken = 0;
     for round in 0..40 {
         let gate = &mut gates[round % 3];
@@ -217,8 +200,7 @@ fn writers_that_lose_the_race_decide_again() {
             other => panic!("{other:?}"),
         })
         .collect();
-    let started =
-        gates.iter_mut().chain([&mut late]).zip(grants).filter_map(|(gate, grant)| gate.start(1, grant).ok());
+    let started = gates.iter_mut().chain([&mut late]).zip(grants).filter_map(|(gate, grant)| gate.start(1, grant).ok());
     assert_eq!(started.count(), 1);
 }
 
@@ -279,16 +261,10 @@ fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
             let totals = |gate: &Gate<MemoryLog>| {
                 let stream = gate.ledger().stream(StreamId(0)).expect("the stream");
                 (0..5)
-                    .map(|block| {
-                        stream.spent(ContextId(0), BlockId(block), Lane::Train).map(<[u128]>::to_vec)
-                    })
+                    .map(|block| stream.spent(ContextId(0), BlockId(block), Lane::Train).map(<[u128]>::to_vec))
                     .collect::<Vec<_>>()
             };
-            assert_eq!(
-                totals(&again),
-                totals(&whole),
-                "{fault:?} at {at}: the same requests, the same budget"
-            );
+            assert_eq!(totals(&again), totals(&whole), "{fault:?} at {at}: the same requests, the same budget");
         }
     }
     assert_eq!(closed, 4 * appends);
@@ -298,9 +274,7 @@ fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
 fn every_event() -> Vec<Event> {
     let pure = Cost::pure(epsilon("0.1")).expect("a cost");
     let curve = Curve {
-        orders: std::array::from_fn(|place| {
-            (place % 3 != 0).then(|| Epsilon::from_units(place as u64).expect("ε"))
-        }),
+        orders: std::array::from_fn(|place| (place % 3 != 0).then(|| Epsilon::from_units(place as u64).expect("ε"))),
         infinite: None,
         delta: Delta::cost("1e-9").expect("δ"),
     };
@@ -326,12 +300,7 @@ fn every_event() -> Vec<Event> {
     let small = Ceiling { epsilon: epsilon("1"), delta: Delta::cost("1e-6").expect("δ") };
     let fixed = Filter::fixed(
         small,
-        vec![Declared {
-            blocks: Blocks::range(0, 4).expect("blocks"),
-            lane: Lane::Test,
-            cost: pure.clone(),
-            times: 3,
-        }],
+        vec![Declared { blocks: Blocks::range(0, 4).expect("blocks"), lane: Lane::Test, cost: pure.clone(), times: 3 }],
     )
     .expect("a filter");
     let contexts: Vec<Context> = Rule::ADAPTIVE
@@ -431,8 +400,7 @@ fn any_change_of_the_log_is_found() {
     }
     let head = gate.head();
     let records = gate.into_log().records().to_vec();
-    let sound =
-        |records: Vec<Record>| Gate::open(MemoryLog::holding(records)).is_ok_and(|gate| gate.head() == head);
+    let sound = |records: Vec<Record>| Gate::open(MemoryLog::holding(records)).is_ok_and(|gate| gate.head() == head);
     assert!(sound(records.clone()));
     for place in 0..records.len() {
         for byte in 0..records[place].body.len() {
@@ -477,9 +445,8 @@ fn a_log_that_breaks_the_rules_is_refused() {
         let amounts = filter.price(&cost, Lane::Train, &asked.blocks).expect("a price");
         Event::Charged(Box::new(sage_kernel::Charge { request: asked, amounts: [vec![amounts], vec![]] }))
     };
-    let unpaid = |asked: Request| {
-        Event::Charged(Box::new(sage_kernel::Charge { request: asked, amounts: [vec![], vec![]] }))
-    };
+    let unpaid =
+        |asked: Request| Event::Charged(Box::new(sage_kernel::Charge { request: asked, amounts: [vec![], vec![]] }));
     let forged: Vec<Event> = vec![
         over(request("x", (0, 0), "1"), "1.1"),
         over(request("x", (0, 7), "1"), "0.1"),
@@ -517,15 +484,11 @@ fn contexts_have_their_own_ceilings_and_a_joint_one() {
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
     let stream = gate.create_stream(0, "rides", policy).expect("a stream");
     gate.add_blocks(0, stream, days(1)).expect("blocks");
-    let ask = |key: &str, context: u32, loss: &str| Request {
-        context: ContextId(context),
-        ..request(key, (0, 0), loss)
-    };
+    let ask =
+        |key: &str, context: u32, loss: &str| Request { context: ContextId(context), ..request(key, (0, 0), loss) };
     let _maps = granted(&mut gate, ask("a", 0, "0.9"));
     let _ads = granted(&mut gate, ask("b", 1, "0.6"));
-    for (asked, whose) in
-        [(ask("c", 0, "0.2"), "context \"maps\""), (ask("d", 1, "0.3"), "all contexts together")]
-    {
+    for (asked, whose) in [(ask("c", 0, "0.2"), "context \"maps\""), (ask("d", 1, "0.3"), "all contexts together")] {
         match charge(&mut gate, asked) {
             Answer::Refused(refusal) => assert!(refusal.to_string().contains(whose), "{refusal}"),
             other => panic!("{other:?}"),
@@ -534,19 +497,8 @@ fn contexts_have_their_own_ceilings_and_a_joint_one() {
     let ledger = gate.ledger();
     let cost = Cost::pure(epsilon("0.05")).expect("a cost");
     let blocks = Blocks::range(0, 0).expect("a block");
-    assert_eq!(
-        ledger.fits(stream, ContextId(0), &blocks, Lane::Train, &cost),
-        Ok(0),
-        "the joint ceiling is reached"
-    );
-    assert_eq!(
-        ledger.fits(stream, ContextId(1), &blocks, Lane::Test, &cost),
-        Ok(20),
-        "the test lane is untouched"
-    );
+    assert_eq!(ledger.fits(stream, ContextId(0), &blocks, Lane::Train, &cost), Ok(0), "the joint ceiling is reached");
+    assert_eq!(ledger.fits(stream, ContextId(1), &blocks, Lane::Test, &cost), Ok(20), "the test lane is untouched");
     assert_eq!(ledger.fits(stream, ContextId(2), &blocks, Lane::Test, &cost), Err(Refusal::UnknownContext));
-    assert_eq!(
-        ledger.fits(StreamId(7), ContextId(0), &blocks, Lane::Test, &cost),
-        Err(Refusal::UnknownStream)
-    );
+    assert_eq!(ledger.fits(StreamId(7), ContextId(0), &blocks, Lane::Test, &cost), Err(Refusal::UnknownStream));
 }

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dashu::rational::RBig;
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, Context, ContextId, Cost, Delta, Door, Doors, Epsilon, Fault, Filter,
-    Gate, GateError, Grant, GrantId, GrantState, Lane, Mechanism, MemoryLog, Permit, Policy, Refusal,
-    Request, RequestKey, Rule, Sigma, StreamId,
+    Answer, BlockId, Blocks, Ceiling, Context, ContextId, Cost, Delta, Door, Doors, Epsilon, Fault, Filter, Gate,
+    GateError, Grant, GrantId, GrantState, Lane, Mechanism, MemoryLog, Permit, Policy, Refusal, Request, RequestKey,
+    Rule, Sigma, StreamId,
 };
 
 /// A small generator of numbers with a printed seed.
@@ -40,8 +40,7 @@ fn rational(text: &str) -> RBig {
     let digits: u64 = format!("{whole}{fraction}").parse().expect("digits");
     let exponent: i32 = exponent.parse::<i32>().expect("an exponent") - fraction.len() as i32;
     let ten = RBig::from(10u8);
-    (0..exponent.abs())
-        .fold(RBig::from(digits), |value, _| if exponent < 0 { value / &ten } else { value * &ten })
+    (0..exponent.abs()).fold(RBig::from(digits), |value, _| if exponent < 0 { value / &ten } else { value * &ten })
 }
 
 /// A cost as the model sees it: exact numbers, one list entry for each component of a filter.
@@ -65,8 +64,7 @@ impl Book {
     }
 
     fn admits(&self, lane: Lane, block: u32, asked: &Numbers) -> bool {
-        let after: Numbers =
-            self.total(lane, block).iter().zip(asked).map(|(spent, asked)| spent + asked).collect();
+        let after: Numbers = self.total(lane, block).iter().zip(asked).map(|(spent, asked)| spent + asked).collect();
         let within = |place: usize| after[place] <= self.caps[place];
         let alternatives = self.required..self.caps.len();
         (0..self.required).all(within) && (alternatives.is_empty() || alternatives.into_iter().any(within))
@@ -111,9 +109,7 @@ fn numbers(filter: &Filter, cost: &Cost, lane: Lane, blocks: &Blocks) -> Numbers
     if filter.rule() == Rule::Basic {
         let mut total = vec![RBig::ZERO, RBig::ZERO];
         for part in cost.parts() {
-            let Mechanism::BlackBox { epsilon, delta } = part else {
-                panic!("basic costs are black boxes here")
-            };
+            let Mechanism::BlackBox { epsilon, delta } = part else { panic!("basic costs are black boxes here") };
             total[0] += rational(&epsilon.to_string());
             total[1] += rational(&delta.to_string());
         }
@@ -156,10 +152,8 @@ impl World {
     fn new(rule: Rule, joint: bool) -> Self {
         let own = filter(rule, CEILING);
         let over = joint.then(|| filter(rule, JOINT));
-        let contexts: Vec<Context> = ["one", "two"]
-            .iter()
-            .map(|name| Context { name: (*name).to_owned(), filter: own.clone() })
-            .collect();
+        let contexts: Vec<Context> =
+            ["one", "two"].iter().map(|name| Context { name: (*name).to_owned(), filter: own.clone() }).collect();
         let policy = Policy::with_contexts(contexts, over.clone(), Doors::DeclaredToo).expect("a policy");
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
         let stream = gate.create_stream(0, "rides", policy.clone()).expect("a stream");
@@ -215,21 +209,14 @@ impl World {
     }
 
     fn filter_of(&self, book: usize) -> &Filter {
-        self.policy
-            .contexts()
-            .get(book)
-            .map_or_else(|| self.policy.joint().expect("a joint book"), |own| &own.filter)
+        self.policy.contexts().get(book).map_or_else(|| self.policy.joint().expect("a joint book"), |own| &own.filter)
     }
 
     /// What the model says: a grant, or which kind of refusal.
     fn expect(&self, request: &Request) -> Expected {
         let model = &self.model;
         if let Some(&charge) = model.keys.get(&request.key) {
-            return if model.charges[&charge].0 == *request {
-                Expected::Repeated(charge)
-            } else {
-                Expected::Reused
-            };
+            return if model.charges[&charge].0 == *request { Expected::Repeated(charge) } else { Expected::Reused };
         }
         let blocks: Vec<u32> = (0..64).filter(|&block| request.blocks.contains(BlockId(block))).collect();
         if blocks.iter().any(|&block| block >= model.blocks) {
@@ -312,8 +299,7 @@ impl World {
             sage_kernel::Book::Context(name) => usize::from(name == "two"),
             sage_kernel::Book::Joint => 2,
         };
-        let place =
-            self.filter_of(book).components().iter().position(|one| *one == short.component).expect("known");
+        let place = self.filter_of(book).components().iter().position(|one| *one == short.component).expect("known");
         let cap = self.filter_of(book).caps()[place];
         let (mut spent, mut reserved) = (RBig::ZERO, RBig::ZERO);
         let unit = |number: &RBig| match self.model.books[book].rule {
@@ -321,8 +307,7 @@ impl World {
             Rule::Basic => number * RBig::from(10u64.pow(18)),
             _ => number.clone(),
         };
-        for (charge, numbers) in
-            self.model.books[book].entries.get(&(short.lane, short.block.0)).into_iter().flatten()
+        for (charge, numbers) in self.model.books[book].entries.get(&(short.lane, short.block.0)).into_iter().flatten()
         {
             let waiting = self.model.charges[charge].1 == Fate::Charged;
             *(if waiting { &mut reserved } else { &mut spent }) += unit(&numbers[place]);
@@ -336,8 +321,7 @@ impl World {
     fn step(&mut self, dice: &mut Dice) {
         match dice.below(20) {
             0 => {
-                let keys =
-                    (0..1 + dice.below(3)).map(|extra| format!("day {}", self.model.blocks + extra as u32));
+                let keys = (0..1 + dice.below(3)).map(|extra| format!("day {}", self.model.blocks + extra as u32));
                 let keys: Vec<String> = keys.collect();
                 self.model.blocks += keys.len() as u32;
                 self.gate.add_blocks(2, self.stream, keys).expect("a healthy log");
@@ -345,15 +329,12 @@ impl World {
             1 if self.model.blocks > 0 && dice.below(4) == 0 => {
                 let block = dice.below(u64::from(self.model.blocks)) as u32;
                 self.model.retired.insert(block);
-                self.gate
-                    .retire(3, self.stream, Blocks::range(block, block).expect("a block"))
-                    .expect("healthy");
+                self.gate.retire(3, self.stream, Blocks::range(block, block).expect("a block")).expect("healthy");
             }
             2..=4 if !self.held.is_empty() => self.use_grant(dice, Fate::Started),
             5..=6 if !self.held.is_empty() => self.use_grant(dice, Fate::Cancelled),
             7 if !self.running.is_empty() => {
-                let (grant, _permit) =
-                    self.running.swap_remove(dice.below(self.running.len() as u64) as usize);
+                let (grant, _permit) = self.running.swap_remove(dice.below(self.running.len() as u64) as usize);
                 self.gate.burn(4, grant).expect("a running grant");
                 self.model.charges.get_mut(&grant.0).expect("a charge").1 = Fate::Ended;
                 assert_eq!(self.gate.burn(4, grant), Err(GateError::NotAllowed));
@@ -516,9 +497,7 @@ fn the_order_of_charges_does_not_matter() {
         let mut admitted = Vec::new();
         for _ in 0..12 {
             let request = world.request(&mut dice);
-            if let [Answer::Granted(_)] =
-                world.gate.charge(1, vec![request.clone()]).expect("healthy").as_slice()
-            {
+            if let [Answer::Granted(_)] = world.gate.charge(1, vec![request.clone()]).expect("healthy").as_slice() {
                 admitted.push(request);
             }
         }
@@ -531,10 +510,7 @@ fn the_order_of_charges_does_not_matter() {
             other.gate.add_blocks(0, other.stream, vec!["a".into(), "b".into(), "c".into()]).expect("blocks");
             for request in &admitted {
                 let answers = other.gate.charge(1, vec![request.clone()]).expect("healthy");
-                assert!(
-                    matches!(answers.as_slice(), [Answer::Granted(_)]),
-                    "every prefix is admitted: {answers:?}"
-                );
+                assert!(matches!(answers.as_slice(), [Answer::Granted(_)]), "every prefix is admitted: {answers:?}");
             }
             assert_eq!(totals(&other), totals(&world));
         }

@@ -72,9 +72,7 @@ fn answer(flags: &AccountArgs) -> Result<Account, Failure> {
                 target,
                 place,
                 field,
-                by_distribution: account::calibrate_by_distribution(target, delta, |noise| {
-                    asked.with_noise(noise)
-                }),
+                by_distribution: account::calibrate_by_distribution(target, delta, |noise| asked.with_noise(noise)),
                 by_orders: account::calibrate_by_orders(target, delta, |noise| asked.with_noise(noise)),
             };
             let noise = found.by_distribution.or(found.by_orders).map_err(|_| out_of_reach(&found))?;
@@ -108,9 +106,8 @@ fn out_of_reach(found: &Calibrated) -> Failure {
 }
 
 fn count_fits(releases: &[Release], ceiling: Ceiling, at_delta: Delta) -> Result<Fits, Failure> {
-    let counts = account::fits(releases, ceiling, at_delta).map_err(|why| {
-        Failure::no_answer(format!("--policy: {why}"), "ask for a smaller set, with smaller counts")
-    })?;
+    let counts = account::fits(releases, ceiling, at_delta)
+        .map_err(|why| Failure::no_answer(format!("--policy: {why}"), "ask for a smaller set, with smaller counts"))?;
     Ok(Fits { ceiling, at_delta, counts })
 }
 
@@ -121,9 +118,7 @@ fn policy(text: &str) -> Result<Ceiling, Failure> {
         return Err(Failure::usage(message, EXAMPLE));
     };
     Ok(Ceiling {
-        epsilon: LOSS_CEILING
-            .read_flag("--policy: epsilon", "", epsilon)
-            .map_err(|why| why.helped(EXAMPLE))?,
+        epsilon: LOSS_CEILING.read_flag("--policy: epsilon", "", epsilon).map_err(|why| why.helped(EXAMPLE))?,
         delta: DELTA_CEILING.read_flag("--policy: delta", "", delta).map_err(|why| why.helped(EXAMPLE))?,
     })
 }

@@ -64,57 +64,27 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 pub(crate) struct AccountArgs {
     /// Poisson-sampled Gaussian steps (DP-SGD): q=0.01,sigma=1,steps=1000
-    #[arg(
-        long,
-        value_name = "FIELDS",
-        help_heading = "Mechanisms (repeat and combine)",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "FIELDS", help_heading = "Mechanisms (repeat and combine)", allow_hyphen_values = true)]
     pub(crate) sampled_gaussian: Vec<String>,
 
     /// Gaussian releases: sigma=50[,count=10]
-    #[arg(
-        long,
-        value_name = "FIELDS",
-        help_heading = "Mechanisms (repeat and combine)",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "FIELDS", help_heading = "Mechanisms (repeat and combine)", allow_hyphen_values = true)]
     pub(crate) gaussian: Vec<String>,
 
     /// Laplace releases, each losing epsilon = 1/scale: scale=10[,count=3]
-    #[arg(
-        long,
-        value_name = "FIELDS",
-        help_heading = "Mechanisms (repeat and combine)",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "FIELDS", help_heading = "Mechanisms (repeat and combine)", allow_hyphen_values = true)]
     pub(crate) laplace: Vec<String>,
 
     /// Anything epsilon-differentially private: epsilon=0.1[,count=2]
-    #[arg(
-        long,
-        value_name = "FIELDS",
-        help_heading = "Mechanisms (repeat and combine)",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "FIELDS", help_heading = "Mechanisms (repeat and combine)", allow_hyphen_values = true)]
     pub(crate) pure: Vec<String>,
 
     /// Anything (epsilon, delta)-differentially private: epsilon=0.1,delta=1e-9[,count=5]
-    #[arg(
-        long,
-        value_name = "FIELDS",
-        help_heading = "Mechanisms (repeat and combine)",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "FIELDS", help_heading = "Mechanisms (repeat and combine)", allow_hyphen_values = true)]
     pub(crate) black_box: Vec<String>,
 
     /// Anything rho-zero-concentrated differentially private: rho=0.01[,count=2]
-    #[arg(
-        long,
-        value_name = "FIELDS",
-        help_heading = "Mechanisms (repeat and combine)",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "FIELDS", help_heading = "Mechanisms (repeat and combine)", allow_hyphen_values = true)]
     pub(crate) zcdp: Vec<String>,
 
     /// The delta at which epsilon is stated [default with --policy: the policy's]

@@ -35,10 +35,7 @@ pub(crate) fn run(flags: &DemoArgs) -> Result<(), Failure> {
 }
 
 fn broken(error: SimulationError) -> Failure {
-    Failure::no_answer(
-        format!("the simulation stopped: {error}"),
-        "this is a fault of sage: please report it",
-    )
+    Failure::no_answer(format!("the simulation stopped: {error}"), "this is a fault of sage: please report it")
 }
 
 fn opening(simulation: &Simulation) -> String {

@@ -102,12 +102,7 @@ pub(crate) struct Number<Value> {
 
 impl<Value> Number<Value> {
     /// Reads a flag that is one number.
-    pub(crate) fn read_flag(
-        &self,
-        flag: &'static str,
-        example: &'static str,
-        text: &str,
-    ) -> Result<Value, Failure> {
+    pub(crate) fn read_flag(&self, flag: &'static str, example: &'static str, text: &str) -> Result<Value, Failure> {
         (self.read)(text.trim())
             .map_err(|why| Failure::usage(self.explain(flag, text, why), format!("{flag} {example}")))
     }
@@ -149,11 +144,7 @@ pub(crate) const NOISE: Number<Sigma> = Number {
 pub(crate) const SCALE: Number<Sigma> = Number {
     read: |text| {
         let scale = (NOISE.read)(text)?;
-        if sage_engine::account::laplace_epsilon(scale).is_some() {
-            Ok(scale)
-        } else {
-            Err(NumberError::Zero)
-        }
+        if sage_engine::account::laplace_epsilon(scale).is_some() { Ok(scale) } else { Err(NumberError::Zero) }
     },
     allowed: "a number above 0",
     smallest: " and at least 1e-6",
@@ -169,12 +160,8 @@ pub(crate) const LOSS: Number<Epsilon> = Number {
 };
 
 /// A loss that may be nothing: a black box may fail and otherwise tell nothing.
-pub(crate) const LOSS_OR_NONE: Number<Epsilon> = Number {
-    read: Epsilon::cost,
-    allowed: "a number of 0 or more",
-    smallest: "",
-    largest: " and at most 1e6",
-};
+pub(crate) const LOSS_OR_NONE: Number<Epsilon> =
+    Number { read: Epsilon::cost, allowed: "a number of 0 or more", smallest: "", largest: " and at most 1e6" };
 
 /// The chance that a black box fails.
 pub(crate) const FAILURE: Number<Delta> =

@@ -31,25 +31,15 @@ fn rate_value(rate: Rate) -> f64 {
 /// A mechanism's name, its numbers, and how often it happens.
 fn described(release: &Release) -> (&'static str, Vec<(&'static str, f64)>, (&'static str, u32)) {
     match *release {
-        Release::SampledGaussian { rate, sigma, steps } => (
-            "sampled-gaussian",
-            vec![("q", rate_value(rate)), ("sigma", sigma_value(sigma))],
-            ("steps", steps),
-        ),
-        Release::Gaussian { sigma, count } => {
-            ("gaussian", vec![("sigma", sigma_value(sigma))], ("count", count))
+        Release::SampledGaussian { rate, sigma, steps } => {
+            ("sampled-gaussian", vec![("q", rate_value(rate)), ("sigma", sigma_value(sigma))], ("steps", steps))
         }
-        Release::Laplace { scale, count } => {
-            ("laplace", vec![("scale", sigma_value(scale))], ("count", count))
+        Release::Gaussian { sigma, count } => ("gaussian", vec![("sigma", sigma_value(sigma))], ("count", count)),
+        Release::Laplace { scale, count } => ("laplace", vec![("scale", sigma_value(scale))], ("count", count)),
+        Release::Pure { epsilon, count } => ("pure", vec![("epsilon", epsilon_value(epsilon))], ("count", count)),
+        Release::BlackBox { epsilon, delta, count } => {
+            ("black-box", vec![("epsilon", epsilon_value(epsilon)), ("delta", delta_value(delta))], ("count", count))
         }
-        Release::Pure { epsilon, count } => {
-            ("pure", vec![("epsilon", epsilon_value(epsilon))], ("count", count))
-        }
-        Release::BlackBox { epsilon, delta, count } => (
-            "black-box",
-            vec![("epsilon", epsilon_value(epsilon)), ("delta", delta_value(delta))],
-            ("count", count),
-        ),
         Release::Zcdp { rho, count } => ("zcdp", vec![("rho", epsilon_value(rho))], ("count", count)),
     }
 }

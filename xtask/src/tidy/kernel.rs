@@ -17,8 +17,7 @@ const BINDINGS: &[&str] = &["crates/sage-python/"];
 const EXACT: &[&str] = &["budget", "ledger", "block", "event", "log"];
 
 /// What the kernel gets as an argument, or not at all.
-const OUTSIDE: &[&str] =
-    &["std::fs", "std::net", "std::env", "std::process::Command", "std::io", "std::time"];
+const OUTSIDE: &[&str] = &["std::fs", "std::net", "std::env", "std::process::Command", "std::io", "std::time"];
 
 pub(super) fn check(files: &[String], sources: &[Source]) -> Result<Findings, Failure> {
     let mut findings = proofs(files, sources);

@@ -12,8 +12,7 @@ const MACHINE_FOLDERS: &[&str] =
     &[concat!("/", "work/"), concat!("/", "root/"), concat!("/", "home/"), concat!("/", "Users/")];
 
 /// Hosts of package registries: where packages come from is the affair of whoever builds.
-const REGISTRIES: &[&str] =
-    &[concat!("crates", ".io"), concat!("pypi", ".org"), concat!("python", "hosted.org")];
+const REGISTRIES: &[&str] = &[concat!("crates", ".io"), concat!("pypi", ".org"), concat!("python", "hosted.org")];
 
 pub(super) fn check(files: &[String]) -> Result<Findings, Failure> {
     let mut findings = Findings::new();

@@ -22,11 +22,7 @@ const SIGMA: (f64, f64) = (1e-3, 1e12);
 /// # Guarantee
 /// `composition(result).epsilon(delta) <= target`; the smallest such sigma to
 /// a relative 1e-6, if epsilon falls as sigma grows.
-pub fn calibrate_sigma(
-    target: f64,
-    delta: f64,
-    composition: impl Fn(f64) -> Certified<Composition>,
-) -> Certified<f64> {
+pub fn calibrate_sigma(target: f64, delta: f64, composition: impl Fn(f64) -> Certified<Composition>) -> Certified<f64> {
     search(target, delta, |sigma| composition(sigma)?.epsilon(delta))
 }
 
@@ -35,13 +31,7 @@ pub fn calibrate_sigma(
 ///
 /// # Guarantee
 /// As [`calibrate_sigma`], with the curve a ledger charges.
-pub fn calibrate_sampled_gaussian(
-    target: f64,
-    delta: f64,
-    q: f64,
-    steps: u64,
-    orders: &[f64],
-) -> Certified<f64> {
+pub fn calibrate_sampled_gaussian(target: f64, delta: f64, q: f64, steps: u64, orders: &[f64]) -> Certified<f64> {
     search(target, delta, |sigma| {
         let mut curve = sampled_gaussian_curve(orders, q, sigma)?;
         for cost in &mut curve {

@@ -8,9 +8,7 @@
 use libm::{exp, log, log1p, tanh};
 
 use super::gaussian::normal_quantile;
-use super::parameter::{
-    AccountantError, Certified, golden_section, not_negative, order, positive, probability, raise,
-};
+use super::parameter::{AccountantError, Certified, golden_section, not_negative, order, positive, probability, raise};
 
 /// What `delta` adds to a cost at order `alpha` to make it an epsilon; may be
 /// negative.

@@ -10,8 +10,8 @@ use super::parameter::{Certified, not_negative, order, positive, raise};
 
 /// The orders a ledger keeps by default (theory 3.4).
 pub const ORDERS: [f64; 32] = [
-    1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0,
-    28.0, 32.0, 40.0, 48.0, 56.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0,
+    1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 28.0, 32.0,
+    40.0, 48.0, 56.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0,
 ];
 
 /// Orders for calibration: every integer up to 64, then a coarser tail.
@@ -20,8 +20,8 @@ pub const DENSE_ORDERS: [f64; 80] = dense_orders();
 const fn dense_orders() -> [f64; 80] {
     let mut orders = [0.0; 80];
     let tail = [
-        72.0, 80.0, 88.0, 96.0, 112.0, 128.0, 160.0, 192.0, 224.0, 256.0, 320.0, 384.0, 448.0, 512.0, 640.0,
-        768.0, 1024.0,
+        72.0, 80.0, 88.0, 96.0, 112.0, 128.0, 160.0, 192.0, 224.0, 256.0, 320.0, 384.0, 448.0, 512.0, 640.0, 768.0,
+        1024.0,
     ];
     let mut index = 0;
     while index < 63 {
@@ -107,8 +107,7 @@ pub fn discrete_laplace(alpha: f64, epsilon: f64, units: u64) -> Certified<f64> 
     let below_one = -expm1(-per_unit);
     let ratio_below_one = -expm1(-twice * per_unit);
     let interior = exp(-twice * per_unit) * -expm1(-twice * (epsilon - per_unit));
-    let inner = (below_one - 1.0 + exp(-twice * epsilon) + below_one * interior / ratio_below_one)
-        / (2.0 - below_one);
+    let inner = (below_one - 1.0 + exp(-twice * epsilon) + below_one * interior / ratio_below_one) / (2.0 - below_one);
     Ok(tighter(alpha, epsilon, inner, ceiling))
 }
 

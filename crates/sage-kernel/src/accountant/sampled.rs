@@ -90,11 +90,8 @@ fn interpolate(alpha: f64, mut log_moment: impl FnMut(usize) -> f64) -> f64 {
     let floor = alpha.floor();
     let fraction = alpha - floor;
     let below = log_moment(floor as usize);
-    let total = if fraction == 0.0 {
-        below
-    } else {
-        (1.0 - fraction) * below + fraction * log_moment(floor as usize + 1)
-    };
+    let total =
+        if fraction == 0.0 { below } else { (1.0 - fraction) * below + fraction * log_moment(floor as usize + 1) };
     raise(total / (alpha - 1.0), 8.0 * f64::EPSILON)
 }
 

@@ -59,9 +59,8 @@ impl std::error::Error for FixedError {}
 pub(super) fn caps(ceiling: Ceiling, declared: Vec<Declared>) -> Result<(Vec<Declared>, Caps), FixedError> {
     let mut folded: Vec<Declared> = Vec::new();
     for one in declared {
-        let same = |other: &&mut Declared| {
-            (&other.blocks, other.lane, &other.cost) == (&one.blocks, one.lane, &one.cost)
-        };
+        let same =
+            |other: &&mut Declared| (&other.blocks, other.lane, &other.cost) == (&one.blocks, one.lane, &one.cost);
         match folded.iter_mut().find(same) {
             Some(other) => other.times = other.times.saturating_add(one.times),
             None => folded.push(one),
@@ -82,8 +81,7 @@ pub(super) fn caps(ceiling: Ceiling, declared: Vec<Declared>) -> Result<(Vec<Dec
             }
         }
     }
-    let caps =
-        (0u32..).zip(&folded).map(|(place, one)| (Component::Declaration(place), u64::from(one.times)));
+    let caps = (0u32..).zip(&folded).map(|(place, one)| (Component::Declaration(place), u64::from(one.times)));
     Ok((folded.clone(), caps.collect()))
 }
 
@@ -98,10 +96,7 @@ fn meeting(declared: &[Declared], lane: Lane) -> BTreeSet<Vec<usize>> {
 }
 
 /// The loss in units of the declarations run so often, by the better of two valid compositions.
-fn compose<'one>(
-    ceiling: Ceiling,
-    declared: impl Iterator<Item = (&'one Declared, u32)>,
-) -> Result<u64, FixedError> {
+fn compose<'one>(ceiling: Ceiling, declared: impl Iterator<Item = (&'one Declared, u32)>) -> Result<u64, FixedError> {
     let mut parts: Vec<(&Mechanism, u32)> = Vec::new();
     let (mut sum, mut sum_delta, mut spare) = (0u64, 0u64, ceiling.delta.units());
     for (one, times) in declared {
@@ -129,12 +124,7 @@ fn pair_of(part: &Mechanism) -> Option<(u64, u64)> {
     }
 }
 
-pub(super) fn price(
-    cost: &Cost,
-    lane: Lane,
-    blocks: &Blocks,
-    declared: &[Declared],
-) -> Result<Vec<u64>, Unpriced> {
+pub(super) fn price(cost: &Cost, lane: Lane, blocks: &Blocks, declared: &[Declared]) -> Result<Vec<u64>, Unpriced> {
     let wanted = |one: &Declared| one.lane == lane && one.blocks == *blocks && one.cost == *cost;
     let place = declared.iter().position(wanted).ok_or(Unpriced::NotDeclared)?;
     Ok((0..declared.len()).map(|other| u64::from(other == place)).collect())

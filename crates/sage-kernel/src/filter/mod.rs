@@ -145,9 +145,7 @@ impl fmt::Display for Unpriced {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
             Self::NeedsDelta => "this filter counts (epsilon, delta): state the cost at a delta above zero",
-            Self::NotDeclared => {
-                "the stream is fixed, and no such query on these blocks and this lane was declared"
-            }
+            Self::NotDeclared => "the stream is fixed, and no such query on these blocks and this lane was declared",
         })
     }
 }
@@ -223,13 +221,7 @@ impl Filter {
         fits.then(|| Self::from_parts(rule, ceiling, caps, required, declared))
     }
 
-    fn from_parts(
-        rule: Rule,
-        ceiling: Ceiling,
-        caps: Caps,
-        required: usize,
-        declared: Vec<Declared>,
-    ) -> Self {
+    fn from_parts(rule: Rule, ceiling: Ceiling, caps: Caps, required: usize, declared: Vec<Declared>) -> Self {
         let (components, caps) = caps.into_iter().unzip();
         Self { rule, ceiling, components, caps, required, declared }
     }
@@ -301,9 +293,7 @@ impl Filter {
         // The alternative that served one block most often serves the next one too.
         let mut hint = self.required;
         cells.chunks_exact(width).position(|spent| {
-            let within = |(&spent, (&asked, &cap)): (&u128, (&u64, &u64))| {
-                spent + u128::from(asked) <= u128::from(cap)
-            };
+            let within = |(&spent, (&asked, &cap)): (&u128, (&u64, &u64))| spent + u128::from(asked) <= u128::from(cap);
             let required = spent.iter().zip(required_asked.iter().zip(required_caps)).all(within);
             let at = |place: usize| within((&spent[place], (&asked[place], &caps[place])));
             let alternative = self.required == width || at(hint) || {

@@ -162,9 +162,9 @@ pub(crate) fn curve(part: &Mechanism) -> Vec<f64> {
         Mechanism::Pure { epsilon } | Mechanism::BlackBox { epsilon, .. } => {
             each(&|order| known(accountant::pure(order, as_epsilon(*epsilon))))
         }
-        Mechanism::Laplace { epsilon, count } => each(&|order| {
-            f64::from(*count) * known(accountant::discrete_laplace(order, as_epsilon(*epsilon), SCALE))
-        }),
+        Mechanism::Laplace { epsilon, count } => {
+            each(&|order| f64::from(*count) * known(accountant::discrete_laplace(order, as_epsilon(*epsilon), SCALE)))
+        }
         Mechanism::Gaussian { sigma, count, .. } => {
             each(&|order| f64::from(*count) * known(accountant::gaussian(order, as_sigma(*sigma))))
         }
@@ -175,8 +175,6 @@ pub(crate) fn curve(part: &Mechanism) -> Vec<f64> {
             values
         }
         Mechanism::Zcdp { rho } => each(&|order| order * as_epsilon(*rho)),
-        Mechanism::Curve(curve) => {
-            curve.orders.iter().map(|value| value.map_or(f64::INFINITY, as_epsilon)).collect()
-        }
+        Mechanism::Curve(curve) => curve.orders.iter().map(|value| value.map_or(f64::INFINITY, as_epsilon)).collect(),
     }
 }

@@ -68,9 +68,7 @@ fn infinite_order(part: &Mechanism) -> (u64, u64) {
         Mechanism::Pure { epsilon } => (epsilon.units(), 0),
         Mechanism::Laplace { epsilon, count } => (epsilon.units().saturating_mul(u64::from(*count)), 0),
         Mechanism::BlackBox { epsilon, delta } => (epsilon.units(), delta.units()),
-        Mechanism::Curve(curve) => {
-            (curve.infinite.map_or(UNBOUNDED, |loss| loss.units()), curve.delta.units())
-        }
+        Mechanism::Curve(curve) => (curve.infinite.map_or(UNBOUNDED, |loss| loss.units()), curve.delta.units()),
         _ => (UNBOUNDED, 0),
     }
 }

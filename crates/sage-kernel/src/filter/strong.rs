@@ -3,9 +3,7 @@
 
 use crate::accountant;
 use crate::cost::{Cost, Mechanism};
-use crate::filter::price::{
-    as_delta, as_epsilon, as_sigma, ceiling_units, cost_units, deviation, known, pairs,
-};
+use crate::filter::price::{as_delta, as_epsilon, as_sigma, ceiling_units, cost_units, deviation, known, pairs};
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
 pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
@@ -46,8 +44,7 @@ pub(super) fn odometer(spent: &[u128], ceiling: Ceiling) -> u64 {
 
 pub(super) fn whitehouse_caps(ceiling: Ceiling) -> (Caps, usize) {
     let (curves, spendable) = ceiling.halves();
-    let squares =
-        accountant::whitehouse_capacity(as_epsilon(ceiling.epsilon), as_delta(curves)).unwrap_or(0.0);
+    let squares = accountant::whitehouse_capacity(as_epsilon(ceiling.epsilon), as_delta(curves)).unwrap_or(0.0);
     (vec![(Component::Squares, ceiling_units(squares)), (Component::Delta, spendable)], 2)
 }
 

@@ -8,10 +8,7 @@ use super::{NoiseError, NoiseSource};
 
 /// Runs one draw between the checks a source demands.
 #[inline(always)]
-pub(super) fn checked<N: NoiseSource, T>(
-    source: &mut N,
-    draw: impl FnOnce(&mut N) -> T,
-) -> Result<T, NoiseError> {
+pub(super) fn checked<N: NoiseSource, T>(source: &mut N, draw: impl FnOnce(&mut N) -> T) -> Result<T, NoiseError> {
     source.begin()?;
     let value = draw(source);
     source.finish()?;
@@ -54,11 +51,7 @@ pub fn uniform_below_wide(source: &mut impl NoiseSource, bound: u128) -> Result<
 ///
 /// # Errors
 /// `ParameterOutOfRange` if `denominator` is zero; `EntropyUnavailable` from the source.
-pub fn bernoulli(
-    source: &mut impl NoiseSource,
-    numerator: u64,
-    denominator: u64,
-) -> Result<bool, NoiseError> {
+pub fn bernoulli(source: &mut impl NoiseSource, numerator: u64, denominator: u64) -> Result<bool, NoiseError> {
     if denominator == 0 {
         return Err(NoiseError::ParameterOutOfRange);
     }
@@ -72,19 +65,14 @@ pub fn bernoulli(
 ///
 /// # Errors
 /// `ParameterOutOfRange` if `denominator` is zero; `EntropyUnavailable` from the source.
-pub fn bernoulli_exp(
-    source: &mut impl NoiseSource,
-    numerator: u64,
-    denominator: u64,
-) -> Result<bool, NoiseError> {
+pub fn bernoulli_exp(source: &mut impl NoiseSource, numerator: u64, denominator: u64) -> Result<bool, NoiseError> {
     if denominator == 0 {
         return Err(NoiseError::ParameterOutOfRange);
     }
     checked(source, |source| {
         let whole = numerator / denominator;
         let rest = numerator % denominator;
-        (0..whole).all(|_| exp_coin(source, |_| true))
-            && exp_coin(source, |source| coin(source, rest, denominator))
+        (0..whole).all(|_| exp_coin(source, |_| true)) && exp_coin(source, |source| coin(source, rest, denominator))
     })
 }
 

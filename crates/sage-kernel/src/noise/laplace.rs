@@ -180,12 +180,7 @@ pub(super) fn exponential(source: &mut impl NoiseSource) -> (Exponential, bool) 
 /// all digits kept; gives the first member if it is accepted. Happens once in 2^61 draws or so.
 #[cold]
 #[inline(never)]
-fn finish_tied_run(
-    first: u64,
-    previous: u64,
-    mut odd: bool,
-    source: &mut impl NoiseSource,
-) -> Option<Uniform> {
+fn finish_tied_run(first: u64, previous: u64, mut odd: bool, source: &mut impl NoiseSource) -> Option<Uniform> {
     // The run descended strictly: only its start has the first member's leading digits.
     let mut later = (previous != first).then(|| Uniform::new(previous));
     let mut first = Uniform::new(first);

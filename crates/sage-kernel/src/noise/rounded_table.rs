@@ -99,8 +99,7 @@ fn alias_columns(mut weights: Box<[u128; BUCKETS]>) -> (Box<[u64; BUCKETS]>, Box
     for (index, column) in columns.iter_mut().enumerate() {
         *column = index as u64;
     }
-    let (mut short, mut long): (Vec<usize>, Vec<usize>) =
-        (0..BUCKETS).partition(|&index| weights[index] < COLUMN);
+    let (mut short, mut long): (Vec<usize>, Vec<usize>) = (0..BUCKETS).partition(|&index| weights[index] < COLUMN);
     while let (Some(&small), Some(&large)) = (short.last(), long.last()) {
         short.pop();
         columns[small] = ((weights[small] >> 64) as u64) << LEADING_SHIFT | large as u64;

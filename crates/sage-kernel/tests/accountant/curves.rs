@@ -1,8 +1,8 @@
 //! Cost curves against exact values.
 
 use sage_kernel::accountant::{
-    DENSE_ORDERS, ORDERS, discrete_laplace, gaussian, laplace, pure, sampled_gaussian,
-    sampled_gaussian_continuous, sampled_gaussian_curve, sampled_gaussian_epsilon, zcdp,
+    DENSE_ORDERS, ORDERS, discrete_laplace, gaussian, laplace, pure, sampled_gaussian, sampled_gaussian_continuous,
+    sampled_gaussian_curve, sampled_gaussian_epsilon, zcdp,
 };
 
 use super::vectors::{LAPLACE_COSTS, PURE_COSTS, SAMPLED, SAMPLED_COSTS};

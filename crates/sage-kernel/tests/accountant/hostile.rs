@@ -3,14 +3,13 @@
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 use sage_kernel::accountant::{
     Composition, Loss, calibrate_sampled_gaussian, conversion, discrete_gaussian_quantile, discrete_laplace,
-    discrete_laplace_quantile, epsilon_from_curve, epsilon_from_zcdp, gaussian, gaussian_delta,
-    gaussian_epsilon, gaussian_mu, gaussian_sigma, laplace, laplace_quantile, normal_quantile, optimal_delta,
-    pure, pure_to_gdp, pure_to_zcdp, rho_for, rogers_epsilon, sampled_gaussian, sampled_gaussian_continuous,
-    sampled_gaussian_epsilon, whitehouse_capacity, whitehouse_epsilon, zcdp,
+    discrete_laplace_quantile, epsilon_from_curve, epsilon_from_zcdp, gaussian, gaussian_delta, gaussian_epsilon,
+    gaussian_mu, gaussian_sigma, laplace, laplace_quantile, normal_quantile, optimal_delta, pure, pure_to_gdp,
+    pure_to_zcdp, rho_for, rogers_epsilon, sampled_gaussian, sampled_gaussian_continuous, sampled_gaussian_epsilon,
+    whitehouse_capacity, whitehouse_epsilon, zcdp,
 };
 
-const SIZES: [f64; 14] =
-    [5e-324, 1e-300, 1e-30, 1e-12, 1e-6, 1e-3, 0.3, 1.0, 3.0, 50.0, 1e4, 1e12, 1e300, f64::MAX];
+const SIZES: [f64; 14] = [5e-324, 1e-300, 1e-30, 1e-12, 1e-6, 1e-3, 0.3, 1.0, 3.0, 50.0, 1e4, 1e12, 1e300, f64::MAX];
 const BAD: [f64; 5] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, -1e-300];
 const DELTAS: [f64; 7] = [1e-300, 1e-30, 1e-15, 1e-6, 0.1, 0.5, 0.999];
 

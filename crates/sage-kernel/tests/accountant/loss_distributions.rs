@@ -177,9 +177,8 @@ fn epsilon_is_monotone() {
 #[test]
 fn calibration_returns_a_sigma_within_the_target() {
     let q = 1024.0 / 5e6;
-    let steps = |sigma: f64| -> Certified<Composition> {
-        Composition::new(&[(Loss::SampledGaussian { q, sigma }, 15_000)])
-    };
+    let steps =
+        |sigma: f64| -> Certified<Composition> { Composition::new(&[(Loss::SampledGaussian { q, sigma }, 15_000)]) };
     let sigma = calibrate_sigma(1.0, 1e-6, steps).unwrap();
     assert!(steps(sigma).unwrap().epsilon(1e-6).unwrap() <= 1.0);
     assert!((sigma - 0.6131).abs() < 2e-4, "{sigma}");

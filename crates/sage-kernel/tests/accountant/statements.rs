@@ -3,10 +3,9 @@
 
 use sage_kernel::accountant::{
     AccountantError, ORDERS, calibrate_sampled_gaussian, conversion, discrete_gaussian_quantile,
-    discrete_laplace_quantile, epsilon_from_curve, epsilon_from_zcdp, gaussian_delta, gaussian_epsilon,
-    gaussian_mu, gaussian_sigma, laplace_quantile, log_normal_cdf, normal_quantile, optimal_delta,
-    optimal_epsilon, pure_to_gdp, pure_to_zcdp, rho_for, rogers_epsilon, whitehouse_capacity,
-    whitehouse_epsilon,
+    discrete_laplace_quantile, epsilon_from_curve, epsilon_from_zcdp, gaussian_delta, gaussian_epsilon, gaussian_mu,
+    gaussian_sigma, laplace_quantile, log_normal_cdf, normal_quantile, optimal_delta, optimal_epsilon, pure_to_gdp,
+    pure_to_zcdp, rho_for, rogers_epsilon, whitehouse_capacity, whitehouse_epsilon,
 };
 
 use super::vectors::{

@@ -43,8 +43,7 @@ fn the_routes_are_ordered_for_a_training_run() {
 #[test]
 fn flags_repeat_and_compose() {
     let one = answer("--gaussian sigma=50,count=10 --laplace scale=10 --delta 1e-6");
-    let split =
-        answer("--laplace scale=10 --gaussian sigma=50,count=4 --gaussian count=6,sigma=50 --delta 1e-6");
+    let split = answer("--laplace scale=10 --gaussian sigma=50,count=4 --gaussian count=6,sigma=50 --delta 1e-6");
     for field in ["epsilon_rdp", "epsilon_pld", "epsilon_basic"] {
         let (one, split) = (number(&one, field), number(&split, field));
         assert!((one - split).abs() <= 1e-9 * one, "{field}: {one} and {split}");
@@ -93,9 +92,9 @@ fn calibrated_noise_meets_its_target_and_is_hardly_more_than_needed() {
             assert!(number(&again, route) <= target, "{closed}: {again}");
         }
         assert_eq!(
-            found["mechanisms"].as_array().and_then(|all| {
-                all.iter().find(|one| one["calibrated"] == field).map(|one| one[field].clone())
-            }),
+            found["mechanisms"]
+                .as_array()
+                .and_then(|all| { all.iter().find(|one| one["calibrated"] == field).map(|one| one[field].clone()) }),
             Some(found[field].clone())
         );
     }

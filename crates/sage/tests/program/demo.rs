@@ -12,9 +12,7 @@ fn the_story_is_the_same_every_time_and_says_that_the_ceiling_held() {
     let text = stdout(&sage(["demo"]));
     assert!(started.elapsed() < Duration::from_secs(2), "took {:?}", started.elapsed());
     assert_eq!(text, stdout(&sage(["demo"])));
-    for part in
-        ["The ceiling held: ", " of 1, delta 1e-6.", "×", "A refusal in full.", "verified", "was granted"]
-    {
+    for part in ["The ceiling held: ", " of 1, delta 1e-6.", "×", "A refusal in full.", "verified", "was granted"] {
         assert!(text.contains(part), "{part:?} is missing in\n{text}");
     }
     assert!(!text.contains('\u{1b}'), "colour without a terminal");
@@ -33,17 +31,12 @@ fn the_numbers_of_the_story_agree_with_each_other() {
     }
     let last = weeks.last().expect("a last week");
     assert_eq!(last["retired"], summary["retired"]);
-    assert_eq!(
-        last["blocks"].as_array().map(Vec::len),
-        summary["blocks"].as_u64().map(|count| count as usize)
-    );
+    assert_eq!(last["blocks"].as_array().map(Vec::len), summary["blocks"].as_u64().map(|count| count as usize));
     assert!(number(summary, "loss") <= number(&summary["ceiling"], "epsilon"));
     assert!(number(summary, "loss") > 0.9, "a stream this busy comes near its ceiling");
     assert_eq!(summary["ceiling_held"], true);
     assert_eq!(summary["log"]["verified"], true);
-    assert!(
-        summary["refusal"]["reason"].as_str().is_some_and(|reason| reason.starts_with("not enough left"))
-    );
+    assert!(summary["refusal"]["reason"].as_str().is_some_and(|reason| reason.starts_with("not enough left")));
     // A retired block stays retired, and what is spent stays spent.
     for (earlier, later) in weeks.iter().zip(weeks.iter().skip(1)) {
         let pairs = earlier["blocks"].as_array().into_iter().flatten();

@@ -146,8 +146,7 @@ fn the_edges_of_every_range_have_an_answer() {
     for target in ["1e-12", "1e6"] {
         for open in ["--gaussian=sigma=?", "--sampled-gaussian=q=0.3,sigma=?,steps=9", "--laplace=scale=?"] {
             let rest = [format!("--target-epsilon={target}"), "--delta=1e-6".to_owned(), "--json".to_owned()];
-            let arguments: Vec<String> =
-                ["account".to_owned(), open.to_owned()].into_iter().chain(rest).collect();
+            let arguments: Vec<String> = ["account".to_owned(), open.to_owned()].into_iter().chain(rest).collect();
             check(&arguments, "open edge");
         }
     }
@@ -156,8 +155,7 @@ fn the_edges_of_every_range_have_an_answer() {
 #[test]
 fn long_values_are_refused_briefly() {
     let long = "9".repeat(60_000);
-    for value in [format!("sigma={long}"), long.clone(), format!("{long}=1"), format!("sigma=1,count={long}")]
-    {
+    for value in [format!("sigma={long}"), long.clone(), format!("{long}=1"), format!("sigma=1,count={long}")] {
         let output = sage(["account".to_owned(), format!("--gaussian={value}"), "--delta=1e-6".to_owned()]);
         assert_eq!(output.status.code(), Some(2));
         assert!(output.stderr.len() < 400, "{}", stderr(&output));
@@ -169,7 +167,6 @@ fn long_values_are_refused_briefly() {
 fn bytes_that_are_no_text_are_refused() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
-    let output =
-        sage([OsStr::new("account"), OsStr::new("--gaussian"), OsStr::from_bytes(b"sigma=\xff\xfe")]);
+    let output = sage([OsStr::new("account"), OsStr::new("--gaussian"), OsStr::from_bytes(b"sigma=\xff\xfe")]);
     assert_eq!(output.status.code(), Some(2));
 }

@@ -39,33 +39,21 @@ const WRONG: &[(&str, &str)] = &[
     ("--pure epsilon=0", "--pure: epsilon must be a number above 0, got \"0\""),
     ("--pure epsilon=1e7", "--pure: epsilon must be a number above 0 and at most 1e6, got \"1e7\""),
     ("--pure epsilon=?", "--pure: epsilon must be a number above 0, got \"?\""),
-    (
-        "--black-box epsilon=0.1,delta=1",
-        "--black-box: delta must be a number from 0 up to but below 1, got \"1\"",
-    ),
+    ("--black-box epsilon=0.1,delta=1", "--black-box: delta must be a number from 0 up to but below 1, got \"1\""),
     ("--black-box epsilon=0.1", "--black-box: delta is missing"),
     ("--black-box epsilon=-1,delta=0", "--black-box: epsilon must be a number of 0 or more, got \"-1\""),
     ("--black-box epsilon=0,delta=0", "--black-box: epsilon and delta cannot both be 0"),
     ("--zcdp rho=-0.1", "--zcdp: rho must be a number above 0, got \"-0.1\""),
     ("--gaussian sigma=?", "sigma=? asks for noise, and no target is given\n  help  add --target-epsilon 1"),
-    (
-        "--gaussian sigma=1 --target-epsilon 1",
-        "--target-epsilon needs one mechanism with its noise left open",
-    ),
+    ("--gaussian sigma=1 --target-epsilon 1", "--target-epsilon needs one mechanism with its noise left open"),
     ("--gaussian sigma=? --laplace scale=? --target-epsilon 1", "only one mechanism may be left open with ?"),
     ("--gaussian sigma=? --target-epsilon 0", "--target-epsilon must be a number above 0, got \"0\""),
     ("--gaussian sigma=? --target-epsilon=-1", "--target-epsilon must be a number above 0, got \"-1\""),
     ("--gaussian sigma=1 --policy 1", "--policy must be EPSILON,DELTA, got \"1\"\n  help  --policy 1,1e-6"),
     ("--gaussian sigma=1 --policy 0,1e-6", "--policy: epsilon must be a number above 0, got \"0\""),
-    (
-        "--gaussian sigma=1 --policy 1,1",
-        "--policy: delta must be a number from 0 up to but below 1, got \"1\"",
-    ),
+    ("--gaussian sigma=1 --policy 1,1", "--policy: delta must be a number from 0 up to but below 1, got \"1\""),
     ("--gaussian sigma=1 --at-delta 1e-9", "--at-delta \"1e-9\" has a meaning only with --policy"),
-    (
-        "--gaussian sigma=1 --policy 1,1e-6 --at-delta 0",
-        "--at-delta must be a number above 0 and below 1, got \"0\"",
-    ),
+    ("--gaussian sigma=1 --policy 1,1e-6 --at-delta 0", "--at-delta must be a number above 0 and below 1, got \"0\""),
     ("", "name at least one mechanism"),
     ("--gausian sigma=1", "a similar argument exists: '--gaussian'"),
 ];
@@ -103,10 +91,7 @@ fn delta_is_asked_for_and_checked() {
 #[test]
 fn a_question_without_an_answer_is_a_failure_and_not_a_usage_error() {
     for (flags, message) in [
-        (
-            "--gaussian sigma=? --pure epsilon=2 --target-epsilon 1 --delta 1e-6",
-            "no sigma of at most 1e9 brings",
-        ),
+        ("--gaussian sigma=? --pure epsilon=2 --target-epsilon 1 --delta 1e-6", "no sigma of at most 1e9 brings"),
         ("--pure epsilon=0.001,count=5000 --policy 1,1e-6", "a filter prices at most 4096 mechanisms"),
     ] {
         let output = sage(words(&format!("account {flags}")));

@@ -103,10 +103,8 @@ impl Composed {
         let mut scratch = vec![Complex::default(); forward.get_scratch_len().max(inverse.get_scratch_len())];
         let mut signal = vec![0.0; length];
         let mut part_spectrum = forward.make_output_vec();
-        let mut spectrum = Spectrum {
-            values: vec![Complex::new(1.0, 0.0); length / 2 + 1],
-            errors: vec![0.0; length / 2 + 1],
-        };
+        let mut spectrum =
+            Spectrum { values: vec![Complex::new(1.0, 0.0); length / 2 + 1], errors: vec![0.0; length / 2 + 1] };
         let unknown = |_| AccountantError::Unbounded;
         let (mut log_scale, mut offset, mut infinity, mut largest_exponent) = (0.0, 0_i128, 0.0, 0.0_f64);
         let (mut slack, mut uses, mut log_none) = (0.0, 0.0, 0.0);
@@ -162,9 +160,7 @@ impl Composed {
         let factors = exponentials(last, -1, -self.tilt * self.step, self.log_scale);
         let others = exponentials(last, -1, -self.step, 0.0);
         let indices = (self.first..=last).rev();
-        for (((index, &stored), factor), other) in
-            indices.zip(self.tilted.iter().rev()).zip(factors).zip(others)
-        {
+        for (((index, &stored), factor), other) in indices.zip(self.tilted.iter().rev()).zip(factors).zip(others) {
             let loss = index as f64 * self.step;
             let mass = adjust(stored) * factor;
             if !visit(loss, mass, other) {
@@ -256,8 +252,7 @@ impl Composed {
                 found.is_none() && at > 0.0
             },
         );
-        let drift = self.step * sqrt(0.5 * self.uses * log(2000.0 / delta))
-            + 0.125 * self.uses * self.step * self.step;
+        let drift = self.step * sqrt(0.5 * self.uses * log(2000.0 / delta)) + 0.125 * self.uses * self.step * self.step;
         found.map_or(0.0, |at| (at - drift).max(0.0))
     }
 }

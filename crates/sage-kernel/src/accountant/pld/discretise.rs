@@ -31,13 +31,7 @@ impl Lattice {
         let ratios = exponentials(last, -1, -step, 0.0);
         let masses = self.masses.iter().rev().zip(ratios);
         let masses = masses.map(|(&mass, ratio)| mass * ratio * (1.0 + 1e-12)).collect();
-        Self {
-            first: -last,
-            masses,
-            infinity: self.minus_infinity,
-            minus_infinity: self.infinity,
-            raised: self.raised,
-        }
+        Self { first: -last, masses, infinity: self.minus_infinity, minus_infinity: self.infinity, raised: self.raised }
     }
 }
 
@@ -232,8 +226,7 @@ impl Normal {
         let share = (0.5 * tail / self.q).min(0.5);
         let high = (1.0 - normal_quantile(share)? * self.sigma).max(spread);
         let low = -spread;
-        let above =
-            (1.0 - self.q) * normal_tail(high / self.sigma) + self.q * normal_tail((high - 1.0) / self.sigma);
+        let above = (1.0 - self.q) * normal_tail(high / self.sigma) + self.q * normal_tail((high - 1.0) / self.sigma);
         let raised = |mass: f64| mass * (1.0 + 1e-9) + f64::MIN_POSITIVE;
         Ok(Range { low, high, above: raised(above), below: raised(normal_tail(spread / self.sigma)) })
     }

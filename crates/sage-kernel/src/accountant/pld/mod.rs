@@ -84,9 +84,9 @@ impl Loss {
     /// The pure epsilon, where there is one.
     fn pure_epsilon(self) -> Option<f64> {
         match self {
-            Self::Laplace { epsilon }
-            | Self::DiscreteLaplace { epsilon, .. }
-            | Self::BlackBox { epsilon, .. } => Some(epsilon),
+            Self::Laplace { epsilon } | Self::DiscreteLaplace { epsilon, .. } | Self::BlackBox { epsilon, .. } => {
+                Some(epsilon)
+            }
             Self::Gaussian { .. } | Self::SampledGaussian { .. } => None,
         }
     }
@@ -293,8 +293,7 @@ impl Composition {
 
     /// The chance that a black box fails outright.
     fn certain_delta(&self) -> f64 {
-        let log_none: f64 =
-            self.items.iter().map(|(loss, count)| *count as f64 * log1p(-loss.certain_delta())).sum();
+        let log_none: f64 = self.items.iter().map(|(loss, count)| *count as f64 * log1p(-loss.certain_delta())).sum();
         -expm1(log_none) * (1.0 + 1e-12)
     }
 

@@ -160,8 +160,7 @@ fn outline(sketches: &[Sketch], goal: Goal, turn: impl Fn(f64) -> f64, sign: f64
     };
     // A gentler tilt than the best spreads the law less; rounding errors are
     // small enough to give up e^4 for it.
-    let enough =
-        |rung: &&(f64, f64)| rung.1 - rung.0 * epsilon <= log_delta.max(moment - tilt * epsilon) + 4.0;
+    let enough = |rung: &&(f64, f64)| rung.1 - rung.0 * epsilon <= log_delta.max(moment - tilt * epsilon) + 4.0;
     let &(gentle, gentle_moment) = ladder.iter().find(enough).unwrap_or(&(tilt, moment));
     let (mean, deviation) = tilted_spread(sketches, turn(gentle));
     // Above the window the untilted mass must vanish beside delta; below it
@@ -213,8 +212,7 @@ impl Plan {
         let width = (remove.high - remove.low).max(add.high - add.low);
         let largest = remove.epsilon.max(add.epsilon);
         // The direction that does not decide may be moved further.
-        let wanted =
-            |side: &Outline| step_for(aim(largest) + 0.2 * (largest - side.epsilon), side.steepness, uses);
+        let wanted = |side: &Outline| step_for(aim(largest) + 0.2 * (largest - side.epsilon), side.steepness, uses);
         let wanted = wanted(&remove).min(wanted(&add));
         if !(wanted.is_normal() && width.is_finite()) {
             return Err(AccountantError::Unbounded);

@@ -42,9 +42,8 @@ fn coins_have_their_probability() {
     let trials = 200_000;
     for (numerator, denominator) in [(0, 5), (1, 3), (1, 1000), (7, 7), (9, 7), (u64::MAX - 1, u64::MAX)] {
         let probability = (numerator as f64 / denominator as f64).min(1.0);
-        let heads = (0..trials)
-            .filter(|_| bernoulli(&mut source, numerator, denominator).expect("a coin"))
-            .count() as u64;
+        let heads =
+            (0..trials).filter(|_| bernoulli(&mut source, numerator, denominator).expect("a coin")).count() as u64;
         assert!(count_fits(heads, trials, probability), "{numerator}/{denominator}");
         if probability > 0.1 && probability < 0.9 {
             assert!(!count_fits(heads, trials, probability * 1.05));
@@ -58,9 +57,8 @@ fn exponential_coins_have_their_probability() {
     let trials = 200_000;
     for (numerator, denominator) in [(0, 5), (1, 3), (1, 1), (5, 2), (u64::MAX, 1)] {
         let probability = (-(numerator as f64) / denominator as f64).exp();
-        let heads = (0..trials)
-            .filter(|_| bernoulli_exp(&mut source, numerator, denominator).expect("a coin"))
-            .count() as u64;
+        let heads =
+            (0..trials).filter(|_| bernoulli_exp(&mut source, numerator, denominator).expect("a coin")).count() as u64;
         assert!(count_fits(heads, trials, probability), "{numerator}/{denominator}");
         if probability > 0.01 && probability < 0.99 {
             assert!(!count_fits(heads, trials, probability * 0.9));
@@ -88,8 +86,7 @@ fn open_digits_are_followed_exactly() {
                     continue;
                 };
                 let mut fed = digits[..depth].iter().copied().chain([last]);
-                let answer =
-                    digits_below(|| fed.next().expect("no more digits needed"), numerator, denominator);
+                let answer = digits_below(|| fed.next().expect("no more digits needed"), numerator, denominator);
                 assert_eq!(answer, below, "{numerator}/{denominator} at digit {depth}");
             }
         }

@@ -3,9 +3,7 @@
 use super::super::exact::{digits_below, draw_below};
 use super::super::gaussian::Ratio;
 use super::super::{DiscreteGaussian, NoiseError, NoiseSource};
-use super::{
-    Scripted, cells, chi_square_fits, count_fits, counts_by_edge, edges_for, normal_cumulative, seeded,
-};
+use super::{Scripted, cells, chi_square_fits, count_fits, counts_by_edge, edges_for, normal_cumulative, seeded};
 
 /// Summed for small parameters; for large ones the discrete and the rounded law agree to 1e-9.
 fn cumulative(sigma: f64) -> Box<dyn Fn(i128) -> f64> {
@@ -118,15 +116,9 @@ fn wide_ratios_agree_with_narrow_ones() {
 #[test]
 fn gaussian_refuses_degenerate_parameters() {
     let refused = Err(NoiseError::ParameterOutOfRange);
-    for (numerator, denominator) in [
-        (0, 0),
-        (0, 1),
-        (1, 0),
-        (1, 1025),
-        ((1 << 40) + 1, 1),
-        ((1 << 60) + 1, 1 << 20),
-        (u64::MAX, u64::MAX - 1),
-    ] {
+    for (numerator, denominator) in
+        [(0, 0), (0, 1), (1, 0), (1, 1025), ((1 << 40) + 1, 1), ((1 << 60) + 1, 1 << 20), (u64::MAX, u64::MAX - 1)]
+    {
         assert_eq!(DiscreteGaussian::new(numerator, denominator), refused);
     }
     assert!(DiscreteGaussian::new(1 << 40, 1).is_ok());

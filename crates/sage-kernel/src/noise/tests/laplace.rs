@@ -128,16 +128,9 @@ fn a_carry_from_later_digits_is_seen() {
 #[test]
 fn laplace_refuses_degenerate_scales() {
     let refused = Err(NoiseError::ParameterOutOfRange);
-    for (numerator, denominator) in [
-        (0, 0),
-        (0, 1),
-        (1, 0),
-        (1, 1025),
-        (1, u64::MAX),
-        (u64::MAX, 1),
-        ((1 << 60) + 1, 1),
-        (u64::MAX, u64::MAX - 1),
-    ] {
+    for (numerator, denominator) in
+        [(0, 0), (0, 1), (1, 0), (1, 1025), (1, u64::MAX), (u64::MAX, 1), ((1 << 60) + 1, 1), (u64::MAX, u64::MAX - 1)]
+    {
         assert_eq!(DiscreteLaplace::new(numerator, denominator), refused);
     }
     let same = DiscreteLaplace::new(u64::MAX, u64::MAX);

@@ -118,8 +118,7 @@ fn cells(edges: &[i128], cumulative: impl Fn(i128) -> f64) -> Vec<f64> {
 
 /// Edges at `scale` times -6 to 6 in steps of a tenth, without repeats.
 fn edges_for(scale: f64) -> Vec<i128> {
-    let mut edges: Vec<i128> =
-        (-60..=60).map(|step| (scale * f64::from(step) / 10.0).floor() as i128).collect();
+    let mut edges: Vec<i128> = (-60..=60).map(|step| (scale * f64::from(step) / 10.0).floor() as i128).collect();
     edges.extend([-1, 0]);
     edges.sort_unstable();
     edges.dedup();

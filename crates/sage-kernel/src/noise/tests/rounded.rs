@@ -136,8 +136,7 @@ fn ten_million_draws_have_the_law_and_no_other_width() {
             let edge = ((cell as f64 - reach as f64) * f64::from(1 << cell_bits) - 0.5) / width;
             normal_cumulative(edge)
         };
-        let inner =
-            (0..=2 * reach).map(|cell| if cell == 0 { below(0) } else { below(cell) - below(cell - 1) });
+        let inner = (0..=2 * reach).map(|cell| if cell == 0 { below(0) } else { below(cell) - below(cell - 1) });
         inner.chain([1.0 - below(2 * reach)]).collect()
     };
     let width = f64::from(RoundedGaussian::STANDARD_DEVIATION);

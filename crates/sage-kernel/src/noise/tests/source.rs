@@ -2,8 +2,8 @@
 
 use super::super::source::{KeyStream, NoiseSource};
 use super::super::{
-    DiscreteGaussian, DiscreteLaplace, NoiseError, RoundedGaussian, SamplingRate, SecureNoise, SeededNoise,
-    bernoulli, poisson_mask, uniform_below,
+    DiscreteGaussian, DiscreteLaplace, NoiseError, RoundedGaussian, SamplingRate, SecureNoise, SeededNoise, bernoulli,
+    poisson_mask, uniform_below,
 };
 use super::{chi_square_fits, seeded};
 use rand_chacha::ChaCha12Rng;

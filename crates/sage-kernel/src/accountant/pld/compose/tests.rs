@@ -38,10 +38,8 @@ fn direct_convolution_agrees() {
     ];
     for delta in [1e-2, 1e-9] {
         let plan = Plan::new(&items, Goal::Delta(delta)).unwrap();
-        let mut parts: Vec<(Lattice, u64)> = items
-            .iter()
-            .map(|&(loss, count)| (discretise(loss, plan.step, plan.tail).unwrap(), count))
-            .collect();
+        let mut parts: Vec<(Lattice, u64)> =
+            items.iter().map(|&(loss, count)| (discretise(loss, plan.step, plan.tail).unwrap(), count)).collect();
         for side in [plan.remove, plan.add] {
             let composed = Composed::new(&parts, &plan, &side, &mut RealFftPlanner::new()).unwrap();
             let (first, law) = direct(&parts);
@@ -109,8 +107,7 @@ fn one_added_record_is_exact() {
         // Losses above epsilon are the outcomes below the crossing point.
         let crossing = 0.5 + sigma * sigma * libm::log((exp(-epsilon) - 1.0 + q) / q);
         let below = |x: f64| 0.5 * libm::erfc(-x / sigma / libm::sqrt(2.0));
-        let exact =
-            below(crossing) * (1.0 - exp(epsilon) * (1.0 - q)) - exp(epsilon) * q * below(crossing - 1.0);
+        let exact = below(crossing) * (1.0 - exp(epsilon) * (1.0 - q)) - exp(epsilon) * q * below(crossing - 1.0);
         let plan = Plan::new(&items, Goal::Epsilon(epsilon, 1e-4)).unwrap();
         let lattice = discretise(items[0].0, plan.step, plan.tail).unwrap().reversed(plan.step);
         let composed = Composed::new(&[(lattice, 1)], &plan, &plan.add, &mut RealFftPlanner::new()).unwrap();

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::message::says;
+
 /// A stream, by its place in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
@@ -41,14 +43,10 @@ impl Lane {
     }
 }
 
-impl fmt::Display for Lane {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Train => "train",
-            Self::Test => "test",
-        })
-    }
-}
+says!(Lane {
+    Self::Train => "train",
+    Self::Test => "test",
+});
 
 /// A run of blocks, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,16 +92,10 @@ pub enum BlocksError {
     Reversed,
 }
 
-impl fmt::Display for BlocksError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Empty => "no block is named; name at least one",
-            Self::Reversed => "a range of blocks ends before it starts",
-        })
-    }
-}
-
-impl std::error::Error for BlocksError {}
+says!(error BlocksError {
+    Self::Empty => "no block is named; name at least one",
+    Self::Reversed => "a range of blocks ends before it starts",
+});
 
 impl Blocks {
     /// The blocks in the given ranges, both ends included.

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use crate::message::says;
+
 /// Which way a decimal that falls between two units is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
@@ -32,19 +34,13 @@ pub enum NumberError {
     TooLarge,
 }
 
-impl fmt::Display for NumberError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::NotADecimal => "not a decimal number; write it like 0.05 or 1e-6",
-            Self::TooLong => "longer than 64 characters",
-            Self::Negative => "negative; it must be zero or more",
-            Self::Zero => "zero; it must be more than zero",
-            Self::TooLarge => "larger than allowed",
-        })
-    }
-}
-
-impl std::error::Error for NumberError {}
+says!(error NumberError {
+    Self::NotADecimal => "not a decimal number; write it like 0.05 or 1e-6",
+    Self::TooLong => "longer than 64 characters",
+    Self::Negative => "negative; it must be zero or more",
+    Self::Zero => "zero; it must be more than zero",
+    Self::TooLarge => "larger than allowed",
+});
 
 /// The longest text taken as a number.
 const TEXT_LIMIT: usize = 64;
@@ -112,15 +108,15 @@ fn push_digit(units: u64, digit: u8) -> Result<u64, NumberError> {
     units.checked_mul(10).and_then(|units| units.checked_add(u64::from(digit))).ok_or(NumberError::TooLarge)
 }
 
-/// Prints units of 10^-`places` as the shortest decimal that is exactly them.
-pub(crate) fn write_units(out: &mut fmt::Formatter<'_>, units: u128, places: u32) -> fmt::Result {
+/// Units of 10^-`places` as the shortest decimal that is exactly them.
+pub(crate) fn decimal(units: u128, places: u32) -> String {
     let scale = 10u128.pow(places);
     let (whole, fraction) = (units / scale, units % scale);
     if fraction == 0 {
-        return write!(out, "{whole}");
+        return whole.to_string();
     }
     let digits = format!("{fraction:0width$}", width = places as usize);
-    write!(out, "{whole}.{}", digits.trim_end_matches('0'))
+    format!("{whole}.{}", digits.trim_end_matches('0'))
 }
 
 macro_rules! quantity {
@@ -177,7 +173,7 @@ macro_rules! quantity {
 
         impl fmt::Display for $name {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_units(out, u128::from(self.0), $places)
+                out.write_str(&decimal(u128::from(self.0), $places))
             }
         }
 

@@ -33,10 +33,6 @@ impl Writer {
         self.number(bytes.len() as u64);
         self.raw(bytes);
     }
-
-    pub(crate) fn text(&mut self, text: &str) {
-        self.bytes(text.as_bytes());
-    }
 }
 
 /// Reads canonical bytes.
@@ -66,10 +62,6 @@ impl<'bytes> Reader<'bytes> {
         Err(Malformed)
     }
 
-    pub(crate) fn small(&mut self) -> Result<u32, Malformed> {
-        u32::try_from(self.number()?).map_err(|_| Malformed)
-    }
-
     pub(crate) fn raw(&mut self, length: usize) -> Result<&'bytes [u8], Malformed> {
         let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
         self.0 = rest;
@@ -79,14 +71,6 @@ impl<'bytes> Reader<'bytes> {
     pub(crate) fn bytes(&mut self) -> Result<&'bytes [u8], Malformed> {
         let length = usize::try_from(self.number()?).map_err(|_| Malformed)?;
         self.raw(length)
-    }
-
-    pub(crate) fn text(&mut self) -> Result<String, Malformed> {
-        std::str::from_utf8(self.bytes()?).map(str::to_owned).map_err(|_| Malformed)
-    }
-
-    pub(crate) fn digest(&mut self) -> Result<[u8; 32], Malformed> {
-        self.raw(32)?.try_into().map_err(|_| Malformed)
     }
 
     /// A list whose items take at least one byte each, so a length can never outgrow the input.
@@ -125,15 +109,13 @@ mod tests {
         for bytes in [&[0x80, 0x00][..], &[0xff; 10], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]] {
             assert_eq!(Reader(bytes).number(), Err(Malformed), "{bytes:?}");
         }
-        assert_eq!(Reader(&[0x80, 0x80, 0x80, 0x80, 0x10]).small(), Err(Malformed));
     }
 
     #[test]
     fn lengths_beyond_the_input_are_refused() {
         assert_eq!(Reader(&[5, 1, 2]).bytes(), Err(Malformed));
         assert_eq!(Reader(&[200, 1]).list(Reader::byte), Err(Malformed));
-        assert_eq!(Reader(&[2, 0xff, 0xfe]).text(), Err(Malformed));
-        assert_eq!(Reader(&[1, 2]).digest(), Err(Malformed));
+        assert_eq!(Reader(&[1, 2]).raw(3), Err(Malformed));
         assert_eq!(Reader(&[0]).end(), Err(Malformed));
     }
 }

@@ -5,10 +5,9 @@
 //! (`filter/`); the session that runs under the charge may only do what the cost lists (`plan.rs`).
 //! This module must never price anything below what its mechanisms lose.
 
-use std::fmt;
-
 use crate::accountant;
 use crate::budget::{Delta, Epsilon, Rate, Sigma};
+use crate::message::says;
 
 /// A stand-in for "more than any ceiling": no cap reaches it, and sums of it are exact.
 pub(crate) const UNBOUNDED: u64 = u64::MAX;
@@ -128,17 +127,11 @@ pub enum CostError {
     Zero,
 }
 
-impl fmt::Display for CostError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Empty => "a cost needs at least one mechanism",
-            Self::TooMany => "a cost lists at most 4096 mechanisms",
-            Self::Zero => "every number of a mechanism must be more than zero",
-        })
-    }
-}
-
-impl std::error::Error for CostError {}
+says!(error CostError {
+    Self::Empty => "a cost needs at least one mechanism",
+    Self::TooMany => "a cost lists at most 4096 mechanisms",
+    Self::Zero => "every number of a mechanism must be more than zero",
+});
 
 /// The most mechanisms one cost may list.
 const PARTS_LIMIT: usize = 4096;
@@ -207,7 +200,7 @@ impl Cost {
 
 /// The integers a cost comes to under one filter, one for each of its components.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Amounts(pub(crate) Box<[u64]>);
+pub struct Amounts(pub(crate) Vec<u64>);
 
 impl Amounts {
     /// The numbers, in units of 10⁻¹² (losses) and 10⁻¹⁸ (probabilities).

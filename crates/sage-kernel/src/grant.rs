@@ -5,13 +5,12 @@
 //! permit. Each is used up by the next step. After any doubt about the log the gate grants nothing until
 //! it is opened anew. It must never hand out a grant or a permit before the store has answered.
 
-use std::fmt;
-
 use crate::block::{BlockId, Blocks, Lane, StreamId};
 use crate::decide::Decision;
 use crate::event::{Charge, Door, Event, GrantId, Request};
 use crate::ledger::{GrantState, Inconsistent, Ledger};
 use crate::log::{BrokenChain, Head, Log, LogError, Record};
+use crate::message::says;
 use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
@@ -35,21 +34,13 @@ pub enum GateError {
     NotAllowed,
 }
 
-impl fmt::Display for GateError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Log(error) => write!(out, "{error}"),
-            Self::Chain(error) => write!(out, "{error}"),
-            Self::Ledger(error) => write!(out, "{error}"),
-            Self::Closed => {
-                out.write_str("an earlier write to the log failed, so nothing is granted; open the log again to go on")
-            }
-            Self::NotAllowed => out.write_str("the grant, stream or block is not in a state that allows this"),
-        }
-    }
-}
-
-impl std::error::Error for GateError {}
+says!(error GateError {
+    Self::Log(error) => error.to_string(),
+    Self::Chain(error) => error.to_string(),
+    Self::Ledger(error) => error.to_string(),
+    Self::Closed => "an earlier write to the log failed, so nothing is granted; open the log again to go on",
+    Self::NotAllowed => "the grant, stream or block is not in a state that allows this",
+});
 
 /// Leave to start, once: minted when a charge is durable, used up by starting or cancelling.
 #[derive(Debug, PartialEq, Eq)]

@@ -6,13 +6,13 @@
 //! Proof that a filter on each lane of each block bounds the stream: `proofs/block.md`.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
 use crate::cost::Amounts;
 use crate::event::{Charge, Event, GrantId, Request, RequestKey};
 use crate::filter::Filter;
 use crate::index::KeyIndex;
+use crate::message::says;
 use crate::policy::Policy;
 
 /// How far a grant has come.
@@ -37,13 +37,9 @@ pub struct Inconsistent {
     pub number: u64,
 }
 
-impl fmt::Display for Inconsistent {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "event {} of the log breaks the rules of the ledger; nothing is granted on this log", self.number)
-    }
-}
-
-impl std::error::Error for Inconsistent {}
+says!(error Inconsistent {
+    Self { number } => format!("event {number} of the log breaks the rules of the ledger; nothing is granted on this log"),
+});
 
 /// One stream as the ledger knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]

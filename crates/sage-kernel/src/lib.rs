@@ -32,6 +32,7 @@ mod lane;
 mod ledger;
 mod log;
 mod memory;
+mod message;
 mod moments;
 pub mod noise;
 mod plan;

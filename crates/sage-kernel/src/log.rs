@@ -4,12 +4,11 @@
 //! record carries the hash of the one before, so an edit, a removal or a reordering anywhere is found by
 //! whoever reads on from a head they know. This module must never accept a record it has not verified.
 
-use std::fmt;
-
 use sha2::{Digest, Sha256};
 
 use crate::codec::Malformed;
 use crate::event::Event;
+use crate::message::says;
 
 /// The first bytes of everything that is hashed, so that no other hash can be mistaken for a record's.
 const DOMAIN: &[u8; 8] = b"sagelog1";
@@ -88,18 +87,12 @@ pub struct BrokenChain {
     pub number: u64,
 }
 
-impl fmt::Display for BrokenChain {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "record {} of the log is not what was written there; nothing is granted until an operator has \
-             compared the log with a copy or an exported head",
-            self.number
-        )
-    }
-}
-
-impl std::error::Error for BrokenChain {}
+says!(error BrokenChain {
+    Self { number } => format!(
+        "record {number} of the log is not what was written there; nothing is granted until an operator has \
+         compared the log with a copy or an exported head"
+    ),
+});
 
 /// Why a store could not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,17 +106,11 @@ pub enum LogError {
     Unknown(String),
 }
 
-impl fmt::Display for LogError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Conflict => out.write_str("another writer appended first"),
-            Self::Failed(reason) => write!(out, "the log could not be used: {reason}"),
-            Self::Unknown(reason) => write!(out, "it is not known whether the log was written: {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for LogError {}
+says!(error LogError {
+    Self::Conflict => "another writer appended first",
+    Self::Failed(reason) => format!("the log could not be used: {reason}"),
+    Self::Unknown(reason) => format!("it is not known whether the log was written: {reason}"),
+});
 
 /// A place where records are kept.
 ///

@@ -3,22 +3,17 @@
 //! A mechanism that asks for less than a listed one (more noise, a smaller chance, fewer numbers) may
 //! use the listed one up, since it loses no more. It must never give more than was charged.
 
-use std::fmt;
-
 use crate::budget::Epsilon;
 use crate::cost::{Cost, Mechanism};
+use crate::message::says;
 
 /// The charge does not cover what was asked of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotCovered;
 
-impl fmt::Display for NotCovered {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("what is left of this grant's cost does not cover the mechanism; list it when charging")
-    }
-}
-
-impl std::error::Error for NotCovered {}
+says!(error NotCovered {
+    Self => "what is left of this grant's cost does not cover the mechanism; list it when charging",
+});
 
 /// The mechanisms of a cost that are still to be used.
 pub(crate) struct Plan(Vec<Mechanism>);

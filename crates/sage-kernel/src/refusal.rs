@@ -2,12 +2,11 @@
 //!
 //! A refusal is a function of public values: the request, the policy and earlier charges.
 
-use std::fmt;
-
 use crate::block::{BlockId, Lane};
-use crate::budget::write_units;
+use crate::budget::decimal;
 use crate::event::GrantId;
 use crate::filter::{Component, Rule, Unpriced};
+use crate::message::says;
 
 /// Whose ceiling is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +17,10 @@ pub enum Book {
     Joint,
 }
 
-impl fmt::Display for Book {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Context(name) => write!(out, "context \"{name}\""),
-            Self::Joint => out.write_str("all contexts together"),
-        }
-    }
-}
+says!(Book {
+    Self::Context(name) => format!("context \"{name}\""),
+    Self::Joint => "all contexts together",
+});
 
 /// What was asked of a lane of a block and what there is, in units of the component.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,16 +51,10 @@ impl Shortfall {
     /// A number of this shortfall as a decimal.
     #[must_use]
     pub fn decimal(&self, units: u128) -> String {
-        struct Shown(u128, u32);
-        impl fmt::Display for Shown {
-            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write_units(out, self.0, self.1)
-            }
-        }
         if units >= u128::from(u64::MAX) {
             return "without bound".to_owned();
         }
-        Shown(units, self.component.places()).to_string()
+        decimal(units, self.component.places())
     }
 }
 
@@ -95,41 +84,32 @@ pub enum Refusal {
     Ceiling(Box<Shortfall>),
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::KeyReused(grant) => {
-                write!(out, "this request key belongs to another request (grant {}); use a new key", grant.0)
-            }
-            Self::UnknownStream => out.write_str("there is no such stream"),
-            Self::UnknownContext => out.write_str("the stream has no such context"),
-            Self::NoCost => out.write_str("the request names no cost on either lane"),
-            Self::DoorClosed => out.write_str(
-                "the stream admits only enforced mechanisms; its policy would have to open the declared door",
-            ),
-            Self::NotEnforceable(lane) => write!(
-                out,
-                "the {lane} lane's cost holds a mechanism the kernel cannot run itself; ask through the declared door"
-            ),
-            Self::UnknownBlock(block) => write!(out, "the stream has no block {}", block.0),
-            Self::RetiredBlock(block) => {
-                write!(out, "block {} is retired and can never be read again; choose newer blocks", block.0)
-            }
-            Self::Unpriced(lane, reason) => write!(out, "the cost on the {lane} lane has no price: {reason}"),
-            Self::Ceiling(short) => write!(
-                out,
-                "not enough left on block {} (\"{}\"), {} lane, {}, rule {}: {} asked {}, spent {}, reserved {}, left {}",
-                short.block.0,
-                short.key,
-                short.lane,
-                short.book,
-                short.rule,
-                short.component,
-                short.decimal(short.asked),
-                short.decimal(short.spent),
-                short.decimal(short.reserved),
-                short.decimal(short.left),
-            ),
-        }
-    }
-}
+says!(Refusal {
+    Self::KeyReused(grant) => {
+        format!("this request key belongs to another request (grant {}); use a new key", grant.0)
+    },
+    Self::UnknownStream => "there is no such stream",
+    Self::UnknownContext => "the stream has no such context",
+    Self::NoCost => "the request names no cost on either lane",
+    Self::DoorClosed => {
+        "the stream admits only enforced mechanisms; its policy would have to open the declared door"
+    },
+    Self::NotEnforceable(lane) => format!(
+        "the {lane} lane's cost holds a mechanism the kernel cannot run itself; ask through the declared door"
+    ),
+    Self::UnknownBlock(block) => format!("the stream has no block {}", block.0),
+    Self::RetiredBlock(block) => {
+        format!("block {} is retired and can never be read again; choose newer blocks", block.0)
+    },
+    Self::Unpriced(lane, reason) => format!("the cost on the {lane} lane has no price: {reason}"),
+    Self::Ceiling(short) => {
+        let Shortfall { block, key, lane, book, rule, component, .. } = &**short;
+        let [asked, spent, reserved, left] =
+            [short.asked, short.spent, short.reserved, short.left].map(|units| short.decimal(units));
+        format!(
+            "not enough left on block {} (\"{key}\"), {lane} lane, {book}, rule {rule}: {component} asked {asked}, \
+             spent {spent}, reserved {reserved}, left {left}",
+            block.0
+        )
+    },
+});

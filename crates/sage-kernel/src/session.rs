@@ -6,11 +6,10 @@
 //! the charge. A session cannot be copied, printed, counted or iterated. The functions of a row that
 //! callers pass are `Fn`: they have nowhere to put a row. That stops accidents, not malice.
 
-use std::fmt;
-
 use crate::block::Lane;
 use crate::event::{Door, GrantId};
 use crate::grant::{Finished, Permit};
+use crate::message::says;
 use crate::noise::{NoiseError, NoiseSource, SecureNoise};
 use crate::plan::{NotCovered, Plan};
 
@@ -43,17 +42,11 @@ pub enum SessionError {
     Noise(NoiseError),
 }
 
-impl fmt::Display for SessionError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotCovered => write!(out, "{NotCovered}"),
-            Self::Parameter(what) => out.write_str(what),
-            Self::Noise(error) => write!(out, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for SessionError {}
+says!(error SessionError {
+    Self::NotCovered => NotCovered.to_string(),
+    Self::Parameter(what) => what,
+    Self::Noise(error) => error.to_string(),
+});
 
 impl From<NotCovered> for SessionError {
     fn from(NotCovered: NotCovered) -> Self {

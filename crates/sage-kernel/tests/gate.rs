@@ -313,7 +313,7 @@ fn every_event() -> Vec<Event> {
     let asked = Request {
         key: RequestKey::from_text("golden"),
         stream: StreamId(0),
-        context: ContextId(4),
+        context: ContextId(2),
         blocks: blocks.clone(),
         costs: [Some(all), Some(pure)],
         door: Door::Declared { author: "an author".into(), reason: "a reason".into() },

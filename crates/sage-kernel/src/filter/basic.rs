@@ -4,9 +4,8 @@ use crate::cost::Cost;
 use crate::filter::price::pairs;
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
-pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
-    let caps = vec![(Component::Epsilon, ceiling.epsilon.units()), (Component::Delta, ceiling.delta.units())];
-    (caps, 2)
+pub(super) fn caps(ceiling: Ceiling) -> Caps {
+    vec![(Component::Epsilon, ceiling.epsilon.units()), (Component::Delta, ceiling.delta.units())]
 }
 
 pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced> {

@@ -6,12 +6,12 @@
 //! query is one of those declared and has not been used up.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use crate::block::{Blocks, Lane};
 use crate::cost::{Cost, Mechanism};
 use crate::filter::price::{as_delta, cost_units, deviation, losses};
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
+use crate::message::says;
 
 /// A query declared in advance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,20 +40,14 @@ pub enum FixedError {
     AboveCeiling(Lane),
 }
 
-impl fmt::Display for FixedError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty => out.write_str("declare at least one query that runs, under an epsilon above zero"),
-            Self::TooMany => out.write_str("at most 4096 queries can be declared"),
-            Self::NotComposable => out.write_str("a fixed stream takes no zCDP bound and no declared curve"),
-            Self::AboveCeiling(lane) => {
-                write!(out, "the declared queries together pass the ceiling on some block, {lane} lane")
-            }
-        }
-    }
-}
-
-impl std::error::Error for FixedError {}
+says!(error FixedError {
+    Self::Empty => "declare at least one query that runs, under an epsilon above zero",
+    Self::TooMany => "at most 4096 queries can be declared",
+    Self::NotComposable => "a fixed stream takes no zCDP bound and no declared curve",
+    Self::AboveCeiling(lane) => {
+        format!("the declared queries together pass the ceiling on some block, {lane} lane")
+    },
+});
 
 /// One number for each declaration: how often it may run. Equal declarations are folded.
 pub(super) fn caps(ceiling: Ceiling, declared: Vec<Declared>) -> Result<(Vec<Declared>, Caps), FixedError> {

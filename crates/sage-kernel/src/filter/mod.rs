@@ -1,6 +1,6 @@
 //! Filters: may this cost still be added to what a lane of a block has spent?
 //!
-//! Every filter but one has the same shape. What has been spent is a row of integers, a cost is a row
+//! Every filter has the same shape. What has been spent is a row of integers, a cost is a row
 //! of integers, and a cost is admitted when after adding it every *required* number is within its cap
 //! and, where there are *alternatives*, at least one of those is. The filters differ in what the
 //! numbers mean, where the caps lie and how a cost is turned into numbers; each has a file and a page
@@ -11,15 +11,13 @@ mod basic;
 mod fixed;
 mod price;
 mod renyi;
-mod rogers;
 mod strong;
 
-use std::fmt;
-
-use crate::accountant;
+use crate::accountant::ORDERS;
 use crate::block::{Blocks, Lane};
 use crate::budget::{Delta, Epsilon};
 use crate::cost::{Amounts, Cost, UNBOUNDED};
+use crate::message::says;
 
 pub use fixed::{Declared, FixedError};
 
@@ -30,10 +28,6 @@ pub enum Rule {
     Basic,
     /// Sums of ρ and of δ, approximate zero-concentrated (`proofs/strong.md`).
     Strong,
-    /// Sum of squares of ε, by Whitehouse and others 2022 (`proofs/strong.md`).
-    Whitehouse,
-    /// The filter of Rogers and others 2016, for comparison (`proofs/strong.md`).
-    Rogers,
     /// Rényi orders with weights, and order ∞ (`proofs/renyi.md`). The default.
     Renyi,
     /// Everything declared before the first read (`proofs/fixed.md`).
@@ -42,21 +36,15 @@ pub enum Rule {
 
 impl Rule {
     /// The rules a stream can be created with by name alone; `fixed` needs its declarations.
-    pub const ADAPTIVE: [Self; 5] = [Self::Basic, Self::Strong, Self::Whitehouse, Self::Rogers, Self::Renyi];
+    pub const ADAPTIVE: [Self; 3] = [Self::Basic, Self::Strong, Self::Renyi];
 }
 
-impl fmt::Display for Rule {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Basic => "basic",
-            Self::Strong => "strong",
-            Self::Whitehouse => "whitehouse",
-            Self::Rogers => "rogers",
-            Self::Renyi => "renyi",
-            Self::Fixed => "fixed",
-        })
-    }
-}
+says!(Rule {
+    Self::Basic => "basic",
+    Self::Strong => "strong",
+    Self::Renyi => "renyi",
+    Self::Fixed => "fixed",
+});
 
 /// The most a lane of a block may lose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,35 +74,22 @@ pub enum Component {
     Delta,
     /// The sum of ρ.
     Rho,
-    /// The sum of ε².
-    Squares,
-    /// The sum of ε(e^ε − 1)/2.
-    Mean,
     /// The Rényi divergence at the order with this place in [`crate::orders`].
-    Order(u8),
+    Order(u32),
     /// The Rényi divergence at order ∞.
     Infinite,
     /// How often the declaration with this place was used.
     Declaration(u32),
 }
 
-impl fmt::Display for Component {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Epsilon => out.write_str("epsilon"),
-            Self::Delta => out.write_str("delta"),
-            Self::Rho => out.write_str("rho"),
-            Self::Squares => out.write_str("sum of squares of epsilon"),
-            Self::Mean => out.write_str("expected loss"),
-            Self::Order(place) => match accountant::ORDERS.get(usize::from(*place)) {
-                Some(order) => write!(out, "order {order}"),
-                None => write!(out, "order number {place}"),
-            },
-            Self::Infinite => out.write_str("order infinity"),
-            Self::Declaration(place) => write!(out, "declaration {place}"),
-        }
-    }
-}
+says!(Component {
+    Self::Epsilon => "epsilon",
+    Self::Delta => "delta",
+    Self::Rho => "rho",
+    Self::Order(place) => format!("order {}", ORDERS.get(*place as usize).copied().unwrap_or(f64::NAN)),
+    Self::Infinite => "order infinity",
+    Self::Declaration(place) => format!("declaration {place}"),
+});
 
 impl Component {
     /// Decimal places of one unit of this number.
@@ -141,14 +116,10 @@ pub enum Unpriced {
     NotDeclared,
 }
 
-impl fmt::Display for Unpriced {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::NeedsDelta => "this filter counts (epsilon, delta): state the cost at a delta above zero",
-            Self::NotDeclared => "the stream is fixed, and no such query on these blocks and this lane was declared",
-        })
-    }
-}
+says!(Unpriced {
+    Self::NeedsDelta => "this filter counts (epsilon, delta): state the cost at a delta above zero",
+    Self::NotDeclared => "the stream is fixed, and no such query on these blocks and this lane was declared",
+});
 
 /// A rule with its caps.
 ///
@@ -176,15 +147,13 @@ impl Filter {
         if ceiling.epsilon == Epsilon::ZERO {
             return None;
         }
-        let (parts, required) = match rule {
+        let caps = match rule {
             Rule::Basic => basic::caps(ceiling),
             Rule::Strong => strong::caps(ceiling),
-            Rule::Whitehouse => strong::whitehouse_caps(ceiling),
-            Rule::Rogers => rogers::caps(ceiling),
             Rule::Renyi => renyi::caps(ceiling),
             Rule::Fixed => return None,
         };
-        Some(Self::from_parts(rule, ceiling, parts, required, Vec::new()))
+        Some(Self::from_parts(rule, ceiling, caps, Vec::new()))
     }
 
     /// The filter of a stream whose queries are all declared here, before any row is read.
@@ -193,36 +162,32 @@ impl Filter {
     /// When some block would lose more than the ceiling, or a declaration cannot be composed.
     pub fn fixed(ceiling: Ceiling, declared: Vec<Declared>) -> Result<Self, FixedError> {
         let (declared, caps) = fixed::caps(ceiling, declared)?;
-        let required = caps.len();
-        Ok(Self::from_parts(Rule::Fixed, ceiling, caps, required, declared))
+        Ok(Self::from_parts(Rule::Fixed, ceiling, caps, declared))
     }
 
     /// The filter as it was written, if its numbers have the shape of the rule.
     ///
     /// The caps are those decided when the stream was created; they are not computed again.
-    pub(crate) fn from_stored(
-        rule: Rule,
-        ceiling: Ceiling,
-        caps: Caps,
-        required: usize,
-        declared: Vec<Declared>,
-    ) -> Option<Self> {
-        let shape: Vec<Component> = caps.iter().map(|&(component, _)| component).collect();
-        let fits = match rule {
-            Rule::Fixed => {
-                let places = u32::try_from(declared.len()).ok()?;
-                required == shape.len() && shape.iter().copied().eq((0..places).map(Component::Declaration))
-            }
-            _ => {
-                let fresh = Self::new(rule, ceiling)?;
-                declared.is_empty() && required == fresh.required && shape_matches(rule, &shape, &fresh)
+    pub(crate) fn from_stored(rule: Rule, ceiling: Ceiling, caps: Caps, declared: Vec<Declared>) -> Option<Self> {
+        let filter = Self::from_parts(rule, ceiling, caps, declared);
+        let known = |one: &Component| matches!(one, Component::Order(place) if (*place as usize) < ORDERS.len());
+        let shaped = match (rule, &*filter.components) {
+            (Rule::Basic, shape) => shape == [Component::Epsilon, Component::Delta],
+            (Rule::Strong, shape) => shape == [Component::Rho, Component::Delta],
+            (Rule::Renyi, [Component::Delta, orders @ .., Component::Infinite]) => orders.iter().all(known),
+            (Rule::Renyi, _) => false,
+            (Rule::Fixed, shape) => {
+                shape.len() == filter.declared.len()
+                    && (0u32..).zip(shape).all(|(place, one)| *one == Component::Declaration(place))
             }
         };
-        fits.then(|| Self::from_parts(rule, ceiling, caps, required, declared))
+        let bare = rule == Rule::Fixed || filter.declared.is_empty();
+        (shaped && bare && ceiling.epsilon > Epsilon::ZERO).then_some(filter)
     }
 
-    fn from_parts(rule: Rule, ceiling: Ceiling, caps: Caps, required: usize, declared: Vec<Declared>) -> Self {
-        let (components, caps) = caps.into_iter().unzip();
+    fn from_parts(rule: Rule, ceiling: Ceiling, caps: Caps, declared: Vec<Declared>) -> Self {
+        let (components, caps): (Vec<Component>, Vec<u64>) = caps.into_iter().unzip();
+        let required = if rule == Rule::Renyi { 1 } else { caps.len() };
         Self { rule, ceiling, components, caps, required, declared }
     }
 
@@ -256,10 +221,6 @@ impl Filter {
         &self.declared
     }
 
-    pub(crate) const fn required(&self) -> usize {
-        self.required
-    }
-
     /// The numbers a cost comes to, each rounded up.
     ///
     /// # Errors
@@ -268,12 +229,10 @@ impl Filter {
         let units = match self.rule {
             Rule::Basic => basic::price(cost, self.ceiling)?,
             Rule::Strong => strong::price(cost, self.ceiling)?,
-            Rule::Whitehouse => strong::whitehouse_price(cost, self.ceiling)?,
-            Rule::Rogers => rogers::price(cost, self.ceiling)?,
             Rule::Renyi => renyi::price(cost, self.ceiling, &self.components),
             Rule::Fixed => fixed::price(cost, lane, blocks, &self.declared)?,
         };
-        Ok(Amounts(units.into()))
+        Ok(Amounts(units))
     }
 
     /// Whether the amounts may be added to what has been spent.
@@ -288,7 +247,7 @@ impl Filter {
         if asked.len() != caps.len() {
             return Some(0);
         }
-        let (curved, width) = (self.rule == Rule::Rogers, caps.len());
+        let width = caps.len();
         let (required_asked, required_caps) = (&asked[..self.required], &caps[..self.required]);
         // The alternative that served one block most often serves the next one too.
         let mut hint = self.required;
@@ -301,7 +260,7 @@ impl Filter {
                 hint = found.unwrap_or(hint);
                 found.is_some()
             };
-            !(required && alternative && (!curved || rogers::admits(self.ceiling, spent, asked)))
+            !(required && alternative)
         })
     }
 
@@ -320,8 +279,7 @@ impl Filter {
         };
         let required = (0..self.required).map(times).min().unwrap_or(u64::MAX);
         let alternatives = (self.required..self.caps.len()).map(times).max().unwrap_or(u64::MAX);
-        let most = required.min(alternatives);
-        if self.rule == Rule::Rogers { rogers::fits(self.ceiling, spent, asked, most) } else { most }
+        required.min(alternatives)
     }
 
     /// What has been spent, as the smallest ε at δ_g for which this filter would have admitted it.
@@ -330,8 +288,6 @@ impl Filter {
         let units = match self.rule {
             Rule::Basic => basic::odometer(spent),
             Rule::Strong => strong::odometer(spent, self.ceiling),
-            Rule::Whitehouse => strong::whitehouse_odometer(spent, self.ceiling),
-            Rule::Rogers => rogers::odometer(spent, self.ceiling),
             Rule::Renyi => renyi::odometer(spent, self.ceiling, &self.caps),
             Rule::Fixed => fixed::odometer(spent, self.ceiling, &self.declared),
         };
@@ -353,14 +309,4 @@ impl Filter {
             })
             .unwrap_or(self.required.min(self.caps.len().saturating_sub(1)))
     }
-}
-
-/// Whether stored components are those of the rule; the orders a Rényi filter keeps are its own choice.
-fn shape_matches(rule: Rule, shape: &[Component], fresh: &Filter) -> bool {
-    if rule != Rule::Renyi {
-        return shape == fresh.components;
-    }
-    let [Component::Delta, orders @ .., Component::Infinite] = shape else { return false };
-    let known = |component: &Component| matches!(component, Component::Order(place) if usize::from(*place) < accountant::ORDERS.len());
-    orders.iter().all(known)
 }

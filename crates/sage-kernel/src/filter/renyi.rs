@@ -10,21 +10,21 @@ use crate::filter::price::{as_delta, as_epsilon, ceiling_units, cost_units, curv
 use crate::filter::{Caps, Ceiling, Component};
 
 /// δ first and required; then every order that can ever be within its cap; then order ∞.
-pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
+pub(super) fn caps(ceiling: Ceiling) -> Caps {
     let (curves, spendable) = ceiling.halves();
     let mut caps = vec![(Component::Delta, spendable)];
     if curves > 0 {
         let epsilon = as_epsilon(ceiling.epsilon);
-        for (place, &order) in accountant::ORDERS.iter().enumerate() {
-            let share = weight(place, primary(epsilon, as_delta(curves))) * as_delta(curves);
+        for (place, &order) in (0u32..).zip(&accountant::ORDERS) {
+            let share = weight(place as usize, primary(epsilon, as_delta(curves))) * as_delta(curves);
             let cap = ceiling_units(epsilon - known(accountant::conversion(order, share)));
             if cap > 0 {
-                caps.push((Component::Order(place as u8), cap));
+                caps.push((Component::Order(place), cap));
             }
         }
     }
     caps.push((Component::Infinite, ceiling.epsilon.units()));
-    (caps, 1)
+    caps
 }
 
 /// The place of the order at which a Gaussian fits most often: it gets half of the weight.
@@ -55,7 +55,7 @@ pub(super) fn price(cost: &Cost, ceiling: Ceiling, components: &[Component]) -> 
         delta = delta.saturating_add(probability);
     }
     let units = |component: &Component| match component {
-        Component::Order(place) => cost_units(totals[usize::from(*place)]),
+        Component::Order(place) => cost_units(totals[*place as usize]),
         Component::Infinite => infinite,
         _ => delta,
     };

@@ -1,15 +1,15 @@
-//! Strong composition for adaptive queries: approximate zero-concentrated privacy, and the sum of
-//! squares that it dominates. Proof: `proofs/strong.md`.
+//! Strong composition for adaptive queries: approximate zero-concentrated privacy. Proof:
+//! `proofs/strong.md`.
 
 use crate::accountant;
 use crate::cost::{Cost, Mechanism};
 use crate::filter::price::{as_delta, as_epsilon, as_sigma, ceiling_units, cost_units, deviation, known, pairs};
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
-pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
+pub(super) fn caps(ceiling: Ceiling) -> Caps {
     let (curves, spendable) = ceiling.halves();
     let rho = accountant::rho_for(as_epsilon(ceiling.epsilon), as_delta(curves)).unwrap_or(0.0);
-    (vec![(Component::Rho, ceiling_units(rho)), (Component::Delta, spendable)], 2)
+    vec![(Component::Rho, ceiling_units(rho)), (Component::Delta, spendable)]
 }
 
 /// Gaussians count by their own ρ; everything that is a pair (ε, δ) by ε tanh(ε/2) and its δ.
@@ -40,26 +40,4 @@ pub(super) fn odometer(spent: &[u128], ceiling: Ceiling) -> u64 {
         return 0;
     }
     cost_units(known(accountant::epsilon_from_zcdp(spent[0] as f64 / 1e12, as_delta(ceiling.halves().0))))
-}
-
-pub(super) fn whitehouse_caps(ceiling: Ceiling) -> (Caps, usize) {
-    let (curves, spendable) = ceiling.halves();
-    let squares = accountant::whitehouse_capacity(as_epsilon(ceiling.epsilon), as_delta(curves)).unwrap_or(0.0);
-    (vec![(Component::Squares, ceiling_units(squares)), (Component::Delta, spendable)], 2)
-}
-
-pub(super) fn whitehouse_price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced> {
-    let (mut squares, mut delta) = (0.0, 0u64);
-    for (epsilon, part_delta, count) in pairs(cost, ceiling)? {
-        squares += f64::from(count) * as_epsilon(epsilon) * as_epsilon(epsilon);
-        delta = delta.saturating_add(part_delta.units().saturating_mul(u64::from(count)));
-    }
-    Ok(vec![cost_units(squares), delta])
-}
-
-pub(super) fn whitehouse_odometer(spent: &[u128], ceiling: Ceiling) -> u64 {
-    if spent[0] == 0 {
-        return 0;
-    }
-    cost_units(known(accountant::whitehouse_epsilon(spent[0] as f64 / 1e12, as_delta(ceiling.halves().0))))
 }

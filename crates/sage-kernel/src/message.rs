@@ -10,7 +10,7 @@ macro_rules! says {
         impl std::fmt::Display for $type {
             fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 match self {
-                    $($variant => out.write_str(&$text)),*
+                    $($variant => out.pad(&$text)),*
                 }
             }
         }

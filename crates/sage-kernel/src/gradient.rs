@@ -18,6 +18,9 @@ use crate::vector::{Lattice, check_clip};
 /// Units of each factor's grid: an input of length one, an error of the largest allowed length.
 const SIZE: u64 = 1 << 20;
 
+/// Rows whose sums fit 64 bits: each adds at most 2^40 to a coordinate.
+const ROWS_IN_WORDS: usize = 1 << 22;
+
 /// What goes into a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputShape {
@@ -122,12 +125,12 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         backward: impl Fn(&Sample<'_, R>, &mut [LayerRows]),
     ) -> Result<Vec<Vec<f32>>, SessionError> {
         check_clip(step.clip)?;
-        let total: u64 = layers.iter().map(|layer| layer.parameters()).sum();
-        let coordinates = u32::try_from(total)
-            .ok()
+        let total = layers.iter().try_fold(0u64, |total, layer| total.checked_add(layer.parameters()));
+        let coordinates = total
+            .and_then(|total| u32::try_from(total).ok())
             .filter(|&total| total > 0)
             .ok_or(SessionError::Parameter("a network has from 1 to 2^32 - 1 parameters"))?;
-        let lattice = Lattice::new(u128::from(SIZE) * u128::from(SIZE), step.sigma, total)?;
+        let lattice = Lattice::new(u128::from(SIZE) * u128::from(SIZE), step.sigma, u64::from(coordinates))?;
         self.plan(lane)?.take_gaussian(&Mechanism::SampledGaussian {
             rate: step.rate,
             sigma: step.sigma,
@@ -142,8 +145,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let mut noisy = Vec::with_capacity(layers.len());
         for sums in sums {
             let mut layer = Vec::with_capacity(sums.len());
-            let whole = sums.into_iter().map(i128::from);
-            lattice.release(whole, &mut self.noise, |value| layer.push((value * unit) as f32))?;
+            lattice.release(sums.into_iter(), &mut self.noise, |value| layer.push((value * unit) as f32))?;
             noisy.push(layer);
         }
         Ok(noisy)
@@ -178,14 +180,33 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
 /// # Guarantee
 /// The contribution of one row, over all layers together, is a vector of whole numbers no longer than
 /// 2^40, checked in integers.
-fn clipped_sums(layers: &[LayerShape], filled: &[LayerRows], count: usize, clip: f64) -> Vec<Vec<i64>> {
-    let mut totals: Vec<Vec<i64>> = layers.iter().map(|layer| vec![0; layer.parameters() as usize]).collect();
+fn clipped_sums(layers: &[LayerShape], filled: &[LayerRows], count: usize, clip: f64) -> Vec<Vec<i128>> {
+    let mut totals: Vec<Vec<i128>> =
+        layers.iter().map(|layer| vec![0; layer.parameters() as usize]).collect();
     let sized = layers.iter().zip(filled).all(|(layer, rows)| rows.fits(*layer, count));
     if !sized {
         return totals;
     }
-    for first in (0..count).step_by(ROWS_AT_A_TIME) {
-        let rows = first..count.min(first + ROWS_AT_A_TIME);
+    for first in (0..count).step_by(ROWS_IN_WORDS) {
+        let rows = first..count.min(first + ROWS_IN_WORDS);
+        let sums = sums_in_words(layers, filled, rows, clip);
+        for (total, sum) in totals.iter_mut().flatten().zip(sums.into_iter().flatten()) {
+            *total += i128::from(sum);
+        }
+    }
+    totals
+}
+
+/// The same over at most [`ROWS_IN_WORDS`] rows.
+fn sums_in_words(
+    layers: &[LayerShape],
+    filled: &[LayerRows],
+    rows: std::ops::Range<usize>,
+    clip: f64,
+) -> Vec<Vec<i64>> {
+    let mut totals: Vec<Vec<i64>> = layers.iter().map(|layer| vec![0; layer.parameters() as usize]).collect();
+    for first in rows.clone().step_by(ROWS_AT_A_TIME) {
+        let rows = first..rows.end.min(first + ROWS_AT_A_TIME);
         let scales: Vec<Option<f64>> = rows.clone().map(|row| scale_of(layers, filled, row, clip)).collect();
         let mut factors: Vec<Factors> = layers
             .iter()
@@ -215,7 +236,7 @@ fn scale_of(layers: &[LayerShape], filled: &[LayerRows], row: usize, clip: f64) 
     squares.is_finite().then(|| 1.0 / libm::sqrt(squares).max(clip))
 }
 
-/// A row whose parts are together longer than allowed counts as zero. Quantising makes none such.
+/// A row whose parts are together longer than allowed, or out of their grids, counts as zero.
 fn silence_long_rows(factors: &mut [Factors], count: usize) {
     let limit = u128::from(SIZE).pow(4);
     for row in 0..count {
@@ -323,9 +344,14 @@ impl LayerRows {
 }
 
 impl Factors {
-    /// The squared length of the row's outer product.
+    /// The squared length of the row's outer product, or more than any if a factor is out of its grid.
     fn square(&self, row: usize) -> u128 {
-        let whole = |value: &f64| u128::from(libm::fabs(*value) as u64);
+        // A number above the grid's size would not be multiplied exactly, and one that is no number
+        // would take every other row of the product with it.
+        let whole = |value: &f64| {
+            let size = libm::fabs(*value);
+            if size <= SIZE as f64 { u128::from(size as u64) } else { u128::MAX }
+        };
         let sum = |values: &[f64]| {
             values
                 .iter()
@@ -338,7 +364,8 @@ impl Factors {
                 sum(&inputs[..1]).saturating_mul(u128::from(named)).saturating_add(sum(&inputs[1..]))
             }
         };
-        inputs.saturating_mul(sum(&self.errors[row * self.outputs..][..self.outputs]))
+        let errors = sum(&self.errors[row * self.outputs..][..self.outputs]);
+        if inputs == u128::MAX || errors == u128::MAX { u128::MAX } else { inputs.saturating_mul(errors) }
     }
 
     fn silence(&mut self, row: usize) {

@@ -10,6 +10,10 @@ use crate::double::Double;
 /// How far above the least loss the computed one may lie, in rows.
 pub(crate) const GAP: f64 = 1.0 / 1024.0;
 
+/// 2^-200. What a column has below the diagonal is dropped if it is shorter: squares of such numbers lose
+/// their digits, and a mirror made of them would bend everything it is applied to.
+const NEGLIGIBLE: f64 = 1.0 / (1u128 << 100) as f64 / (1u128 << 100) as f64;
+
 /// A symmetric matrix with three diagonals, and a vector in the same basis.
 struct Tridiagonal {
     diagonal: Vec<Double>,
@@ -150,7 +154,8 @@ fn reduce(matrix: &[i128], vector: &[i128], size: usize) -> Tridiagonal {
     for column in 0..size.saturating_sub(2) {
         let below: Vec<Double> = (column + 1..size).map(|row| matrix[row * size + column]).collect();
         let norm = length(&below).sqrt();
-        if norm == Double::ZERO {
+        // Too short to be mirrored without loss, and too short to matter.
+        if norm < Double::from(NEGLIGIBLE) {
             continue;
         }
         // The mirror that takes the column below the diagonal to one entry.
@@ -158,9 +163,6 @@ fn reduce(matrix: &[i128], vector: &[i128], size: usize) -> Tridiagonal {
         let end = if mirror[0].is_negative() { -norm } else { norm };
         mirror[0] = mirror[0] + end;
         let half = length(&mirror) * Double::from(0.5);
-        if half == Double::ZERO {
-            continue;
-        }
         reflect(&mut matrix, size, column, &mirror, half);
         for (row, value) in (column + 1..size).zip(0..) {
             let entry = if value == 0 { -end } else { Double::ZERO };

@@ -142,6 +142,15 @@ pub(crate) fn size(ci: usize, soak: usize) -> usize {
     if std::env::var("SAGE_SOAK").is_ok_and(|text| text == "1") { soak } else { ci }
 }
 
+/// One seed out of several numbers.
+pub(crate) fn mix(parts: &[u64]) -> u64 {
+    parts.iter().fold(0x9e37_79b9_7f4a_7c15, |seed, &part| {
+        let word = (seed ^ part).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let word = (word ^ word >> 31).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ word >> 29
+    })
+}
+
 /// Numbers for making up test data; the noise of the mechanisms has a source of its own.
 pub(crate) struct Dice(SeededNoise);
 

@@ -243,6 +243,33 @@ mod tests {
         assert!((found - (3i128 << 60) * n * n).abs() < 1 << 20, "{found}");
     }
 
+    /// Rank one and full symmetry: every mirror leaves only rounding noise, whose noise is smaller again,
+    /// until squares of it are no longer numbers of full precision.
+    #[test]
+    fn noise_of_noise_bends_nothing() {
+        for size in [3usize, 8, 17, 40] {
+            for (same, own) in [(1i128, 0i128), (3, 7), ((1 << 70) + 1, 0), (1 << 79, 5), (7, 1 << 60)] {
+                let matrix: Vec<i128> = (0..size * size)
+                    .map(|place| if place % (size + 1) == 0 { same + own } else { same })
+                    .collect();
+                let found = smallest_eigenvalue(&matrix, size);
+                assert!((found - own).abs() <= 1 << 10, "{size} {same} {own}: {found}");
+                // A part apart from it, larger than its noise by far.
+                let wide = size + 2;
+                let mut apart = vec![0; wide * wide];
+                for row in 0..size {
+                    apart[row * wide..row * wide + size].copy_from_slice(&matrix[row * size..][..size]);
+                }
+                apart[size * wide + size] = 1 << 79;
+                apart[size * wide + size + 1] = (1 << 78) + 1;
+                apart[(size + 1) * wide + size] = (1 << 78) + 1;
+                apart[(size + 1) * wide + size + 1] = 1 << 79;
+                let found = smallest_eigenvalue(&apart, wide);
+                assert!((found - own).abs() <= 1 << 10, "{size} {same} {own} apart: {found}");
+            }
+        }
+    }
+
     #[test]
     fn least_loss_is_within_the_gap() {
         // One coordinate: minimise a v² − 2 b v + c on [−r, r].

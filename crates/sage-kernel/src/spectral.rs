@@ -270,6 +270,37 @@ mod tests {
         }
     }
 
+    /// Fewer rows than features: the smallest eigenvalue is zero, whatever the rows; and one row more moves
+    /// it up by its squared length at most.
+    #[test]
+    fn few_rows_have_no_smallest_eigenvalue() {
+        use crate::noise::{NoiseSource, SeededNoise};
+        let mut noise = SeededNoise::new(2);
+        for round in 0..400u64 {
+            let size = 2 + (round % 23) as usize;
+            let shapes =
+                [vec![0i128, 1, -1], vec![1 << 18], vec![1 << 20, 0, 0, 0, 1], vec![741_455, -741_455, 3]];
+            let shape = &shapes[(round / 23) as usize % shapes.len()];
+            let mut matrix = vec![0i128; size * size];
+            let mut add = |matrix: &mut [i128]| {
+                let row: Vec<i128> =
+                    (0..size).map(|_| shape[(noise.next_u64() % shape.len() as u64) as usize]).collect();
+                for place in 0..size * size {
+                    matrix[place] += row[place / size] * row[place % size];
+                }
+                row.iter().map(|value| value * value).sum::<i128>()
+            };
+            let mut before = 0;
+            for count in 1..size + 3 {
+                let length = add(&mut matrix);
+                let found = smallest_eigenvalue(&matrix, size);
+                assert!(count >= size || found.abs() <= 1 << 10, "{round} {size} {count}: {found}");
+                assert!(found >= before - 2 && found <= before + length + 2, "{round}: {before} {found}");
+                before = found;
+            }
+        }
+    }
+
     #[test]
     fn least_loss_is_within_the_gap() {
         // One coordinate: minimise a v² − 2 b v + c on [−r, r].

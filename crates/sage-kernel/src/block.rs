@@ -152,6 +152,24 @@ impl Blocks {
         self.0.get(at).is_some_and(|range| range.first <= block.0)
     }
 
+    /// The lowest block that both sets have.
+    #[must_use]
+    pub fn first_common(&self, other: &Self) -> Option<BlockId> {
+        self.0.iter().find_map(|range| {
+            let at = other.0.partition_point(|theirs| theirs.last < range.first);
+            let theirs = other.0.get(at).filter(|theirs| theirs.first <= range.last)?;
+            Some(BlockId(range.first.max(theirs.first)))
+        })
+    }
+
+    /// The blocks of both sets.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let ranges = self.0.iter().chain(&other.0).map(|range| (range.first, range.last));
+        // Both hold ranges in order, and neither is empty.
+        Self::from_ranges(ranges).unwrap_or_else(|_| self.clone())
+    }
+
     /// The highest block of the set.
     #[must_use]
     pub fn highest(&self) -> BlockId {
@@ -201,6 +219,14 @@ mod tests {
         let inside: Vec<u32> = (0..12).filter(|&block| blocks.contains(BlockId(block))).collect();
         assert_eq!(inside, [2, 3, 4, 8]);
         assert_eq!(blocks.highest(), BlockId(8));
+        for (first, last, common) in
+            [(0, 1, None), (0, 2, Some(2)), (3, 9, Some(3)), (5, 7, None), (6, 9, Some(8)), (9, 9, None)]
+        {
+            let other = Blocks::range(first, last).expect("not empty");
+            assert_eq!(blocks.first_common(&other), common.map(BlockId), "{first}..{last}");
+            assert_eq!(other.first_common(&blocks), common.map(BlockId), "{first}..{last}");
+        }
+        assert_eq!(blocks.union(&Blocks::range(5, 6).expect("not empty")).to_string(), "2..6,8");
         assert_eq!((blocks.ranges()[0].first(), blocks.ranges()[0].last()), (BlockId(2), BlockId(4)));
         assert_eq!(Lane::BOTH.map(|lane| lane.to_string()), ["train", "test"]);
     }

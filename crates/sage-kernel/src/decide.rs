@@ -6,7 +6,7 @@
 use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
 use crate::cost::{Amounts, Cost};
 use crate::event::{Charge, Door, GrantId, Request};
-use crate::filter::{Filter, Room};
+use crate::filter::Filter;
 use crate::ledger::{Ledger, Stream};
 use crate::policy::Doors;
 use crate::refusal::{Book, Refusal, Shortfall};
@@ -54,7 +54,7 @@ impl Ledger {
         let Some(books) = stream.policy().books(request.context) else { return false };
         let shaped = request.costs.iter().zip(&charge.amounts).all(|(cost, amounts)| match cost {
             None => amounts.is_empty(),
-            Some(_) => amounts.len() == books.len(),
+            Some(_) => amounts.len() == books.clone().count(),
         });
         shaped && self.check_ceilings(stream, request, &charge.amounts).is_ok()
     }
@@ -120,7 +120,7 @@ impl Ledger {
     ) -> Result<(), Refusal> {
         let books = stream.policy().books(request.context).ok_or(Refusal::UnknownContext)?;
         for (lane, amounts) in Lane::BOTH.into_iter().zip(amounts) {
-            for (&(book, filter), asked) in books.iter().zip(amounts) {
+            for ((book, filter), asked) in books.clone().zip(amounts) {
                 if let Some(block) = first_short(stream, book, filter, lane, &request.blocks, asked) {
                     return Err(self.shortfall(stream, request, (book, filter), lane, block, asked));
                 }
@@ -183,11 +183,10 @@ impl Ledger {
 }
 
 fn check_blocks(stream: &Stream, blocks: &Blocks) -> Result<(), Refusal> {
-    match (stream.first_unknown(blocks), stream.first_retired(blocks)) {
-        (Some(block), _) => Err(Refusal::UnknownBlock(block)),
-        (None, Some(block)) => Err(Refusal::RetiredBlock(block)),
-        (None, None) => Ok(()),
+    if let Some(block) = stream.first_unknown(blocks) {
+        return Err(Refusal::UnknownBlock(block));
     }
+    stream.first_retired(blocks).map_or(Ok(()), |block| Err(Refusal::RetiredBlock(block)))
 }
 
 fn price(stream: &Stream, request: &Request) -> Result<[Vec<Amounts>; 2], Refusal> {
@@ -195,7 +194,7 @@ fn price(stream: &Stream, request: &Request) -> Result<[Vec<Amounts>; 2], Refusa
     let mut amounts = [Vec::new(), Vec::new()];
     for lane in Lane::BOTH {
         let Some(cost) = &request.costs[lane.index()] else { continue };
-        for (_, filter) in &books {
+        for (_, filter) in books.clone() {
             let asked = filter.price(cost, lane, &request.blocks);
             amounts[lane.index()].push(asked.map_err(|reason| Refusal::Unpriced(lane, reason))?);
         }
@@ -213,13 +212,9 @@ fn first_short(
     asked: &Amounts,
 ) -> Option<BlockId> {
     let width = filter.caps().len();
-    let room: Option<Room<'_>> = filter.room(asked);
     blocks.ranges().iter().find_map(|range| {
         let cells = stream.cells(book, lane, width, range.places());
-        let at = match &room {
-            Some(room) => room.first_short(cells)?,
-            None => 0,
-        };
+        let at = filter.first_short(cells, asked)?;
         u32::try_from(range.places().start + at).ok().map(BlockId)
     })
 }

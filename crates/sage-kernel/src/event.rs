@@ -16,13 +16,24 @@ pub struct GrantId(pub u64);
 
 /// A request's key: the same key has the same effect for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestKey(pub [u8; 32]);
+pub struct RequestKey([u8; 32]);
 
 impl RequestKey {
     /// The key for a client's own text.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
+    }
+
+    /// The key as it was written.
+    pub(crate) const fn from_digest(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
+    /// The digest of the client's text.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 32] {
+        self.0
     }
 }
 

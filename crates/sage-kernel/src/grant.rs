@@ -188,10 +188,17 @@ impl<L: Log> Gate<L> {
         }
     }
 
+    /// Whether others have appended something that was not taken in yet.
+    fn has_news(&mut self) -> Result<bool, GateError> {
+        let next = self.log.read(self.head.length, 1).map_err(|error| self.close(GateError::Log(error)))?;
+        Ok(!next.is_empty())
+    }
+
     /// Charges the requests, as many as fit, in one append.
     ///
     /// # Guarantee
-    /// The answers are those of deciding the requests one after the other. No grant is minted before the
+    /// The answers are those of deciding the requests one after the other, refusals on the newest state
+    /// of the log. No grant is minted before the
     /// append that holds its charge has returned.
     ///
     /// # Errors
@@ -201,7 +208,14 @@ impl<L: Log> Gate<L> {
         let mut requests = requests;
         loop {
             let batch = self.enter(time, requests)?;
-            match self.append(batch.head, &batch.records) {
+            // A no is given on the newest state only: what is missing here others may have added.
+            let refused = batch.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refused(..)));
+            if refused && self.has_news()? {
+                requests = self.withdraw(batch.outcomes);
+                self.refresh()?;
+                continue;
+            }
+            match self.append(batch.head, batch.records) {
                 Ok(()) => {
                     return Ok(batch.outcomes.into_iter().map(|outcome| self.answer(outcome)).collect());
                 }
@@ -224,7 +238,7 @@ impl<L: Log> Gate<L> {
                     let event = Event::Charged(Box::new(Charge { request, amounts }));
                     let record = Record::after(batch.head, time, &event);
                     let number = record.number;
-                    batch.head = Head { length: number + 1, hash: record.hash() };
+                    batch.head = record.head();
                     batch.records.push(record);
                     self.ledger.apply(number, event).map_err(|error| self.close(GateError::Ledger(error)))?;
                     Outcome::Entered(GrantId(number))
@@ -239,11 +253,17 @@ impl<L: Log> Gate<L> {
 
     /// Takes back a batch that was not appended, and gives the requests to be decided again.
     fn withdraw(&mut self, outcomes: Vec<Outcome>) -> Vec<Request> {
-        let taken = outcomes.into_iter().filter_map(|outcome| match outcome {
-            Outcome::Entered(grant) => self.ledger.withdraw(grant),
-            Outcome::Repeated(_, request) | Outcome::Refused(_, request) => Some(request),
-        });
-        taken.collect()
+        // Newest first, so that each is the last one of the ledger in its turn.
+        let mut requests: Vec<Request> = outcomes
+            .into_iter()
+            .rev()
+            .filter_map(|outcome| match outcome {
+                Outcome::Entered(_) => self.ledger.withdraw_last(),
+                Outcome::Repeated(_, request) | Outcome::Refused(_, request) => Some(request),
+            })
+            .collect();
+        requests.reverse();
+        requests
     }
 
     fn answer(&self, outcome: Outcome) -> Answer {
@@ -343,12 +363,15 @@ impl<L: Log> Gate<L> {
         self.open_or_closed()?;
         loop {
             if !self.ledger.allows(&event) {
+                if self.has_news()? {
+                    self.refresh()?;
+                    continue;
+                }
                 return Err(GateError::NotAllowed);
             }
             let record = Record::after(self.head, time, &event);
             let number = record.number;
-            let head = Head { length: number + 1, hash: record.hash() };
-            match self.append(head, &[record]) {
+            match self.append(record.head(), vec![record]) {
                 Ok(()) => {
                     return self
                         .ledger
@@ -362,7 +385,7 @@ impl<L: Log> Gate<L> {
     }
 
     /// Appends records that lead to `head`, and holds the store to it.
-    fn append(&mut self, head: Head, records: &[Record]) -> Result<(), LogError> {
+    fn append(&mut self, head: Head, records: Vec<Record>) -> Result<(), LogError> {
         if records.is_empty() {
             return Ok(());
         }

@@ -5,13 +5,14 @@
 //! into a state that admits more. It must never read a clock, a random number, a float or a row.
 //! Proof that a filter on each lane of each block bounds the stream: `proofs/block.md`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
 use crate::cost::Amounts;
 use crate::event::{Charge, Event, GrantId, Request, RequestKey};
 use crate::filter::Filter;
+use crate::index::KeyIndex;
 use crate::policy::Policy;
 
 /// How far a grant has come.
@@ -54,9 +55,9 @@ pub struct Stream {
     name: String,
     policy: Policy,
     keys: Vec<String>,
-    retired: Vec<bool>,
+    retired: Option<Blocks>,
     /// For each book and lane, the numbers of each block, one block after the other.
-    pub(crate) spent: Vec<[Vec<u128>; 2]>,
+    spent: Vec<[Vec<u128>; 2]>,
 }
 
 impl Stream {
@@ -81,7 +82,7 @@ impl Stream {
     /// Whether the block may never be read again.
     #[must_use]
     pub fn is_retired(&self, block: BlockId) -> bool {
-        self.retired.get(block.0 as usize).copied().unwrap_or(true)
+        self.retired.as_ref().is_some_and(|retired| retired.contains(block))
     }
 
     /// What a lane of a block has spent in a context, number by number as the context's filter has them.
@@ -127,30 +128,36 @@ impl Stream {
 
     /// The first block of the set that is retired.
     pub(crate) fn first_retired(&self, blocks: &Blocks) -> Option<BlockId> {
-        blocks.ranges().iter().find_map(|range| {
-            let places = range.places();
-            let at = self.retired[places.clone()].iter().position(|&retired| retired)?;
-            u32::try_from(places.start + at).ok().map(BlockId)
-        })
+        blocks.first_common(self.retired.as_ref()?)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
+    id: GrantId,
     charge: Box<Charge>,
     state: GrantState,
 }
 
 /// Everything the log says about budgets.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    pub(crate) streams: Vec<Stream>,
-    grants: BTreeMap<GrantId, Entry>,
-    keys: BTreeMap<RequestKey, GrantId>,
+    streams: Vec<Stream>,
+    /// In the order of their numbers, which is the order of the log.
+    grants: Vec<Entry>,
+    /// By the key of its charge; says nothing that `grants` does not.
+    keys: KeyIndex,
     /// Charged and not started.
     waiting: BTreeSet<GrantId>,
     /// Started and not ended.
     running: BTreeSet<GrantId>,
+}
+
+impl PartialEq for Ledger {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.streams, &self.grants, &self.waiting, &self.running)
+            == (&other.streams, &other.grants, &other.waiting, &other.running)
+    }
 }
 
 impl Ledger {
@@ -170,19 +177,25 @@ impl Ledger {
     /// How far the grant has come.
     #[must_use]
     pub fn grant_state(&self, grant: GrantId) -> Option<GrantState> {
-        self.grants.get(&grant).map(|entry| entry.state)
+        self.entry(grant).map(|entry| entry.state)
     }
 
     /// What was charged for the grant.
     #[must_use]
     pub fn charge(&self, grant: GrantId) -> Option<&Charge> {
-        self.grants.get(&grant).map(|entry| &*entry.charge)
+        self.entry(grant).map(|entry| &*entry.charge)
     }
 
     /// The grant that was charged for the key.
     #[must_use]
     pub fn grant_for(&self, key: RequestKey) -> Option<GrantId> {
-        self.keys.get(&key).copied()
+        let place = self.keys.find(key, |place| self.grants[place].charge.request.key == key)?;
+        Some(self.grants[place].id)
+    }
+
+    fn entry(&self, grant: GrantId) -> Option<&Entry> {
+        let place = self.grants.binary_search_by_key(&grant, |entry| entry.id).ok()?;
+        self.grants.get(place)
     }
 
     /// Grants that are charged and not started, oldest first.
@@ -205,7 +218,11 @@ impl Ledger {
             Event::BlocksAdded { stream, keys } => self.stream(*stream).is_some_and(|stream| {
                 stream.keys.len().checked_add(keys.len()).is_some_and(|count| count < u32::MAX as usize)
             }),
-            Event::Charged(charge) => self.grant_for(charge.request.key).is_none() && self.stands(charge),
+            Event::Charged(charge) => {
+                self.grants.len() < u32::MAX as usize - 1
+                    && self.grant_for(charge.request.key).is_none()
+                    && self.stands(charge)
+            }
             Event::Started { grant } | Event::Cancelled { grant } => in_state(grant, GrantState::Charged),
             Event::Released { grant, .. } | Event::Burnt { grant } => in_state(grant, GrantState::Started),
             Event::Retired { stream, blocks } => {
@@ -223,7 +240,8 @@ impl Ledger {
     /// # Errors
     /// When the event is not allowed at its place.
     pub fn apply(&mut self, number: u64, event: Event) -> Result<(), Inconsistent> {
-        if !self.allows(&event) {
+        let follows = self.grants.last().is_none_or(|last| last.id < GrantId(number));
+        if !follows || !self.allows(&event) {
             return Err(Inconsistent { number });
         }
         match event {
@@ -256,73 +274,72 @@ impl Ledger {
 
     fn create(&mut self, name: String, policy: Policy) {
         let spent = policy.filters().map(|_| [Vec::new(), Vec::new()]).collect();
-        self.streams.push(Stream { name, policy, keys: Vec::new(), retired: Vec::new(), spent });
+        self.streams.push(Stream { name, policy, keys: Vec::new(), retired: None, spent });
     }
 
     fn add_blocks(&mut self, stream: StreamId, keys: Vec<String>) {
         let Some(stream) = self.streams.get_mut(stream.0 as usize) else { return };
         stream.keys.extend(keys);
         let count = stream.keys.len();
-        stream.retired.resize(count, false);
         for (book, filter) in stream.spent.iter_mut().zip(stream.policy.filters()) {
             let width = filter.caps().len();
             book.iter_mut().for_each(|lane| lane.resize(count * width, 0));
         }
     }
 
-    fn enter(&mut self, grant: GrantId, charge: Box<Charge>) {
-        self.book(&charge, |spent, amount| *spent += amount);
-        self.keys.insert(charge.request.key, grant);
-        self.waiting.insert(grant);
-        self.grants.insert(grant, Entry { charge, state: GrantState::Charged });
+    fn enter(&mut self, id: GrantId, charge: Box<Charge>) {
+        book(&mut self.streams, &charge, |spent, amount| *spent += amount);
+        self.keys.insert(charge.request.key, self.grants.len());
+        self.waiting.insert(id);
+        self.grants.push(Entry { id, charge, state: GrantState::Charged });
     }
 
     fn give_back(&mut self, grant: GrantId) {
-        if let Some(entry) = self.grants.remove(&grant) {
-            self.book(&entry.charge, |spent, amount| *spent -= amount);
-            self.grants.insert(grant, entry);
+        if let Ok(place) = self.grants.binary_search_by_key(&grant, |entry| entry.id) {
+            book(&mut self.streams, &self.grants[place].charge, |spent, amount| *spent -= amount);
         }
     }
 
-    /// Forgets a charge whose append did not happen, and returns what was asked.
-    pub(crate) fn withdraw(&mut self, grant: GrantId) -> Option<Request> {
-        let entry = self.grants.remove(&grant)?;
-        self.book(&entry.charge, |spent, amount| *spent -= amount);
-        self.keys.remove(&entry.charge.request.key);
-        self.waiting.remove(&grant);
-        Some(entry.charge.request)
-    }
-
-    /// Adds or takes the charge's amounts on every lane, book and block it names.
-    fn book(&mut self, charge: &Charge, change: impl Fn(&mut u128, u128)) {
-        let request = &charge.request;
-        let Some(stream) = self.streams.get_mut(request.stream.0 as usize) else { return };
-        let Some(books) = stream.policy.books(request.context) else { return };
-        for (lane, amounts) in charge.amounts.iter().enumerate() {
-            for (&(book, _), Amounts(amounts)) in books.iter().zip(amounts) {
-                let width = amounts.len();
-                for range in request.blocks.ranges() {
-                    let places = range.places();
-                    let cells = &mut stream.spent[book][lane][places.start * width..places.end * width];
-                    for cell in cells.chunks_exact_mut(width) {
-                        for (spent, &amount) in cell.iter_mut().zip(amounts) {
-                            change(spent, u128::from(amount));
-                        }
-                    }
-                }
-            }
-        }
+    /// Forgets the newest charge, whose append did not happen, and returns what was asked.
+    pub(crate) fn withdraw_last(&mut self) -> Option<Request> {
+        let Entry { id, charge, .. } = self.grants.pop()?;
+        book(&mut self.streams, &charge, |spent, amount| *spent -= amount);
+        self.keys.remove(charge.request.key, self.grants.len());
+        self.waiting.remove(&id);
+        Some(charge.request)
     }
 
     fn move_to(&mut self, grant: GrantId, state: GrantState) {
-        if let Some(entry) = self.grants.get_mut(&grant) {
-            entry.state = state;
+        if let Ok(place) = self.grants.binary_search_by_key(&grant, |entry| entry.id) {
+            self.grants[place].state = state;
         }
     }
 
     fn retire(&mut self, stream: StreamId, blocks: &Blocks) {
         if let Some(stream) = self.streams.get_mut(stream.0 as usize) {
-            blocks.ranges().iter().for_each(|range| stream.retired[range.places()].fill(true));
+            stream.retired =
+                Some(stream.retired.as_ref().map_or_else(|| blocks.clone(), |before| before.union(blocks)));
+        }
+    }
+}
+
+/// Adds or takes the charge's amounts on every lane, book and block it names.
+fn book(streams: &mut [Stream], charge: &Charge, change: impl Fn(&mut u128, u128)) {
+    let request = &charge.request;
+    let Some(stream) = streams.get_mut(request.stream.0 as usize) else { return };
+    let Some(books) = stream.policy.books(request.context) else { return };
+    for (lane, amounts) in charge.amounts.iter().enumerate() {
+        for ((book, _), Amounts(amounts)) in books.clone().zip(amounts) {
+            let width = amounts.len();
+            for range in request.blocks.ranges() {
+                let places = range.places();
+                let cells = &mut stream.spent[book][lane][places.start * width..places.end * width];
+                for cell in cells.chunks_exact_mut(width) {
+                    for (spent, &amount) in cell.iter_mut().zip(amounts) {
+                        change(spent, u128::from(amount));
+                    }
+                }
+            }
         }
     }
 }

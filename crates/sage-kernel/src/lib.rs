@@ -27,6 +27,7 @@ mod event;
 mod filter;
 mod gradient;
 mod grant;
+mod index;
 mod lane;
 mod ledger;
 mod log;

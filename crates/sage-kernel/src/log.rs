@@ -39,18 +39,27 @@ pub struct Record {
     pub previous: [u8; 32],
     /// The event.
     pub body: Vec<u8>,
+    /// The hash of all of this: where the log ends if this record is the last.
+    pub hash: [u8; 32],
 }
 
 impl Record {
     /// The record of an event that follows a head.
     #[must_use]
     pub fn after(head: Head, time: u64, event: &Event) -> Self {
-        Self { number: head.length, time, previous: head.hash, body: event.to_bytes() }
+        let mut record =
+            Self { number: head.length, time, previous: head.hash, body: event.to_bytes(), hash: [0; 32] };
+        record.hash = record.digest();
+        record
     }
 
-    /// The record's own hash.
+    /// The head of a log that ends with this record.
     #[must_use]
-    pub fn hash(&self) -> [u8; 32] {
+    pub const fn head(&self) -> Head {
+        Head { length: self.number + 1, hash: self.hash }
+    }
+
+    fn digest(&self) -> [u8; 32] {
         let mut hasher = Sha256::new();
         hasher.update(DOMAIN);
         hasher.update(self.number.to_le_bytes());
@@ -65,11 +74,11 @@ impl Record {
     /// # Errors
     /// When the record does not follow the head, or holds no event.
     pub fn verify(&self, head: Head) -> Result<(Event, Head), BrokenChain> {
-        if self.number != head.length || self.previous != head.hash {
+        if self.number != head.length || self.previous != head.hash || self.hash != self.digest() {
             return Err(BrokenChain { number: head.length });
         }
         let event = Event::from_bytes(&self.body).map_err(|Malformed| BrokenChain { number: self.number })?;
-        Ok((event, Head { length: head.length + 1, hash: self.hash() }))
+        Ok((event, self.head()))
     }
 }
 
@@ -134,5 +143,5 @@ pub trait Log {
     ///
     /// # Errors
     /// [`LogError::Conflict`] when the log no longer ends at `expected`; otherwise what went wrong.
-    fn append(&mut self, expected: Head, records: &[Record]) -> Result<Head, LogError>;
+    fn append(&mut self, expected: Head, records: Vec<Record>) -> Result<Head, LogError>;
 }

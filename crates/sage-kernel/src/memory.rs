@@ -44,9 +44,7 @@ impl MemoryLog {
     }
 
     fn head(&self) -> Head {
-        self.records
-            .last()
-            .map_or(Head::EMPTY, |last| Head { length: self.records.len() as u64, hash: last.hash() })
+        self.records.last().map_or(Head::EMPTY, Record::head)
     }
 }
 
@@ -56,7 +54,7 @@ impl Log for MemoryLog {
         Ok(self.records[from..].iter().take(limit).cloned().collect())
     }
 
-    fn append(&mut self, expected: Head, records: &[Record]) -> Result<Head, LogError> {
+    fn append(&mut self, expected: Head, records: Vec<Record>) -> Result<Head, LogError> {
         let fault = self.faults.get(&self.appends).copied();
         self.appends += 1;
         match fault {
@@ -67,7 +65,7 @@ impl Log for MemoryLog {
         if self.records.len() as u64 != expected.length {
             return Err(LogError::Conflict);
         }
-        self.records.extend_from_slice(records);
+        self.records.extend(records);
         match fault {
             Some(Fault::LoseAfter) => Err(LogError::Unknown("injected".to_owned())),
             Some(Fault::Misreport) => Ok(expected),

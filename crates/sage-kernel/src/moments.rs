@@ -215,6 +215,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let sensitivity = SCALE + 2 * gap_units;
         let sampler = Sampler::laplace(epsilon, sensitivity)?;
         self.plan(moments.lane)?.take_laplace(epsilon)?;
+        let noise = sampler.draw(&mut self.noise, 2)?;
         let cross: Vec<i128> = (0..width).map(|row| moments.sums[row * (width + 1) + width]).collect();
         let squares = moments.sums[width * (width + 1) + width];
         let rows = moments.rows as f64;
@@ -224,8 +225,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let in_rows = |units: i128| units as f64 / SCALE as f64;
         let moved = radius * 0.5 * libm::sqrt(width as f64) + radius + 1.5;
         Ok(BestLoss {
-            loss: in_rows(units + sampler.draw(&mut self.noise)?),
-            rest: in_rows(rest + sampler.draw(&mut self.noise)?),
+            loss: in_rows(units + noise[0]),
+            rest: in_rows(rest + noise[1]),
             bound: scale * label_unit * label_unit,
             gap: GAP + 1.0 / SCALE as f64,
             rounding: 2.0 * moved / reach,

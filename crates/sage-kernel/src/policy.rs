@@ -72,11 +72,11 @@ impl Policy {
     }
 
     /// The books a charge in this context is entered in: the context's own, then the joint one.
-    pub(crate) fn books(&self, context: ContextId) -> Option<Vec<(usize, &Filter)>> {
+    pub(crate) fn books(&self, context: ContextId) -> Option<impl Iterator<Item = (usize, &Filter)> + Clone> {
         let place = context.0 as usize;
         let own = (place, &self.contexts.get(place)?.filter);
         let joint = self.joint.as_ref().map(|filter| (self.contexts.len(), filter));
-        Some([Some(own), joint].into_iter().flatten().collect())
+        Some(std::iter::once(own).chain(joint))
     }
 
     /// All filters, in the order of the books.

@@ -150,10 +150,10 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     ///
     /// # Errors
     /// Gives the session back unless it was charged through the declared door.
-    pub fn into_declared(self) -> Result<DeclaredRows<R>, Self> {
+    pub fn into_declared(self) -> Result<DeclaredRows<R>, Box<Self>> {
         match self.door {
             Door::Declared { .. } => Ok(DeclaredRows { grant: self.grant, rows: self.rows }),
-            Door::Enforced => Err(self),
+            Door::Enforced => Err(Box::new(self)),
         }
     }
 

@@ -89,7 +89,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         noise: TableNoise,
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Pair>, SessionError> {
-        let sampler = self.admit(lane, keys.saturating_mul(2), keys, noise)?;
+        let noise = self.draw(lane, keys, keys.saturating_mul(2), noise)?;
         let mut sums = vec![[0i128; 2]; keys as usize];
         self.each_row(lane, |row| {
             if let Some((key, value)) = value(row)
@@ -100,8 +100,10 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
                 sum[1] += i128::from(SCALE - share);
             }
         });
-        let mut noisy = |sum: i128| Ok::<f64, SessionError>(in_rows(sum + sampler.draw(&mut self.noise)?));
-        sums.into_iter().map(|sum| Ok(Pair { above: noisy(sum[0])?, below: noisy(sum[1])? })).collect()
+        let noisy = sums.iter().zip(noise.chunks_exact(2));
+        Ok(noisy
+            .map(|(sum, noise)| Pair { above: in_rows(sum[0] + noise[0]), below: in_rows(sum[1] + noise[1]) })
+            .collect())
     }
 
     /// The noisy number of rows with each key from 0 to `keys` − 1, the empty ones included.
@@ -118,24 +120,24 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         noise: TableNoise,
         key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Vec<f64>, SessionError> {
-        let sampler = self.admit(lane, keys, keys, noise)?;
+        let noise = self.draw(lane, keys, keys, noise)?;
         let mut counts = vec![0i128; keys as usize];
         self.each_row(lane, |row| {
             if let Some(count) = key(row).and_then(|key| counts.get_mut(key as usize)) {
                 *count += i128::from(SCALE);
             }
         });
-        counts.into_iter().map(|count| Ok(in_rows(count + sampler.draw(&mut self.noise)?))).collect()
+        Ok(counts.iter().zip(noise).map(|(count, noise)| in_rows(count + noise)).collect())
     }
 
-    /// Uses up the charge for a table and makes its sampler.
-    fn admit(
+    /// Uses up the charge for a table and draws its noise, before any row is looked at.
+    fn draw(
         &mut self,
         lane: Lane,
-        cells: u32,
         keys: u32,
+        cells: u32,
         noise: TableNoise,
-    ) -> Result<Sampler, SessionError> {
+    ) -> Result<Vec<i128>, SessionError> {
         if keys == 0 || keys > KEYS_LIMIT {
             return Err(SessionError::Parameter("a table has from 1 to 2^24 keys"));
         }
@@ -147,7 +149,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
                 self.plan(lane)?.take_gaussian(&asked)?;
             }
         }
-        Ok(sampler)
+        sampler.draw(&mut self.noise, cells as usize)
     }
 }
 
@@ -202,10 +204,12 @@ impl Sampler {
         Ok(Self::Laplace(DiscreteLaplace::new(numerator, epsilon.units())?))
     }
 
-    pub(crate) fn draw(&self, noise: &mut impl NoiseSource) -> Result<i128, SessionError> {
-        Ok(match self {
-            Self::Laplace(sampler) => sampler.sample(noise)?,
-            Self::Gaussian(sampler) => sampler.sample(noise)?,
-        })
+    pub(crate) fn draw(&self, noise: &mut impl NoiseSource, count: usize) -> Result<Vec<i128>, SessionError> {
+        let mut drawn = vec![0; count];
+        match self {
+            Self::Laplace(sampler) => sampler.fill(noise, &mut drawn)?,
+            Self::Gaussian(sampler) => sampler.fill(noise, &mut drawn)?,
+        }
+        Ok(drawn)
     }
 }

@@ -8,11 +8,14 @@ use crate::event::{Charge, Door, Event, GrantId, Request, RequestKey};
 use crate::filter::{Ceiling, Component, Declared, Filter, Rule};
 use crate::policy::{Context, Doors, Policy};
 
+/// Room for most events, so that writing one allocates once.
+const COMMON_SIZE: usize = 256;
+
 impl Event {
     /// The event's canonical bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Writer::default();
+        let mut out = Writer(Vec::with_capacity(COMMON_SIZE));
         match self {
             Self::StreamCreated { name, policy } => {
                 out.byte(1);
@@ -103,7 +106,7 @@ fn read_blocks(input: &mut Reader<'_>) -> Result<Blocks, Malformed> {
 
 fn write_charge(out: &mut Writer, charge: &Charge) {
     let request = &charge.request;
-    out.raw(&request.key.0);
+    out.raw(&request.key.bytes());
     out.number(u64::from(request.stream.0));
     out.number(u64::from(request.context.0));
     write_blocks(out, &request.blocks);
@@ -133,7 +136,7 @@ fn write_charge(out: &mut Writer, charge: &Charge) {
 }
 
 fn read_charge(input: &mut Reader<'_>) -> Result<Charge, Malformed> {
-    let key = RequestKey(input.digest()?);
+    let key = RequestKey::from_digest(input.digest()?);
     let stream = StreamId(input.small()?);
     let context = ContextId(input.small()?);
     let blocks = read_blocks(input)?;

@@ -1,3 +1,45 @@
-//! The program people use.
+//! The program people use: reads flags, asks the engine, prints the answer.
+//!
+//! Only this crate knows flags and JSON. What was asked for goes to standard output, everything else to
+//! standard error, and the exit code says how it went (`sage help exit-codes`). No input makes it panic.
 
-fn main() {}
+mod account;
+mod cli;
+mod demo;
+mod failure;
+mod fields;
+mod help;
+mod mechanism;
+mod output;
+mod report;
+mod suggest;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Command};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A reader that went away is no reason to fail while explaining a flag.
+            drop(error.print());
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    let outcome = match &cli.command {
+        Command::Account(asked) => account::run(asked),
+        Command::Demo(asked) => demo::run(asked),
+        Command::Help { topic } => help::run(topic.as_deref()),
+    };
+    match outcome {
+        Ok(()) | Err(Failure::ReaderGone) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.tell();
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

@@ -1,17 +1,17 @@
 //! Basic composition: the losses add up, and so do the probabilities. Proof: `proofs/basic.md`.
 
 use crate::cost::Cost;
-use crate::filter::price::{deviation, pairs};
-use crate::filter::{Ceiling, Component, Unpriced};
+use crate::filter::price::pairs;
+use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
-pub(super) fn caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
+pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
     let caps = vec![(Component::Epsilon, ceiling.epsilon.units()), (Component::Delta, ceiling.delta.units())];
     (caps, 2)
 }
 
 pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced> {
-    let mut total = [0u64, deviation(cost, ceiling)];
-    for (epsilon, delta, count) in pairs(cost)? {
+    let mut total = [0u64; 2];
+    for (epsilon, delta, count) in pairs(cost, ceiling)? {
         let count = u64::from(count);
         total[0] = total[0].saturating_add(epsilon.units().saturating_mul(count));
         total[1] = total[1].saturating_add(delta.units().saturating_mul(count));

@@ -11,7 +11,7 @@ use std::fmt;
 use crate::block::{Blocks, Lane};
 use crate::cost::{Cost, Mechanism};
 use crate::filter::price::{as_delta, cost_units, deviation, losses};
-use crate::filter::{Ceiling, Component, Unpriced};
+use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
 /// A query declared in advance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +56,7 @@ impl fmt::Display for FixedError {
 impl std::error::Error for FixedError {}
 
 /// One number for each declaration: how often it may run. Equal declarations are folded.
-pub(super) fn caps(
-    ceiling: Ceiling,
-    declared: Vec<Declared>,
-) -> Result<(Vec<Declared>, Vec<(Component, u64)>), FixedError> {
+pub(super) fn caps(ceiling: Ceiling, declared: Vec<Declared>) -> Result<(Vec<Declared>, Caps), FixedError> {
     let mut folded: Vec<Declared> = Vec::new();
     for one in declared {
         let same = |other: &&mut Declared| {
@@ -109,7 +106,7 @@ fn compose<'one>(
     let (mut sum, mut sum_delta, mut spare) = (0u64, 0u64, ceiling.delta.units());
     for (one, times) in declared {
         let often = |units: u64| units.saturating_mul(u64::from(times));
-        spare = spare.saturating_sub(often(deviation(&one.cost, ceiling)));
+        spare = spare.saturating_sub(often(deviation(one.cost.parts(), ceiling)));
         for part in one.cost.parts() {
             let (loss, delta) = pair_of(part).unwrap_or((u64::MAX, 0));
             sum = sum.saturating_add(often(loss));

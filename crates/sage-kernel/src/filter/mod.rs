@@ -128,6 +128,9 @@ impl Component {
     }
 }
 
+/// What the numbers of a filter count, and the most each may come to.
+type Caps = Vec<(Component, u64)>;
+
 /// Why a filter has no numbers for a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -202,7 +205,7 @@ impl Filter {
     pub(crate) fn from_stored(
         rule: Rule,
         ceiling: Ceiling,
-        caps: Vec<(Component, u64)>,
+        caps: Caps,
         required: usize,
         declared: Vec<Declared>,
     ) -> Option<Self> {
@@ -223,7 +226,7 @@ impl Filter {
     fn from_parts(
         rule: Rule,
         ceiling: Ceiling,
-        caps: Vec<(Component, u64)>,
+        caps: Caps,
         required: usize,
         declared: Vec<Declared>,
     ) -> Self {
@@ -284,23 +287,32 @@ impl Filter {
     /// Whether the amounts may be added to what has been spent.
     #[must_use]
     pub fn admits(&self, spent: &[u128], asked: &Amounts) -> bool {
-        spent.len() == self.caps.len()
-            && self.room(asked).is_some_and(|room| room.first_short(spent).is_none())
+        spent.len() == self.caps.len() && self.first_short(spent, asked).is_none()
     }
 
-    /// The most that may have been spent before, for the amounts still to be admitted.
-    ///
-    /// Nothing when the amounts are above the caps by themselves.
-    pub(crate) fn room<'filter>(&'filter self, asked: &'filter Amounts) -> Option<Room<'filter>> {
-        if asked.0.len() != self.caps.len() {
-            return None;
+    /// The first of several rows of numbers, one after the other, to which the amounts may not be added.
+    pub(crate) fn first_short(&self, cells: &[u128], asked: &Amounts) -> Option<usize> {
+        let (asked, caps) = (&*asked.0, &*self.caps);
+        if asked.len() != caps.len() {
+            return Some(0);
         }
-        let room = |place: usize| self.caps[place].checked_sub(asked.0[place]);
-        let required = (0..self.required).map(room).collect::<Option<Vec<u64>>>()?;
-        let alternatives: Vec<(usize, u64)> =
-            (self.required..self.caps.len()).filter_map(|place| Some((place, room(place)?))).collect();
-        let reachable = self.required == self.caps.len() || !alternatives.is_empty();
-        reachable.then_some(Room { filter: self, asked, required, alternatives })
+        let (curved, width) = (self.rule == Rule::Rogers, caps.len());
+        let (required_asked, required_caps) = (&asked[..self.required], &caps[..self.required]);
+        // The alternative that served one block most often serves the next one too.
+        let mut hint = self.required;
+        cells.chunks_exact(width).position(|spent| {
+            let within = |(&spent, (&asked, &cap)): (&u128, (&u64, &u64))| {
+                spent + u128::from(asked) <= u128::from(cap)
+            };
+            let required = spent.iter().zip(required_asked.iter().zip(required_caps)).all(within);
+            let at = |place: usize| within((&spent[place], (&asked[place], &caps[place])));
+            let alternative = self.required == width || at(hint) || {
+                let found = (self.required..width).find(|&place| at(place));
+                hint = found.unwrap_or(hint);
+                found.is_some()
+            };
+            !(required && alternative && (!curved || rogers::admits(self.ceiling, spent, asked)))
+        })
     }
 
     /// How many more times the amounts fit after what has been spent.
@@ -361,33 +373,4 @@ fn shape_matches(rule: Rule, shape: &[Component], fresh: &Filter) -> bool {
     let [Component::Delta, orders @ .., Component::Infinite] = shape else { return false };
     let known = |component: &Component| matches!(component, Component::Order(place) if usize::from(*place) < accountant::ORDERS.len());
     orders.iter().all(known)
-}
-
-/// A filter with an asked amount already set aside: what a lane may have spent at most.
-pub(crate) struct Room<'filter> {
-    filter: &'filter Filter,
-    asked: &'filter Amounts,
-    required: Vec<u64>,
-    alternatives: Vec<(usize, u64)>,
-}
-
-impl Room<'_> {
-    /// The place of the first row of numbers that leaves no room.
-    pub(crate) fn first_short(&self, cells: &[u128]) -> Option<usize> {
-        let width = self.filter.caps.len();
-        // The alternative that served one block most often serves the next one too.
-        let mut hint = self.alternatives.first().map_or((0, u64::MAX), |&first| first);
-        cells.chunks_exact(width).position(|spent| {
-            let fits = |&(place, room): &(usize, u64)| spent[place] <= u128::from(room);
-            let required = self.required.iter().zip(spent).all(|(&room, &spent)| spent <= u128::from(room));
-            let alternative = self.alternatives.is_empty() || fits(&hint) || {
-                let found = self.alternatives.iter().find(|one| fits(one));
-                hint = found.copied().unwrap_or(hint);
-                found.is_some()
-            };
-            let curved =
-                self.filter.rule != Rule::Rogers || rogers::admits(self.filter.ceiling, spent, self.asked);
-            !(required && alternative && curved)
-        })
-    }
 }

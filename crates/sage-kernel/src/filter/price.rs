@@ -67,8 +67,8 @@ pub(crate) fn known(cost: Certified<f64>) -> f64 {
 /// The δ that the distance of the drawn noise from the ideal one costs.
 ///
 /// A total-variation distance of t makes (ε, δ) into (ε, δ + (1 + e^ε) t): `proofs/rounded_gaussian.md`.
-pub(crate) fn deviation(cost: &Cost, ceiling: Ceiling) -> u64 {
-    let draws: u128 = cost.parts().iter().map(Mechanism::draws).sum();
+pub(crate) fn deviation<'part>(parts: impl IntoIterator<Item = &'part Mechanism>, ceiling: Ceiling) -> u64 {
+    let draws: u128 = parts.into_iter().map(Mechanism::draws).sum();
     if draws == 0 {
         return 0;
     }
@@ -79,8 +79,9 @@ pub(crate) fn deviation(cost: &Cost, ceiling: Ceiling) -> u64 {
 /// The mechanisms of a cost as an (ε, δ) filter counts them: each pair with how often it occurs.
 ///
 /// Pure mechanisms and black boxes stand as they are. All others are put together and stated as one
-/// pair at the cost's δ, by the tightest accountant that knows them.
-pub(crate) fn pairs(cost: &Cost) -> Result<Vec<(Epsilon, Delta, u32)>, Unpriced> {
+/// pair at the cost's δ, by the tightest accountant that knows them; the deviation of their noise is
+/// taken out of that δ first.
+pub(crate) fn pairs(cost: &Cost, ceiling: Ceiling) -> Result<Vec<(Epsilon, Delta, u32)>, Unpriced> {
     let mut pairs = Vec::new();
     let mut curved = Vec::new();
     for part in cost.parts() {
@@ -95,7 +96,8 @@ pub(crate) fn pairs(cost: &Cost) -> Result<Vec<(Epsilon, Delta, u32)>, Unpriced>
         if cost.delta() == Delta::ZERO {
             return Err(Unpriced::NeedsDelta);
         }
-        let units = cost_units(epsilon_at(&curved, as_delta(cost.delta().units())));
+        let spare = cost.delta().units().saturating_sub(deviation(curved.iter().copied(), ceiling));
+        let units = cost_units(epsilon_at(&curved, as_delta(spare)));
         let epsilon = Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT);
         pairs.push((epsilon, cost.delta(), 1));
     }

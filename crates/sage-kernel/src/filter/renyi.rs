@@ -2,15 +2,15 @@
 //! `proofs/renyi.md`.
 //!
 //! The analyst may choose which order to exhaust after seeing outputs. The weights pay for that choice;
-//! without them the rule is wrong by a factor above two (`tests/attack.rs` mounts the attack).
+//! without them the rule is wrong by a factor above two (`tests/filters.rs` mounts the attack).
 
 use crate::accountant;
 use crate::cost::{Cost, Mechanism, UNBOUNDED};
 use crate::filter::price::{as_delta, as_epsilon, ceiling_units, cost_units, curve, deviation, known};
-use crate::filter::{Ceiling, Component};
+use crate::filter::{Caps, Ceiling, Component};
 
 /// δ first and required; then every order that can ever be within its cap; then order ∞.
-pub(super) fn caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
+pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
     let (curves, spendable) = ceiling.halves();
     let mut caps = vec![(Component::Delta, spendable)];
     if curves > 0 {
@@ -45,7 +45,7 @@ fn weight(place: usize, primary: usize) -> f64 {
 pub(super) fn price(cost: &Cost, ceiling: Ceiling, components: &[Component]) -> Vec<u64> {
     let mut totals = [0.0f64; accountant::ORDERS.len()];
     let mut infinite = 0u64;
-    let mut delta = deviation(cost, ceiling);
+    let mut delta = deviation(cost.parts(), ceiling);
     for part in cost.parts() {
         for (total, value) in totals.iter_mut().zip(curve(part)) {
             *total += value;

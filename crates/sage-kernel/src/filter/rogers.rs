@@ -4,11 +4,11 @@
 //! Its bound is no sum within a cap, so admission evaluates the formula on the integer sums.
 
 use crate::cost::{Amounts, Cost};
-use crate::filter::price::{as_delta, as_epsilon, cost_units, deviation, pairs};
-use crate::filter::{Ceiling, Component, Unpriced};
+use crate::filter::price::{as_delta, as_epsilon, cost_units, pairs};
+use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
 /// Sums of δ, of ε², and of ε(e^ε − 1)/2; the last two are bounded together, by the formula.
-pub(super) fn caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
+pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
     let together = u64::MAX - 1;
     let caps = vec![
         (Component::Delta, ceiling.delta.units() / 2),
@@ -19,9 +19,8 @@ pub(super) fn caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
 }
 
 pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced> {
-    let (mut squares, mut mean) = (0.0, 0.0);
-    let mut delta = deviation(cost, ceiling);
-    for (epsilon, part_delta, count) in pairs(cost)? {
+    let (mut squares, mut mean, mut delta) = (0.0, 0.0, 0u64);
+    for (epsilon, part_delta, count) in pairs(cost, ceiling)? {
         let (epsilon, count) = (as_epsilon(epsilon), u64::from(count));
         squares += count as f64 * epsilon * epsilon;
         mean += count as f64 * epsilon * libm::expm1(epsilon) / 2.0;
@@ -30,8 +29,8 @@ pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced>
     Ok(vec![delta, cost_units(squares), cost_units(mean)])
 }
 
-pub(super) fn admits(ceiling: Ceiling, spent: &[u128], asked: &Amounts) -> bool {
-    let after = |place: usize| spent[place] + u128::from(asked.0[place]);
+pub(super) fn admits(ceiling: Ceiling, spent: &[u128], asked: &[u64]) -> bool {
+    let after = |place: usize| spent[place] + u128::from(asked[place]);
     loss(after(1), after(2), ceiling) <= as_epsilon(ceiling.epsilon)
 }
 

@@ -6,9 +6,9 @@ use crate::cost::{Cost, Mechanism};
 use crate::filter::price::{
     as_delta, as_epsilon, as_sigma, ceiling_units, cost_units, deviation, known, pairs,
 };
-use crate::filter::{Ceiling, Component, Unpriced};
+use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
-pub(super) fn caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
+pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
     let (curves, spendable) = ceiling.halves();
     let rho = accountant::rho_for(as_epsilon(ceiling.epsilon), as_delta(curves)).unwrap_or(0.0);
     (vec![(Component::Rho, ceiling_units(rho)), (Component::Delta, spendable)], 2)
@@ -16,20 +16,20 @@ pub(super) fn caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
 
 /// Gaussians count by their own ρ; everything that is a pair (ε, δ) by ε tanh(ε/2) and its δ.
 pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced> {
-    let mut rho = 0.0;
+    let (mut rho, mut delta) = (0.0, 0u64);
     let mut others = Vec::new();
     for part in cost.parts() {
         match *part {
             Mechanism::Gaussian { sigma, count, .. } => {
+                delta = delta.saturating_add(deviation([part], ceiling));
                 rho += f64::from(count) / (2.0 * as_sigma(sigma) * as_sigma(sigma));
             }
-            Mechanism::Zcdp { rho: part } => rho += as_epsilon(part),
+            Mechanism::Zcdp { rho: more } => rho += as_epsilon(more),
             _ => others.push(part.clone()),
         }
     }
-    let mut delta = deviation(cost, ceiling);
     if let Ok(others) = Cost::at_delta(others, cost.delta()) {
-        for (epsilon, part_delta, count) in pairs(&others)? {
+        for (epsilon, part_delta, count) in pairs(&others, ceiling)? {
             rho += f64::from(count) * known(accountant::pure_to_zcdp(as_epsilon(epsilon)));
             delta = delta.saturating_add(part_delta.units().saturating_mul(u64::from(count)));
         }
@@ -44,7 +44,7 @@ pub(super) fn odometer(spent: &[u128], ceiling: Ceiling) -> u64 {
     cost_units(known(accountant::epsilon_from_zcdp(spent[0] as f64 / 1e12, as_delta(ceiling.halves().0))))
 }
 
-pub(super) fn whitehouse_caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize) {
+pub(super) fn whitehouse_caps(ceiling: Ceiling) -> (Caps, usize) {
     let (curves, spendable) = ceiling.halves();
     let squares =
         accountant::whitehouse_capacity(as_epsilon(ceiling.epsilon), as_delta(curves)).unwrap_or(0.0);
@@ -52,9 +52,8 @@ pub(super) fn whitehouse_caps(ceiling: Ceiling) -> (Vec<(Component, u64)>, usize
 }
 
 pub(super) fn whitehouse_price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced> {
-    let mut squares = 0.0;
-    let mut delta = deviation(cost, ceiling);
-    for (epsilon, part_delta, count) in pairs(cost)? {
+    let (mut squares, mut delta) = (0.0, 0u64);
+    for (epsilon, part_delta, count) in pairs(cost, ceiling)? {
         squares += f64::from(count) * as_epsilon(epsilon) * as_epsilon(epsilon);
         delta = delta.saturating_add(part_delta.units().saturating_mul(u64::from(count)));
     }
@@ -62,5 +61,8 @@ pub(super) fn whitehouse_price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>
 }
 
 pub(super) fn whitehouse_odometer(spent: &[u128], ceiling: Ceiling) -> u64 {
+    if spent[0] == 0 {
+        return 0;
+    }
     cost_units(known(accountant::whitehouse_epsilon(spent[0] as f64 / 1e12, as_delta(ceiling.halves().0))))
 }

@@ -32,7 +32,7 @@ const INVERSE_FACTORIALS: [u128; TERMS] = {
 /// The argument is divided by `2^HALVINGS`, and the result squared as often.
 const HALVINGS: u32 = 10;
 
-/// `exp(-square / 2^49)` for `square < 2^56`, off by at most `2^12` units.
+/// `exp(-square / 2^49)` for `square < 2^56`, off by at most 4608 units.
 #[inline]
 pub(super) fn exp_of_negative(square: u64) -> u128 {
     let reduced = u128::from(square) << (128 - 49 - HALVINGS);

@@ -1,8 +1,8 @@
 //! Exact discrete Gaussian noise, for sums under zero-concentrated differential privacy.
 //!
 //! Rejection from discrete Laplace noise (Canonne, Kamath and Steinke 2020, algorithm 3), with the
-//! acceptance probability split into coins whose ratios fit 128 bits. Approximations serve only
-//! to decide early; what they leave open is decided in exact integers. Proof:
+//! acceptance probability split into coins whose ratios fit 128 bits. Leading digits serve
+//! to decide early; what they leave open is decided by all of them. Proof:
 //! `discrete_gaussian.md`. No float and no rounded standard deviation may appear here.
 
 use super::exact::{checked, coin, exp_coin};
@@ -20,18 +20,12 @@ pub struct DiscreteGaussian {
     centre: u128,
     /// `t * d * n`.
     unit: u128,
-    /// `floor(2^80 / sigma)`.
-    pub(super) inverse_sigma: u128,
-    /// `floor(2^80 * sigma / t)`.
-    shift: u128,
 }
 
-/// A ratio `numerator / denominator` in `[0, 1]`, with 64-bit bounds for its leading digits.
+/// A ratio of 128-bit integers, `numerator <= denominator < 2^127`.
 pub(super) struct Ratio {
     pub(super) numerator: u128,
     pub(super) denominator: u128,
-    pub(super) surely_below: u64,
-    pub(super) surely_above: u64,
 }
 
 impl DiscreteGaussian {
@@ -56,8 +50,6 @@ impl DiscreteGaussian {
             magnitude_factor: wide_t * wide_d * wide_d,
             centre: wide_n * wide_n,
             unit: wide_t * wide_d * wide_n,
-            inverse_sigma: scaled_ratio(wide_d, wide_n),
-            shift: scaled_ratio(wide_n, wide_d * wide_t),
         })
     }
 
@@ -105,69 +97,45 @@ impl DiscreteGaussian {
             return false; // Beyond 512 sigma: see the guarantee of `sample`.
         };
         let numerator = product.abs_diff(self.centre);
-        let (estimate, slack) = self.estimate(magnitude);
-        if estimate.saturating_add(slack) < 1 << 64 {
-            let fraction = Ratio::new(numerator, self.unit, estimate, slack);
-            return fraction.half_square_exp_coin(source);
+        if numerator < self.unit {
+            return self.ratio(numerator).half_square_exp_coin(source);
         }
-        self.accepts_far(numerator, estimate, slack, source)
+        self.accepts_far(numerator, source)
     }
 
-    /// The same where `q` may be one or more: `q = whole + fraction`, and `q^2 / 2` is
+    /// The same where `q` is one or more: `q = whole + fraction`, and `q^2 / 2` is
     /// `whole^2 / 2 + whole * fraction + fraction^2 / 2`.
     #[inline(never)]
-    fn accepts_far(
-        &self,
-        numerator: u128,
-        estimate: u128,
-        slack: u128,
-        source: &mut impl NoiseSource,
-    ) -> bool {
+    fn accepts_far(&self, numerator: u128, source: &mut impl NoiseSource) -> bool {
         let whole = numerator / self.unit;
-        let estimate = estimate.saturating_sub(whole.saturating_mul(1 << 64));
-        let fraction = Ratio::new(numerator % self.unit, self.unit, estimate, slack);
+        let fraction = self.ratio(numerator % self.unit);
         let squared = whole.saturating_mul(whole);
         (0..squared).all(|_| exp_coin(source, |source| coin(source, 1, 2)))
             && (0..whole).all(|_| exp_coin(source, |source| fraction.coin(source)))
             && fraction.half_square_exp_coin(source)
     }
 
-    /// `q * 2^64` and a bound for the error, either way.
-    ///
-    /// Both stored quotients are low by less than one unit of 2^-80, hence `q` is off by less
-    /// than `magnitude + 1` of them; the last step drops less than one unit of 2^-64.
     #[inline(always)]
-    fn estimate(&self, magnitude: u128) -> (u128, u128) {
-        let scaled = self.inverse_sigma.saturating_mul(magnitude);
-        if scaled == u128::MAX {
-            return (u128::MAX, u128::MAX);
-        }
-        (scaled.abs_diff(self.shift) >> 16, (magnitude >> 16) + 3)
+    fn ratio(&self, numerator: u128) -> Ratio {
+        Ratio { numerator, denominator: self.unit }
     }
 }
 
 impl Ratio {
-    #[inline(always)]
-    fn new(numerator: u128, denominator: u128, estimate: u128, slack: u128) -> Self {
-        let clamp = |value: u128| u64::try_from(value).unwrap_or(u64::MAX);
-        // A saturated estimate says nothing from below.
-        let low = if slack == u128::MAX { 0 } else { estimate.saturating_sub(slack) };
-        Self {
-            numerator,
-            denominator,
-            surely_below: clamp(low),
-            surely_above: clamp(estimate.saturating_add(slack)),
-        }
-    }
-
     /// An exact coin of this probability.
     #[inline(always)]
-    fn coin(&self, source: &mut impl NoiseSource) -> bool {
+    pub(super) fn coin(&self, source: &mut impl NoiseSource) -> bool {
         let word = source.next_u64();
-        if word < self.surely_below {
+        // Shifted until the denominator has 63 bits; bits may be lost, but the ratio stays between
+        // `n / (d + 1)` and `(n + 1) / d`.
+        let (n, d) = match self.denominator.leading_zeros() {
+            zeros @ ..65 => (self.numerator >> (65 - zeros), self.denominator >> (65 - zeros)),
+            zeros => (self.numerator << (zeros - 65), self.denominator << (zeros - 65)),
+        };
+        if (u128::from(word) + 1) * (d + 1) <= n << 64 {
             return true;
         }
-        if word > self.surely_above {
+        if u128::from(word) * d >= (n + 1) << 64 {
             return false;
         }
         self.coin_by_digits(word, source)
@@ -202,11 +170,4 @@ impl Ratio {
     fn half_square_exp_coin(&self, source: &mut impl NoiseSource) -> bool {
         exp_coin(source, |source| source.next_u64() >> 63 == 0 && self.coin(source) && self.coin(source))
     }
-}
-
-/// `floor(2^80 * numerator / denominator)`, for terms below 2^64 and a quotient up to 2^10.
-fn scaled_ratio(numerator: u128, denominator: u128) -> u128 {
-    let high = (numerator << 64) / denominator;
-    let rest = (numerator << 64) % denominator;
-    (high << 16) + (rest << 16) / denominator
 }

@@ -84,29 +84,18 @@ impl DiscreteLaplace {
     #[inline(always)]
     fn scaled_floor(&self, exponential: Exponential, source: &mut impl NoiseSource) -> u128 {
         let product = u128::from(self.numerator) * u128::from(exponential.fraction.first);
-        let floor = u128::from(self.numerator) * u128::from(exponential.whole) + (product >> 63);
+        let mut value = u128::from(self.numerator) * u128::from(exponential.whole) + (product >> 63);
         // The digits not yet used add `numerator * rest / 2^63`; they carry from `gap` onwards.
         let gap = (1 << 63) - (product as u64 & (u64::MAX >> 1));
-        if gap >= self.numerator || !self.divides(floor + 1) {
-            return self.divide(floor);
+        if gap < self.numerator && (value + 1) % u128::from(self.denominator) == 0 {
+            let mut known = exponential.fraction.rest.into_iter();
+            let digit = || known.next().unwrap_or_else(|| source.next_u64());
+            value += u128::from(!digits_below(digit, gap, self.numerator));
         }
-        let mut known = exponential.fraction.rest.into_iter();
-        let digit = || known.next().unwrap_or_else(|| source.next_u64());
-        let carries = !digits_below(digit, gap, self.numerator);
-        self.divide(floor + u128::from(carries))
-    }
-
-    #[inline(always)]
-    fn divide(&self, value: u128) -> u128 {
         match u64::try_from(value) {
             Ok(small) => u128::from(small / self.denominator),
             Err(_) => value / u128::from(self.denominator),
         }
-    }
-
-    #[inline(always)]
-    fn divides(&self, value: u128) -> bool {
-        self.divide(value) * u128::from(self.denominator) == value
     }
 }
 
@@ -175,8 +164,7 @@ pub(super) fn exponential(source: &mut impl NoiseSource) -> (Exponential, bool) 
                 break odd.then(|| Uniform::new(first));
             }
             if next == previous {
-                let run = RunAtTie { first, previous, odd };
-                break run.finish(source);
+                break finish_tied_run(first, previous, odd, source);
             }
             previous = next;
             odd = !odd;
@@ -188,30 +176,26 @@ pub(super) fn exponential(source: &mut impl NoiseSource) -> (Exponential, bool) 
     }
 }
 
-/// A descending run whose newest member equals the one before it in the first 63 digits.
-struct RunAtTie {
+/// Ends a descending run whose newest member equals the one before it in the first 63 digits, with
+/// all digits kept; gives the first member if it is accepted. Happens once in 2^61 draws or so.
+#[cold]
+#[inline(never)]
+fn finish_tied_run(
     first: u64,
     previous: u64,
-    odd: bool,
-}
-
-impl RunAtTie {
-    /// Ends the run with all digits kept. Happens once in 2^61 draws or so.
-    #[cold]
-    #[inline(never)]
-    fn finish(self, source: &mut impl NoiseSource) -> Option<Uniform> {
-        let mut first = Uniform::new(self.first);
-        // The run is strictly descending: only its start has the first member's leading digits.
-        let mut later = (self.previous != self.first).then(|| Uniform::new(self.previous));
-        let mut next = Uniform::new(self.previous);
-        let mut odd = self.odd;
-        loop {
-            if !next.below(later.as_mut().unwrap_or(&mut first), source) {
-                return odd.then_some(first);
-            }
-            odd = !odd;
-            later = Some(next);
-            next = Uniform::new(source.next_u64() >> 1);
+    mut odd: bool,
+    source: &mut impl NoiseSource,
+) -> Option<Uniform> {
+    // The run descended strictly: only its start has the first member's leading digits.
+    let mut later = (previous != first).then(|| Uniform::new(previous));
+    let mut first = Uniform::new(first);
+    let mut next = Uniform::new(previous);
+    loop {
+        if !next.below(later.as_mut().unwrap_or(&mut first), source) {
+            return odd.then_some(first);
         }
+        odd = !odd;
+        later = Some(next);
+        next = Uniform::new(source.next_u64() >> 1);
     }
 }

@@ -12,8 +12,8 @@
 //! The arguments are in `proofs/`: `randomness`, `discrete_laplace`, `discrete_gaussian`,
 //! `rounded_gaussian` and `poisson`.
 //!
-//! This module must never use a floating-point number, fall back on a weaker source, return a
-//! draw after its source failed, or see a row. Samplers take variable time: whoever can measure a
+//! This module must never let a floating-point number into a draw, fall back on a weaker source,
+//! return a draw after its source failed, or see a row. Samplers take variable time: whoever can measure a
 //! single draw learns something of its size (`randomness`, section 5).
 
 mod exact;

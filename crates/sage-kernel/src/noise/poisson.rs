@@ -62,7 +62,7 @@ pub fn poisson_mask(
         mask.clear();
     }
     if let Some(last) = mask.last_mut()
-        && rows % 64 != 0
+        && !rows.is_multiple_of(64)
     {
         *last &= u64::MAX >> (64 - rows % 64);
     }

@@ -26,7 +26,7 @@ impl RoundedGaussian {
     /// One draw's law is within `2^-DEVIATION_BITS` of the ideal in total variation.
     pub const DEVIATION_BITS: u32 = 100;
 
-    /// The same as a number.
+    /// The same as a number, for reports; [`RoundedGaussian::deviation_units`] is for the ledger.
     pub const DEVIATION_PER_DRAW: f64 = 1.0 / (1u128 << Self::DEVIATION_BITS) as f64;
 
     /// The noise; its table is built once in a process, in a few milliseconds.
@@ -76,27 +76,22 @@ impl RoundedGaussian {
         let column = self.table.columns[index];
         let (leading, threshold) = (word >> LEADING_SHIFT, column >> LEADING_SHIFT);
         let alias = column as usize % BUCKETS;
-        let chosen = if leading < threshold { index } else { alias };
-        if leading == threshold || chosen == REMAINDER {
-            return self.draw_rare(word, source);
+        let mut chosen = if leading < threshold { index } else { alias };
+        if leading == threshold {
+            chosen = self.break_tie(index, alias, source);
         }
-        integer_at(chosen, word >> INDEX_BITS & ((1 << BUCKET_BITS) - 1))
-    }
-
-    /// The same draw where the leading bits tie with the threshold, or name the remainder.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn draw_rare(&self, word: u64, source: &mut impl NoiseSource) -> i32 {
-        let index = word as usize % BUCKETS;
-        let column = self.table.columns[index];
-        let (leading, threshold) = (word >> LEADING_SHIFT, column >> LEADING_SHIFT);
-        let keeps = leading < threshold
-            || leading == threshold && source.next_u64() < self.table.thresholds_low[index];
-        let chosen = if keeps { index } else { column as usize % BUCKETS };
         if chosen == REMAINDER {
             return self.table.draw_remainder(source);
         }
         integer_at(chosen, word >> INDEX_BITS & ((1 << BUCKET_BITS) - 1))
+    }
+
+    /// Leading bits equal to those of the threshold leave the choice to the 64 bits after them.
+    #[cold]
+    #[inline(never)]
+    fn break_tie(&self, index: usize, alias: usize, source: &mut impl NoiseSource) -> usize {
+        let keeps = source.next_u64() < self.table.thresholds_low[index];
+        if keeps { index } else { alias }
     }
 }
 

@@ -61,6 +61,7 @@ impl Table {
 
     /// An integer from the remainder: a uniform point between the rectangles and their buckets'
     /// tops, again until it lies under the curve.
+    #[cold]
     #[inline(never)]
     pub(super) fn draw_remainder(&self, source: &mut impl NoiseSource) -> i32 {
         let total = self.gaps_through[BUCKETS - 1];

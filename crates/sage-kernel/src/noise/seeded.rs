@@ -3,7 +3,6 @@
 //! Compiled only for this crate's tests and under the feature `seeded`, which no shipped build
 //! enables. Anyone who knows the seed can subtract the noise: it must never reach a release.
 
-use super::NoiseError;
 use super::source::{KeyStream, NoiseSource, sealed};
 use rand_chacha::ChaCha20Core;
 use rand_chacha::rand_core::SeedableRng;
@@ -46,32 +45,15 @@ impl SeededNoise {
     }
 }
 
-impl sealed::Sealed for SeededNoise {}
-
-impl NoiseSource for SeededNoise {
-    fn begin(&mut self) -> Result<(), NoiseError> {
-        Ok(())
-    }
-
+impl sealed::Sealed for SeededNoise {
     #[inline(always)]
-    fn next_u64(&mut self) -> u64 {
-        loop {
-            if let Some(word) = self.stream.take() {
-                return word;
-            }
-            self.stream.refill();
-        }
+    fn stream(&mut self) -> &mut KeyStream {
+        &mut self.stream
     }
 
-    fn fill(&mut self, words: &mut [u64]) {
-        let mut done = self.stream.take_into(words);
-        while done < words.len() {
-            self.stream.refill();
-            done += self.stream.take_into(&mut words[done..]);
-        }
-    }
-
-    fn finish(&mut self) -> Result<(), NoiseError> {
-        Ok(())
+    fn next_buffer(&mut self) {
+        self.stream.refill();
     }
 }
+
+impl NoiseSource for SeededNoise {}

@@ -18,7 +18,13 @@ const BUFFERS_PER_KEY: u32 = 32;
 
 pub(super) mod sealed {
     /// Keeps [`super::NoiseSource`] closed: no caller can bring randomness of its own.
-    pub trait Sealed {}
+    pub trait Sealed {
+        /// The words made ahead.
+        fn stream(&mut self) -> &mut super::KeyStream;
+
+        /// Makes more of them.
+        fn next_buffer(&mut self);
+    }
 }
 
 /// A source of independent, uniform 64-bit words.
@@ -33,23 +39,41 @@ pub trait NoiseSource: sealed::Sealed {
     ///
     /// # Errors
     /// [`NoiseError::EntropyUnavailable`] if a new key was needed and could not be had.
-    fn begin(&mut self) -> Result<(), NoiseError>;
-
-    /// The next word.
-    fn next_u64(&mut self) -> u64;
-
-    /// Overwrites `words` with fresh ones.
-    fn fill(&mut self, words: &mut [u64]);
+    fn begin(&mut self) -> Result<(), NoiseError> {
+        Ok(())
+    }
 
     /// Says whether every word since `begin` may be relied on.
     ///
     /// # Errors
     /// [`NoiseError::EntropyUnavailable`] if a key could not be renewed on the way.
-    fn finish(&mut self) -> Result<(), NoiseError>;
+    fn finish(&mut self) -> Result<(), NoiseError> {
+        Ok(())
+    }
+
+    /// The next word. Outside `begin` and `finish` it may be one that a parent process used too.
+    #[inline(always)]
+    fn next_u64(&mut self) -> u64 {
+        loop {
+            if let Some(word) = self.stream().take() {
+                return word;
+            }
+            self.next_buffer();
+        }
+    }
+
+    /// Overwrites `words` with fresh ones.
+    fn fill(&mut self, words: &mut [u64]) {
+        let mut done = self.stream().take_into(words);
+        while done < words.len() {
+            self.next_buffer();
+            done += self.stream().take_into(&mut words[done..]);
+        }
+    }
 }
 
 /// A ChaCha12 key stream with a buffer in front.
-pub(super) struct KeyStream {
+pub struct KeyStream {
     cipher: ChaCha12Core,
     buffer: [u64; BUFFER_WORDS],
     used: usize,
@@ -165,7 +189,7 @@ impl SecureNoise {
     ///
     /// After a failure the old key goes on, so that samplers end; `finish` withholds the result.
     #[inline(never)]
-    pub(super) fn next_buffer(&mut self, entropy: fn(&mut [u8; 32]) -> bool) {
+    pub(super) fn next_buffer_with(&mut self, entropy: fn(&mut [u8; 32]) -> bool) {
         if self.buffers_left == 0 {
             self.rekey(std::process::id(), entropy);
         }
@@ -178,31 +202,22 @@ fn system_entropy(key: &mut [u8; 32]) -> bool {
     getrandom::fill(key).is_ok()
 }
 
-impl sealed::Sealed for SecureNoise {}
+impl sealed::Sealed for SecureNoise {
+    #[inline(always)]
+    fn stream(&mut self) -> &mut KeyStream {
+        &mut self.stream
+    }
+
+    fn next_buffer(&mut self) {
+        self.next_buffer_with(system_entropy);
+    }
+}
 
 impl NoiseSource for SecureNoise {
     #[inline]
     fn begin(&mut self) -> Result<(), NoiseError> {
         self.belong_to(std::process::id(), system_entropy);
         self.finish()
-    }
-
-    #[inline(always)]
-    fn next_u64(&mut self) -> u64 {
-        loop {
-            if let Some(word) = self.stream.take() {
-                return word;
-            }
-            self.next_buffer(system_entropy);
-        }
-    }
-
-    fn fill(&mut self, words: &mut [u64]) {
-        let mut done = self.stream.take_into(words);
-        while done < words.len() {
-            self.next_buffer(system_entropy);
-            done += self.stream.take_into(&mut words[done..]);
-        }
     }
 
     #[inline]

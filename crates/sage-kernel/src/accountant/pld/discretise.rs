@@ -20,21 +20,42 @@ pub(super) struct Lattice {
     pub(super) masses: Vec<f64>,
     pub(super) infinity: f64,
     pub(super) minus_infinity: f64,
+    /// How much rounding up added to the whole, relatively.
+    pub(super) raised: f64,
 }
 
 impl Lattice {
     /// The same pair seen from the other side: (Q, P).
     pub(super) fn reversed(&self, step: f64) -> Self {
         let last = self.first + self.masses.len() as i64 - 1;
-        let masses = self.masses.iter().enumerate().rev();
-        let masses = masses
-            .map(|(position, &mass)| {
-                let loss = (self.first + position as i64) as f64 * step;
-                mass * exp(-loss) * (1.0 + 4.0 * f64::EPSILON * (1.0 + loss.abs()))
-            })
-            .collect();
-        Self { first: -last, masses, infinity: self.minus_infinity, minus_infinity: self.infinity }
+        let ratios = exponentials(last, -1, -step, 0.0);
+        let masses = self.masses.iter().rev().zip(ratios);
+        let masses = masses.map(|(&mass, ratio)| mass * ratio * (1.0 + 1e-12)).collect();
+        Self {
+            first: -last,
+            masses,
+            infinity: self.minus_infinity,
+            minus_infinity: self.infinity,
+            raised: self.raised,
+        }
     }
+}
+
+/// `e^{offset + rate * index}` from index `first` in steps of `stride`, each
+/// exact to 1e-13 times the size of its exponent: products, started afresh
+/// every 32, or each time if they grow fast.
+pub(super) fn exponentials(first: i64, stride: i64, rate: f64, offset: f64) -> impl Iterator<Item = f64> {
+    let ratio = exp(rate * stride as f64);
+    let period = if rate.abs() < 0.02 { 32 } else { 1 };
+    let mut current = 0.0;
+    (0_i64..).map(move |passed| {
+        if passed % period == 0 {
+            current = exp(offset + rate * (first + stride * passed) as f64);
+        } else {
+            current *= ratio;
+        }
+        current
+    })
 }
 
 /// A lattice being filled, one piece of the outcome space at a time.
@@ -47,17 +68,20 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(lowest: f64, highest: f64, step: f64) -> Self {
+    /// `size` bounds the exponents from which a piece's loss is computed: its
+    /// error, some units in the last place of that, counts against the step.
+    fn new(lowest: f64, highest: f64, step: f64, size: f64) -> Self {
         let first = floor(lowest / step) as i64 - 1;
         let last = floor(highest / step) as i64 + 2;
-        let size = 1.0 + lowest.abs().max(highest.abs());
+        let slack = 2e-10 + 1.5e-15 * (2.0 + size) / step;
         let lattice = Lattice {
             first,
             masses: vec![0.0; (last - first + 1) as usize],
             infinity: 0.0,
             minus_infinity: 0.0,
+            raised: 2.0 * slack,
         };
-        Self { lattice, step, inverse_gap: -1.0 / expm1(-step), slack: 1e-11 + 1e-14 * size / step }
+        Self { lattice, step, inverse_gap: -1.0 / expm1(-step), slack }
     }
 
     /// Splits a piece of loss within `[index, index + 1] * step`: `mass` under
@@ -96,7 +120,7 @@ pub(super) fn discretise(loss: Loss, step: f64, tail: f64) -> Certified<Lattice>
 }
 
 fn black_box(epsilon: f64, delta: f64, step: f64) -> Lattice {
-    let mut builder = Builder::new(-epsilon, epsilon, step);
+    let mut builder = Builder::new(-epsilon, epsilon, step, epsilon);
     let yes = 1.0 / (1.0 + exp(-epsilon));
     builder.atom(epsilon, (1.0 - delta) * yes);
     builder.atom(-epsilon, (1.0 - delta) * yes * exp(-epsilon));
@@ -107,28 +131,26 @@ fn black_box(epsilon: f64, delta: f64, step: f64) -> Lattice {
 
 /// Continuous Laplace: atoms at both ends and density `e^{(l - eps)/2}/4`.
 fn laplace(epsilon: f64, step: f64) -> Lattice {
-    let mut builder = Builder::new(-epsilon, epsilon, step);
+    let mut builder = Builder::new(-epsilon, epsilon, step, epsilon);
     builder.atom(epsilon, 0.5);
     builder.atom(-epsilon, 0.5 * exp(-epsilon));
-    let mut low = -epsilon;
-    while low < epsilon {
-        let index = floor(low / step) as i64;
-        let mut high = ((index + 1) as f64 * step).min(epsilon);
-        if high <= low {
-            high = ((index + 2) as f64 * step).min(epsilon);
+    let last = floor(epsilon / step) as i64;
+    for index in floor(-epsilon / step) as i64..=last {
+        let base = index as f64 * step;
+        let low = base.max(-epsilon);
+        let half = 0.5 * (((index + 1) as f64 * step).min(epsilon) - low);
+        if half > 0.0 {
+            let mass = 0.5 * exp(0.5 * (low - epsilon)) * expm1(half);
+            let other = 0.5 * exp(base - 0.5 * (epsilon + low)) * -expm1(-half);
+            builder.split(index, mass, mass - other);
         }
-        let half = 0.5 * (high - low);
-        let mass = 0.5 * exp(0.5 * (low - epsilon)) * expm1(half);
-        let other = 0.5 * exp(index as f64 * step - 0.5 * (epsilon + low)) * -expm1(-half);
-        builder.split(index, mass, mass - other);
-        low = high;
     }
     builder.lattice
 }
 
 /// Discrete Laplace: losses `epsilon (1 - 2x/units)` for `x` in `0..=units`.
 fn discrete_laplace(epsilon: f64, units: u64, step: f64) -> Lattice {
-    let mut builder = Builder::new(-epsilon, epsilon, step);
+    let mut builder = Builder::new(-epsilon, epsilon, step, epsilon);
     let per_unit = epsilon / units as f64;
     let one_plus = 2.0 + expm1(-per_unit);
     builder.atom(epsilon, 1.0 / one_plus);
@@ -189,13 +211,13 @@ impl Normal {
     }
 
     /// The outcome at which the loss is `loss`; minus infinity below all.
-    fn outcome(self, loss: f64) -> f64 {
+    fn outcome(self, loss: f64, expm1_loss: f64) -> f64 {
         let scaled = if self.q == 1.0 {
             loss
         } else if loss > 30.0 {
             loss - log(self.q) + log1p(-(1.0 - self.q) * exp(-loss))
         } else {
-            let argument = expm1(loss) / self.q;
+            let argument = expm1_loss / self.q;
             if argument <= -1.0 {
                 return f64::NEG_INFINITY;
             }
@@ -230,17 +252,24 @@ const FIVE: [(f64, f64); 5] = [
 fn sampled(normal: Normal, step: f64, tail: f64) -> Certified<Lattice> {
     let range = normal.range(tail)?;
     let (lowest, highest) = (normal.loss(range.low), normal.loss(range.high));
-    let mut builder = Builder::new(lowest, highest, step);
+    // The exponent matters as far as the sampled part weighs in the ratio.
+    let weight = 1.0 - (1.0 - normal.q) * exp(-highest);
+    let size = lowest.abs().max(highest.abs()) + normal.exponent(range.high).abs() * weight;
+    let mut builder = Builder::new(lowest, highest, step, size);
     let (first, last) = (floor(lowest / step) as i64, floor(highest / step) as i64);
     let mut low = range.low;
+    let mut base = expm1(first as f64 * step);
     for index in first..=last {
         let point = (index + 1) as f64 * step;
-        let high = if index == last { range.high } else { normal.outcome(point).min(range.high) };
+        let next_base = expm1(point);
+        let high = if index == last { range.high } else { normal.outcome(point, next_base) };
+        let high = high.min(range.high);
         if high > low {
-            let (mass, excess) = integrate(normal, low, high, index as f64 * step);
+            let (mass, excess) = integrate(normal, low, high, base);
             builder.split(index, mass, excess);
             low = high;
         }
+        base = next_base;
     }
     // Outcomes below: P's mass is lifted, Q's counts as out of P's reach.
     // Above: P's mass is out of Q's reach, and also stays at the top, where it
@@ -252,25 +281,54 @@ fn sampled(normal: Normal, step: f64, tail: f64) -> Certified<Lattice> {
     Ok(builder.lattice)
 }
 
-/// The mass of P between two outcomes, and its excess over `e^{base}` times
+/// Widths up to which the two rules place a cell's mass with a relative error
+/// below 2e-10, in deviations over one plus the distance to the farther centre.
+const NARROW: f64 = 2e-3;
+const PANEL: f64 = 0.2;
+
+/// The mass of P between two outcomes, and its excess over `1 + base` times
 /// that of Q.
 fn integrate(normal: Normal, low: f64, high: f64, base: f64) -> (f64, f64) {
     let width = (high - low) / normal.sigma;
-    let (panels, rule) = if width <= 1e-3 { (1.0, &TWO[..]) } else { ((width / 0.1).ceil(), &FIVE[..]) };
-    let half = 0.5 * (high - low) / panels;
-    let scale = half / normal.sigma * exp(-LOG_SQRT_TWO_PI);
-    let base_ratio_excess = expm1(base);
+    let farthest = (1.0 - low).abs().max(high.abs()).max(low.abs()) / normal.sigma;
+    let roughness = width * (1.0 + farthest);
+    let scale = exp(-LOG_SQRT_TWO_PI);
     let (mut mass, mut excess) = (0.0, 0.0);
+    let mut add = |density: f64, ratio_excess: f64| {
+        mass += density * (1.0 + ratio_excess);
+        excess += density * (ratio_excess - base);
+    };
+    if roughness <= NARROW {
+        // Both exponentials move little across the cell: one evaluation at
+        // its middle, and a short series.
+        let (middle, half) = (0.5 * (low + high), 0.5 * width);
+        let deviations = middle / normal.sigma;
+        let density = half * scale * exp(-0.5 * deviations * deviations);
+        let ratio = normal.q * exp(normal.exponent(middle));
+        for (node, weight) in TWO {
+            let moved = half * node;
+            let here = density * weight * short_exp(-moved * (deviations + 0.5 * moved));
+            add(here, ratio * short_exp(moved / normal.sigma) - normal.q);
+        }
+        return (mass, excess);
+    }
+    let panels = (roughness / PANEL).ceil().max(1.0);
+    let half = 0.5 * (high - low) / panels;
     for panel in 0..panels as u32 {
         let middle = low + half * (2.0 * f64::from(panel) + 1.0);
-        for &(node, weight) in rule {
+        for (node, weight) in FIVE {
             let z = middle + half * node;
             let deviations = z / normal.sigma;
-            let density = weight * scale * exp(-0.5 * deviations * deviations);
-            let ratio_excess = normal.q * expm1(normal.exponent(z));
-            mass += density * (1.0 + ratio_excess);
-            excess += density * (ratio_excess - base_ratio_excess);
+            let density = weight * scale * half / normal.sigma * exp(-0.5 * deviations * deviations);
+            add(density, normal.q * expm1(normal.exponent(z)));
         }
     }
     (mass, excess)
+}
+
+/// `e^x` for `|x| < 0.01`, to rounding: the first term left out is below
+/// 1e-20.
+fn short_exp(x: f64) -> f64 {
+    let tail = 1.0 + x / 5.0 * (1.0 + x / 6.0 * (1.0 + x / 7.0));
+    1.0 + x * (1.0 + x / 2.0 * (1.0 + x / 3.0 * (1.0 + x / 4.0 * tail)))
 }

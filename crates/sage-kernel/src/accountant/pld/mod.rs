@@ -13,6 +13,7 @@ mod discretise;
 mod plan;
 
 use libm::{expm1, log1p};
+use realfft::RealFftPlanner;
 
 use super::convert::epsilon_from_curve;
 use super::curve::{self, DENSE_ORDERS};
@@ -20,7 +21,8 @@ use super::gaussian::gaussian_epsilon;
 use super::parameter::{AccountantError, Certified, not_negative, positive, probability, rate};
 use super::sampled::sampled_gaussian_curve;
 use compose::Composed;
-use plan::{Goal, Plan};
+use discretise::Lattice;
+use plan::{Goal, Plan, Side};
 
 /// The privacy loss of one mechanism under add/remove.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -109,6 +111,10 @@ impl Loss {
 /// The most uses of mechanisms one composition may hold.
 const MOST_USES: u64 = 1 << 40;
 
+/// Up to this many different mechanisms Renyi accounting is always asked as
+/// well: it is cheap, and better where a lattice cannot be fine enough.
+const FEW: usize = 8;
+
 /// A set of mechanisms, each with how often it is used, fixed beforehand.
 #[derive(Debug, Clone)]
 pub struct Composition {
@@ -169,11 +175,36 @@ impl Composition {
         if delta == 0.0 || self.items.is_empty() {
             return finite(simple);
         }
-        match self.worst(Goal::Delta(delta), |side| side.epsilon(delta)) {
-            Ok(found) => finite(found.min(simple)),
-            Err(AccountantError::Unbounded) => finite(simple.min(self.renyi_epsilon(delta))),
-            Err(error) => Err(error),
+        let found = match self.lattice_epsilon(delta) {
+            Ok(found) if self.items.len() > FEW => found,
+            Ok(found) => found.min(self.renyi_epsilon(delta)),
+            Err(AccountantError::Unbounded) => self.renyi_epsilon(delta),
+            Err(error) => return Err(error),
+        };
+        finite(found.min(simple))
+    }
+
+    /// The epsilon by composition on a lattice, refined while that pays.
+    fn lattice_epsilon(&self, delta: f64) -> Certified<f64> {
+        let items = self.all_items();
+        let mut plan = Plan::new(&items, Goal::Delta(delta))?;
+        let mut best = f64::INFINITY;
+        for _ in 0..3 {
+            let (mut epsilon, mut steepness) = (0.0, 0.0);
+            both_directions(&items, &plan, |composed, _, _| {
+                let found = composed.epsilon(delta)?;
+                if found.0 >= epsilon {
+                    (epsilon, steepness) = found;
+                }
+                Ok(())
+            })?;
+            best = best.min(epsilon);
+            match plan.refined(&items, epsilon, steepness) {
+                Some(finer) => plan = finer,
+                None => break,
+            }
         }
+        Ok(best)
     }
 
     /// A certified delta at `epsilon`.
@@ -191,10 +222,29 @@ impl Composition {
         if self.basic_epsilon().is_some_and(|basic| basic <= epsilon) {
             return Ok(self.certain_delta());
         }
-        match self.worst(Goal::Epsilon(epsilon), |side| Ok(side.delta(epsilon))) {
-            Ok(delta) if delta.is_finite() => Ok(delta.clamp(0.0, 1.0)),
-            _ => Ok(1.0),
+        // Cut tails are sized by a guess of delta; a guess far too large is
+        // replaced by a smaller one. Every answer is a bound.
+        let items = self.all_items();
+        let mut best = 1.0_f64;
+        let mut guess = 1e-6;
+        for _ in 0..6 {
+            let mut found = 0.0_f64;
+            let attempt = Plan::new(&items, Goal::Epsilon(epsilon, guess)).and_then(|plan| {
+                both_directions(&items, &plan, |composed, _, _| {
+                    found = found.max(composed.delta(epsilon));
+                    Ok(())
+                })
+            });
+            if attempt.is_err() {
+                break;
+            }
+            best = best.min(found);
+            if best >= guess || guess < 1e-280 {
+                break;
+            }
+            guess = best * 1e-3;
         }
+        Ok(best)
     }
 
     /// A lower and an upper bound of the exact epsilon at `delta`.
@@ -205,35 +255,31 @@ impl Composition {
     pub fn epsilon_bounds(&self, delta: f64) -> Certified<(f64, f64)> {
         let above = self.epsilon(delta)?;
         if self.items.is_empty() {
-            return Ok((above * (1.0 - 1e-6) - 1e-12, above));
+            let below = if self.mu > 1e-5 { above * (1.0 - 1e-6) - 1e-12 } else { 0.0 };
+            return Ok((below.max(0.0), above));
         }
         if delta == 0.0 {
             return Ok((0.0, above));
         }
-        let below = self.worst(Goal::Delta(delta), |side| Ok(side.epsilon_below(delta)));
-        Ok((below.unwrap_or(0.0).clamp(0.0, above), above))
+        let items = self.all_items();
+        let mut below = 0.0_f64;
+        // No lattice, no lower bound: zero always is one.
+        let _ = Plan::new(&items, Goal::Delta(delta)).and_then(|plan| {
+            both_directions(&items, &plan, |composed, parts, side| {
+                below = below.max(composed.epsilon_below(delta, parts, side));
+                Ok(())
+            })
+        });
+        Ok((below.min(above), above))
     }
 
-    /// Composes in both directions and takes the larger answer.
-    fn worst(&self, goal: Goal, ask: impl Fn(&Composed) -> Certified<f64>) -> Certified<f64> {
+    /// Every item, the merged Gaussians last.
+    fn all_items(&self) -> Vec<(Loss, u64)> {
         let mut items = self.items.clone();
         if self.mu > 0.0 {
             items.push((Loss::Gaussian { mu: self.mu }, 1));
         }
-        let plan = Plan::new(&items, goal)?;
-        let mut parts = Vec::with_capacity(items.len());
-        for &(loss, count) in &items {
-            parts.push((discretise::discretise(loss, plan.step, plan.tail)?, count));
-        }
-        let symmetric = items.iter().all(|(loss, _)| !matches!(loss, Loss::SampledGaussian { .. }));
-        let remove = ask(&Composed::new(&parts, &plan, &plan.remove)?)?;
-        if symmetric {
-            return Ok(remove);
-        }
-        for (lattice, _) in &mut parts {
-            *lattice = lattice.reversed(plan.step);
-        }
-        Ok(remove.max(ask(&Composed::new(&parts, &plan, &plan.add)?)?))
+        items
     }
 
     /// Basic composition, if no mechanism is Gaussian.
@@ -277,6 +323,30 @@ impl Composition {
         };
         attempt().unwrap_or(f64::INFINITY)
     }
+}
+
+/// Composes on the plan's lattice, first as a record is removed and then, if
+/// that differs, as one is added.
+fn both_directions(
+    items: &[(Loss, u64)],
+    plan: &Plan,
+    mut see: impl FnMut(&Composed, &[(Lattice, u64)], &Side) -> Certified<()>,
+) -> Certified<()> {
+    let mut parts = Vec::with_capacity(items.len());
+    for &(loss, count) in items {
+        parts.push((discretise::discretise(loss, plan.step, plan.tail)?, count));
+    }
+    let mut planner = RealFftPlanner::new();
+    let remove = Composed::new(&parts, plan, &plan.remove, &mut planner)?;
+    see(&remove, &parts, &plan.remove)?;
+    if items.iter().all(|(loss, _)| !matches!(loss, Loss::SampledGaussian { .. })) {
+        return Ok(());
+    }
+    for (lattice, _) in &mut parts {
+        *lattice = lattice.reversed(plan.step);
+    }
+    let add = Composed::new(&parts, plan, &plan.add, &mut planner)?;
+    see(&add, &parts, &plan.add)
 }
 
 fn finite(epsilon: f64) -> Certified<f64> {

@@ -15,11 +15,12 @@ use super::discretise::Normal;
 pub(super) enum Goal {
     /// The epsilon at this delta.
     Delta(f64),
-    /// The delta at this epsilon.
-    Epsilon(f64),
+    /// The delta at this epsilon, thought to be no smaller than the second.
+    Epsilon(f64, f64),
 }
 
 /// Where one direction is looked at.
+#[derive(Clone, Copy)]
 pub(super) struct Side {
     /// The exponential tilt of the lattice law.
     pub(super) tilt: f64,
@@ -27,15 +28,18 @@ pub(super) struct Side {
     pub(super) tilt_above: f64,
     /// The tilt below which the window is closed for the lower bound.
     pub(super) tilt_below: f64,
-    /// The window of losses.
+    /// The lowest loss of the window.
     pub(super) low: f64,
-    /// Transform length, a power of two.
-    pub(super) length: usize,
 }
 
 /// One lattice for both directions, and a side for each.
+#[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) step: f64,
+    width: f64,
+    uses: f64,
+    /// Transform length, a power of two.
+    pub(super) length: usize,
     /// Mass that may be cut from each end of one use of a mechanism.
     pub(super) tail: f64,
     pub(super) remove: Side,
@@ -44,11 +48,12 @@ pub(super) struct Plan {
 
 /// The widest loss of one mechanism put on a lattice.
 const WIDEST_LOSS: f64 = 500.0;
-/// Part of delta the cut tails may take.
-const TAIL_SHARE: f64 = 1e-4;
+/// Part of delta the cut tails may take, for few and for many uses; a tail is
+/// cheap to keep only while the lattice is coarse.
+const TAIL_SHARES: (f64, f64) = (3e-5, 3e-4);
 /// Accuracy aimed at: relative, and absolute.
 const RELATIVE_AIM: f64 = 5e-5;
-const ABSOLUTE_AIM: f64 = 3e-6;
+const ABSOLUTE_AIM: f64 = 6e-6;
 
 /// A loss as weighted points.
 struct Sketch {
@@ -121,13 +126,14 @@ fn tilted_spread(sketches: &[Sketch], tilt: f64) -> (f64, f64) {
 
 /// A side before the step is known.
 struct Outline {
+    /// How fast the log of delta falls with epsilon.
+    steepness: f64,
     tilt: f64,
     tilt_above: f64,
     tilt_below: f64,
     low: f64,
     high: f64,
     epsilon: f64,
-    log_delta: f64,
 }
 
 /// Looks at one direction; `turn` maps a tilt of that direction to the tilt of
@@ -144,33 +150,42 @@ fn outline(sketches: &[Sketch], goal: Goal, turn: impl Fn(f64) -> f64, sign: f64
         .collect();
     let score = |&(tilt, moment): &(f64, f64)| match goal {
         Goal::Delta(delta) => (moment - log(delta) - log(1.0 + tilt)) / tilt,
-        Goal::Epsilon(epsilon) => moment - tilt * epsilon,
+        Goal::Epsilon(epsilon, _) => moment - tilt * epsilon,
     };
     let best = ladder.iter().min_by(|a, b| score(a).total_cmp(&score(b)));
     let &(tilt, moment) = best.ok_or(AccountantError::Unbounded)?;
     let (epsilon, log_delta) = match goal {
         Goal::Delta(delta) => (score(&(tilt, moment)).max(0.0), log(delta)),
-        Goal::Epsilon(epsilon) => (epsilon, (moment - tilt * epsilon).clamp(-600.0, -1e-3)),
+        Goal::Epsilon(epsilon, delta) => (epsilon, log(delta)),
     };
-    let (mean, deviation) = tilted_spread(sketches, turn(tilt));
-    let mean = sign * mean;
-    // Above: the untilted mass must vanish beside delta, and the tilted mass
-    // beside one.
+    // A gentler tilt than the best spreads the law less; rounding errors are
+    // small enough to give up e^4 for it.
+    let enough =
+        |rung: &&(f64, f64)| rung.1 - rung.0 * epsilon <= log_delta.max(moment - tilt * epsilon) + 4.0;
+    let &(gentle, gentle_moment) = ladder.iter().find(enough).unwrap_or(&(tilt, moment));
+    let (mean, deviation) = tilted_spread(sketches, turn(gentle));
+    // Above the window the untilted mass must vanish beside delta; below it
+    // the tilted mass must, which is wrapped to the top.
     let certified = |rung: &&(f64, f64)| (rung.1 - log_delta + 11.5) / rung.0;
     let above = ladder.iter().min_by(|a, b| certified(a).total_cmp(&certified(b)));
     let above = above.ok_or(AccountantError::Unbounded)?;
-    let aliased = |rung: &(f64, f64)| (rung.1 - moment + 11.0) / (rung.0 - tilt);
-    let beyond = ladder.iter().filter(|rung| rung.0 > 1.2 * tilt).map(aliased);
-    let high = beyond.fold(f64::INFINITY, f64::min);
-    let high = if high.is_finite() { high } else { mean + 6.0 * deviation };
+    let vanishing = log_delta - 9.0 - (gentle_moment - gentle * epsilon);
+    let (low, tilt_below) = ladder
+        .iter()
+        .step_by(2)
+        .map(|&(back, _)| {
+            let moment = log_moment(sketches, turn(gentle - back));
+            ((gentle_moment - moment + vanishing) / back, gentle - back)
+        })
+        .fold((f64::NEG_INFINITY, 0.0), |best, next| if next.0 > best.0 { next } else { best });
     Ok(Outline {
-        tilt,
+        steepness: tilt,
+        tilt: gentle,
         tilt_above: above.0,
-        tilt_below: tilt - 4.5 / deviation.max(1e-3 * spread),
-        low: mean - 4.5 * deviation,
-        high: high.max(certified(&above)),
+        tilt_below,
+        low: low.min(0.0),
+        high: certified(&above).max(sign * mean + 4.5 * deviation),
         epsilon,
-        log_delta,
     })
 }
 
@@ -186,30 +201,22 @@ fn longest(different: usize) -> f64 {
 impl Plan {
     pub(super) fn new(items: &[(Loss, u64)], goal: Goal) -> Certified<Self> {
         let uses: f64 = items.iter().map(|item| item.1 as f64).sum();
-        let draw = |tail: f64| -> Certified<(Outline, Outline)> {
-            let sketches: Vec<Sketch> =
-                items.iter().map(|&(loss, count)| sketch(loss, count, tail)).collect::<Certified<_>>()?;
-            let remove = outline(&sketches, goal, |tilt| tilt, 1.0)?;
-            let add = outline(&sketches, goal, |tilt| -1.0 - tilt, -1.0)?;
-            Ok((remove, add))
-        };
-        let mut tail = match goal {
-            Goal::Delta(delta) => TAIL_SHARE * delta / uses,
-            Goal::Epsilon(_) => 1e-15 / uses,
-        };
-        let (mut remove, mut add) = draw(tail)?;
-        if let Goal::Epsilon(_) = goal {
-            tail = TAIL_SHARE * exp(remove.log_delta) / uses;
-            (remove, add) = draw(tail)?;
+        let (Goal::Delta(delta) | Goal::Epsilon(_, delta)) = goal;
+        let share = if uses < 1000.0 { TAIL_SHARES.0 } else { TAIL_SHARES.1 };
+        let tail = share * delta / uses;
+        let mut sketches = Vec::with_capacity(items.len());
+        for &(loss, count) in items {
+            sketches.push(sketch(loss, count, tail)?);
         }
+        let remove = outline(&sketches, goal, |tilt| tilt, 1.0)?;
+        let add = outline(&sketches, goal, |tilt| -1.0 - tilt, -1.0)?;
         let width = (remove.high - remove.low).max(add.high - add.low);
-        let aim = ABSOLUTE_AIM + RELATIVE_AIM * remove.epsilon.min(add.epsilon);
-        let tilt = remove.tilt.max(add.tilt);
-        // Splitting adds about step^2/6 of variance per use, which moves
-        // epsilon by half the tilt times that.
-        let wanted = sqrt(12.0 * aim / (tilt * uses));
-        let step = align(items, wanted.min(width / 1024.0).max(width / longest(items.len())));
-        if !(step.is_normal() && width.is_finite()) {
+        let largest = remove.epsilon.max(add.epsilon);
+        // The direction that does not decide may be moved further.
+        let wanted =
+            |side: &Outline| step_for(aim(largest) + 0.2 * (largest - side.epsilon), side.steepness, uses);
+        let wanted = wanted(&remove).min(wanted(&add));
+        if !(wanted.is_normal() && width.is_finite()) {
             return Err(AccountantError::Unbounded);
         }
         let side = |outline: Outline| Side {
@@ -217,10 +224,35 @@ impl Plan {
             tilt_above: outline.tilt_above,
             tilt_below: outline.tilt_below,
             low: outline.low,
-            length: length((outline.high - outline.low) / step),
         };
-        Ok(Self { step, tail, remove: side(remove), add: side(add) })
+        let plan = Self { step: wanted, length: 0, width, uses, tail, remove: side(remove), add: side(add) };
+        plan.with_step(items, wanted).ok_or(AccountantError::Unbounded)
     }
+
+    /// The same plan on a finer lattice, if what was found calls for one.
+    pub(super) fn refined(&self, items: &[(Loss, u64)], epsilon: f64, steepness: f64) -> Option<Self> {
+        let wanted = step_for(aim(epsilon), steepness, self.uses);
+        let refined = self.with_step(items, wanted)?;
+        (refined.step < 0.7 * self.step).then_some(refined)
+    }
+
+    fn with_step(&self, items: &[(Loss, u64)], wanted: f64) -> Option<Self> {
+        let finest = self.width / longest(items.len());
+        let step = align(items, wanted.min(self.width / 1024.0).max(finest));
+        let length = length(self.width / step);
+        step.is_normal().then_some(Self { step, length, ..*self })
+    }
+}
+
+/// The error of epsilon aimed at.
+fn aim(epsilon: f64) -> f64 {
+    ABSOLUTE_AIM + RELATIVE_AIM * epsilon
+}
+
+/// Splitting adds about `step^2 / 6` of variance per use, which moves epsilon
+/// by half the steepness times that.
+fn step_for(aim: f64, steepness: f64, uses: f64) -> f64 {
+    sqrt(12.0 * aim / (steepness * uses))
 }
 
 fn length(points: f64) -> usize {

@@ -96,6 +96,16 @@ fn open_digits_are_followed_exactly() {
     }
 }
 
+/// A digit on the ratio itself, where nothing of the ratio is left, decides without another.
+#[test]
+fn a_digit_on_the_ratio_is_not_below_it() {
+    for (digit, below) in [((1 << 63) - 1, true), (1 << 63, false)] {
+        let mut fed = [digit].into_iter();
+        let answer = digits_below(|| fed.next().expect("one digit is enough"), 1, 2);
+        assert_eq!(answer, below);
+    }
+}
+
 #[test]
 fn zero_denominators_are_refused() {
     let mut source = seeded("zero_denominators_are_refused");

@@ -111,7 +111,7 @@ fn ties_between_uniforms_are_settled_by_more_digits() {
 fn a_carry_from_later_digits_is_seen() {
     let law = DiscreteLaplace::new(3, 1).expect("in range");
     // A third, in 63 binary digits: the product with three is just short of one.
-    let third = ((1u64 << 63) - 1) / 3 << 1;
+    let third = (((1u64 << 63) - 1) / 3) << 1;
     let end_of_run = u64::MAX;
     for (later, expected) in [(0, 0), (u64::MAX / 2, 0), (u64::MAX, 1)] {
         let mut source = Scripted::new(&[third, end_of_run, later, 0, 0], 1);

@@ -10,8 +10,9 @@ mod poisson;
 mod rounded;
 mod source;
 
+use super::source::KeyStream;
 use super::source::sealed::Sealed;
-use super::{NoiseError, NoiseSource, SeededNoise};
+use super::{NoiseSource, SeededNoise};
 
 /// The seed of a test: from `SAGE_SEED`, or fresh; printed either way.
 fn fresh_seed(test: &str) -> u64 {
@@ -39,13 +40,17 @@ impl Scripted {
     }
 }
 
-impl Sealed for Scripted {}
-
-impl NoiseSource for Scripted {
-    fn begin(&mut self) -> Result<(), NoiseError> {
-        Ok(())
+impl Sealed for Scripted {
+    fn stream(&mut self) -> &mut KeyStream {
+        self.then.stream()
     }
 
+    fn next_buffer(&mut self) {
+        self.then.next_buffer();
+    }
+}
+
+impl NoiseSource for Scripted {
     fn next_u64(&mut self) -> u64 {
         let word = self.words.pop_front();
         word.unwrap_or_else(|| self.then.next_u64()) & self.mask
@@ -53,10 +58,6 @@ impl NoiseSource for Scripted {
 
     fn fill(&mut self, words: &mut [u64]) {
         words.fill_with(|| self.next_u64());
-    }
-
-    fn finish(&mut self) -> Result<(), NoiseError> {
-        Ok(())
     }
 }
 

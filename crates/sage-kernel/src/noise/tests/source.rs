@@ -8,12 +8,12 @@ use super::super::{
 use super::{chi_square_fits, seeded};
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[test]
 fn first_words_of_new_sources_never_repeat() {
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     for _ in 0..100_000 {
         let mut source = SecureNoise::new().expect("entropy");
         assert!(seen.insert(source.next_u64()));
@@ -56,7 +56,7 @@ fn secure_bytes_are_even() {
         counts[usize::from(byte)] += 1;
     }
     assert!(chi_square_fits(&counts, &[1.0 / 256.0; 256]));
-    assert!(words.iter().collect::<HashSet<_>>().len() == words.len());
+    assert!(words.iter().collect::<BTreeSet<_>>().len() == words.len());
 }
 
 fn no_entropy(_: &mut [u8; 32]) -> bool {
@@ -121,11 +121,11 @@ fn keys_are_renewed_on_schedule() {
     }
     let mut source = SecureNoise::new().expect("entropy");
     for buffers in 1..=96 {
-        source.next_buffer(counted);
+        source.next_buffer_with(counted);
         assert_eq!(ASKED.load(Ordering::Relaxed), (buffers - 1) / 32);
     }
     assert_eq!(source.finish(), Ok(()));
-    source.next_buffer(no_entropy);
+    source.next_buffer_with(no_entropy);
     assert_eq!(source.finish(), Err(NoiseError::EntropyUnavailable));
     assert_eq!(source.begin(), Err(NoiseError::EntropyUnavailable));
 }
@@ -137,7 +137,7 @@ fn seeds_repeat_and_differ() {
         [source.next_u64(), source.next_u64()]
     };
     assert_eq!(words(1), words(1));
-    let distinct: HashSet<_> = (0..10_000).map(words).collect();
+    let distinct: BTreeSet<_> = (0..10_000).map(words).collect();
     assert_eq!(distinct.len(), 10_000);
 }
 

@@ -1,0 +1,122 @@
+//! From request keys to grants, in the same time however many there are.
+//!
+//! Keys are digests, so their first bytes are as good as random and serve as the place in a table. The
+//! table is only ever asked for one key; it is never walked, so its layout cannot reach a decision.
+
+use crate::event::RequestKey;
+
+/// A table with room for at least twice its entries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeyIndex {
+    slots: Vec<Option<Slot>>,
+    used: usize,
+}
+
+/// Some bytes of a key, and one more than the place of its grant: small, so that many stay in the cache.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    print: u32,
+    next: std::num::NonZeroU32,
+}
+
+fn print_of(key: RequestKey) -> u32 {
+    let [a, b, c, d, ..] = key.bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+impl KeyIndex {
+    /// The place entered for the key; `is` tells whether the grant at a place is the one.
+    pub(crate) fn find(&self, key: RequestKey, is: impl Fn(usize) -> bool) -> Option<usize> {
+        let print = print_of(key);
+        let run = self.run(print).map_while(|at| self.slots[at]);
+        run.filter(|slot| slot.print == print).map(Slot::place).find(|&place| is(place))
+    }
+
+    /// Enters a key that is not there, for the grant at `place`.
+    ///
+    /// Places beyond 2^32 are not entered: such a key would be charged again if it came back. The ledger
+    /// refuses charges long before.
+    pub(crate) fn insert(&mut self, key: RequestKey, place: usize) {
+        let Some(next) = u32::try_from(place + 1).ok().and_then(std::num::NonZeroU32::new) else { return };
+        if 2 * (self.used + 1) > self.slots.len() {
+            let larger = vec![None; (4 * self.used).next_power_of_two().max(64)];
+            let entries = std::mem::replace(&mut self.slots, larger);
+            entries.into_iter().flatten().for_each(|slot| self.put(slot));
+        }
+        self.put(Slot { print: print_of(key), next });
+        self.used += 1;
+    }
+
+    /// Takes a key out, and closes the gap it leaves in its run.
+    pub(crate) fn remove(&mut self, key: RequestKey, place: usize) {
+        let taken = self.run(print_of(key)).take_while(|&at| self.slots[at].is_some());
+        let Some(gap) = { taken }.find(|&at| self.slots[at].is_some_and(|slot| slot.place() == place)) else {
+            return;
+        };
+        self.slots[gap] = None;
+        self.used -= 1;
+        let mut at = (gap + 1) & (self.slots.len() - 1);
+        while let Some(slot) = self.slots[at].take() {
+            self.put(slot);
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    fn put(&mut self, slot: Slot) {
+        if let Some(at) = self.run(slot.print).find(|&at| self.slots[at].is_none()) {
+            self.slots[at] = Some(slot);
+        }
+    }
+
+    /// The slots in which a key may stand, from the first one on.
+    fn run(&self, print: u32) -> impl Iterator<Item = usize> + use<> {
+        let mask = self.slots.len().wrapping_sub(1);
+        (0..self.slots.len()).map(move |step| (print as usize).wrapping_add(step) & mask)
+    }
+}
+
+impl Slot {
+    fn place(self) -> usize {
+        self.next.get() as usize - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_entered_is_found_until_it_is_taken_out() {
+        let mut index = KeyIndex::default();
+        let key = |number: u64| RequestKey::from_text(&number.to_string());
+        assert_eq!(index.find(key(1), |_| true), None);
+        for number in 0..3000 {
+            index.insert(key(number), number as usize);
+        }
+        for number in (0..3000).step_by(3) {
+            index.remove(key(number), number as usize);
+            index.remove(key(number), number as usize);
+        }
+        for number in 0..3000 {
+            let found = index.find(key(number), |place| place == number as usize);
+            assert_eq!(found, (number % 3 != 0).then_some(number as usize));
+        }
+    }
+
+    /// Keys that share their first bytes stand beside each other and are told apart by their grants.
+    #[test]
+    fn equal_first_bytes_are_told_apart() {
+        let mut index = KeyIndex::default();
+        let key = |last: u8| {
+            let mut bytes = [255; 32];
+            bytes[31] = last;
+            RequestKey::from_digest(bytes)
+        };
+        (0..40).for_each(|last| index.insert(key(last), usize::from(last)));
+        index.remove(key(7), 7);
+        for last in 0..40u8 {
+            let found = index.find(key(last), |place| place == usize::from(last));
+            assert_eq!(found.is_some(), last != 7);
+        }
+    }
+}

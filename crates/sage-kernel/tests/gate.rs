@@ -1,0 +1,552 @@
+//! The gate and its log: what is written, what a broken store can do, and who may use a grant.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use sage_kernel::{
+    Answer, BlockId, Blocks, Ceiling, Context, ContextId, Cost, Curve, Declared, Delta, Door, Doors, Epsilon,
+    Event, Fault, Filter, Gate, GateError, Grant, GrantState, Head, Lane, Log, LogError, Mechanism,
+    MemoryLog, ORDER_COUNT, Policy, Rate, Record, Refusal, Request, RequestKey, Rule, Sigma, StreamId,
+    Unpriced,
+};
+
+fn epsilon(text: &str) -> Epsilon {
+    Epsilon::cost(text).expect("ε")
+}
+
+fn filter(rule: Rule, loss: &str, chance: &str) -> Filter {
+    let ceiling =
+        Ceiling { epsilon: Epsilon::ceiling(loss).expect("ε"), delta: Delta::ceiling(chance).expect("δ") };
+    Filter::new(rule, ceiling).expect("a filter")
+}
+
+fn policy(rule: Rule, doors: Doors) -> Policy {
+    Policy::single(filter(rule, "1", "1e-6"), doors)
+}
+
+fn request(key: &str, blocks: (u32, u32), loss: &str) -> Request {
+    Request {
+        key: RequestKey::from_text(key),
+        stream: StreamId(0),
+        context: ContextId(0),
+        blocks: Blocks::range(blocks.0, blocks.1).expect("blocks"),
+        costs: [Some(Cost::pure(epsilon(loss)).expect("a cost")), None],
+        door: Door::Enforced,
+        purpose: "a test".to_owned(),
+    }
+}
+
+fn days(count: u32) -> Vec<String> {
+    (0..count).map(|day| format!("2026-11-{:02}", day + 1)).collect()
+}
+
+fn open(blocks: u32) -> Gate<MemoryLog> {
+    let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
+    let stream = gate.create_stream(0, "rides", policy(Rule::Basic, Doors::EnforcedOnly)).expect("a stream");
+    gate.add_blocks(0, stream, days(blocks)).expect("blocks");
+    gate
+}
+
+fn charge(gate: &mut Gate<impl Log>, request: Request) -> Answer {
+    gate.charge(7, vec![request]).expect("a healthy log").pop().expect("one answer")
+}
+
+fn granted(gate: &mut Gate<impl Log>, request: Request) -> Grant {
+    match charge(gate, request) {
+        Answer::Granted(grant) => grant,
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+/// One row: blocks, loss, and what the ledger says, in order, on three blocks with ε_g = 1.
+#[test]
+fn charges_are_all_or_nothing() {
+    let mut gate = open(3);
+    for (place, (blocks, loss, expected)) in [
+        ((0, 1), "0.6", "granted"),
+        ((1, 2), "0.5", "not enough left on block 1 (\"2026-11-02\"), train lane, context \"default\", rule basic: epsilon asked 0.5, spent 0, reserved 0.6, left 0.4"),
+        ((2, 2), "1", "granted"),
+        ((0, 0), "0.4", "granted"),
+        ((0, 0), "0.000000000001", "not enough left on block 0"),
+        ((1, 3), "0.1", "the stream has no block 3"),
+        ((7, 9), "0.1", "the stream has no block 7"),
+        ((1, 1), "1.000000000001", "asked 1.000000000001"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let said = match charge(&mut gate, request(&place.to_string(), blocks, loss)) {
+            Answer::Granted(_) => "granted".to_owned(),
+            Answer::Refused(refusal) => refusal.to_string(),
+            other => format!("{other:?}"),
+        };
+        assert!(said.contains(expected), "{blocks:?} {loss}: {said}");
+    }
+    let stream = gate.ledger().stream(StreamId(0)).expect("the stream");
+    let spent = |block| stream.spent(ContextId(0), BlockId(block), Lane::Train).expect("a cell")[0];
+    assert_eq!([spent(0), spent(1), spent(2)], [1_000_000_000_000, 600_000_000_000, 1_000_000_000_000]);
+}
+
+#[test]
+fn every_refusal_has_its_reason_in_a_fixed_order() {
+    let mut gate = open(2);
+    let first = request("first", (0, 0), "0.1");
+    let _grant = granted(&mut gate, first.clone());
+    gate.retire(1, StreamId(0), Blocks::range(1, 1).expect("a block")).expect("healthy");
+    let declared = Door::Declared { author: "someone".into(), reason: "argued elsewhere".into() };
+    let black_box = Cost::new(vec![Mechanism::BlackBox { epsilon: epsilon("0.1"), delta: Delta::ZERO }]);
+    let gaussian = Cost::new(vec![Mechanism::Gaussian {
+        sigma: Sigma::cost("9").expect("σ"),
+        coordinates: 1,
+        count: 1,
+    }]);
+    let cases: Vec<(Request, &str)> = vec![
+        (Request { purpose: "another".into(), ..first.clone() }, "another request"),
+        (Request { stream: StreamId(9), ..request("a", (0, 9), "9") }, "no such stream"),
+        (Request { context: ContextId(9), ..request("b", (0, 9), "9") }, "no such context"),
+        (Request { costs: [None, None], ..request("c", (0, 9), "9") }, "no cost"),
+        (Request { door: declared, ..request("d", (0, 9), "9") }, "only enforced mechanisms"),
+        (Request { costs: [None, black_box.ok()], ..request("e", (0, 9), "9") }, "test lane's cost holds"),
+        (request("f", (0, 2), "9"), "no block 2"),
+        (request("g", (0, 1), "9"), "block 1 is retired"),
+        (Request { costs: [gaussian.ok(), None], ..request("h", (0, 0), "9") }, "has no price"),
+        (request("i", (0, 0), "9"), "not enough left"),
+    ];
+    let length = gate.head().length;
+    for (request, expected) in cases {
+        match charge(&mut gate, request) {
+            Answer::Refused(refusal) => {
+                assert!(refusal.to_string().contains(expected), "{refusal} / {expected}")
+            }
+            other => panic!("{expected}: {other:?}"),
+        }
+    }
+    assert_eq!(gate.head().length, length, "a refusal writes nothing");
+    assert!(matches!(charge(&mut gate, first), Answer::Repeated(_, GrantState::Charged, Some(_))));
+    let unpriced = Refusal::Unpriced(Lane::Test, Unpriced::NeedsDelta);
+    assert!(unpriced.to_string().contains("test lane"));
+}
+
+#[test]
+fn a_grant_starts_once_and_ends_once() {
+    let mut gate = open(1);
+    let grant = granted(&mut gate, request("a", (0, 0), "0.5"));
+    let id = grant.id();
+    let Answer::Repeated(_, GrantState::Charged, Some(again)) =
+        charge(&mut gate, request("a", (0, 0), "0.5"))
+    else {
+        panic!("the same request has the same answer");
+    };
+    let permit = gate.start(1, grant).expect("a first start");
+    assert!(permit.covers(StreamId(0), BlockId(0), Lane::Train));
+    assert!(!permit.covers(StreamId(0), BlockId(0), Lane::Test), "a lane that was not charged");
+    assert!(!permit.covers(StreamId(0), BlockId(1), Lane::Train));
+    assert!(!permit.covers(StreamId(1), BlockId(0), Lane::Train));
+    assert_eq!(
+        (permit.grant(), permit.stream(), permit.blocks().to_string().as_str()),
+        (id, StreamId(0), "0")
+    );
+    assert!(gate.cancel(2, again).is_err(), "no refund once a byte could have been read");
+    assert_eq!(gate.ledger().running().collect::<Vec<_>>(), [id]);
+    gate.burn(3, id).expect("a running grant");
+    assert_eq!(gate.burn(3, id), Err(GateError::NotAllowed));
+    assert_eq!(gate.ledger().grant_state(id), Some(GrantState::Burnt));
+    // Burnt is spent: only a half is left.
+    assert!(matches!(charge(&mut gate, request("b", (0, 0), "0.6")), Answer::Refused(_)));
+    let other = granted(&mut gate, request("c", (0, 0), "0.5"));
+    gate.cancel(4, other).expect("not started");
+    let _third = granted(&mut gate, request("d", (0, 0), "0.5"));
+    assert!(matches!(
+        charge(&mut gate, request("c", (0, 0), "0.5")),
+        Answer::Repeated(_, GrantState::Cancelled, None)
+    ));
+}
+
+/// A store that others write to as well.
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<MemoryLog>>);
+
+impl Log for Shared {
+    fn read(&self, from: u64, limit: usize) -> Result<Vec<Record>, LogError> {
+        self.0.borrow().read(from, limit)
+    }
+
+    fn append(&mut self, expected: Head, records: Vec<Record>) -> Result<Head, LogError> {
+        self.0.borrow_mut().append(expected, records)
+    }
+}
+
+/// Three writers on one log, none of which has seen what the others did: never more than fits.
+#[test]
+fn writers_that_lose_the_race_decide_again() {
+    let log = Shared::default();
+    let mut gates: Vec<Gate<Shared>> = (0..3).map(|_| Gate::open(log.clone()).expect("a log")).collect();
+    let stream =
+        gates[0].create_stream(0, "rides", policy(Rule::Basic, Doors::EnforcedOnly)).expect("a stream");
+    gates[1].add_blocks(0, stream, days(2)).expect("the stream is seen after the lost race");
+    assert!(
+        gates[2].create_stream(0, "rides", policy(Rule::Basic, Doors::EnforcedOnly)).is_err(),
+        "the name is taken"
+    );
+    let mut taken = 0;
+    for round in 0..40 {
+        let gate = &mut gates[round % 3];
+        let wanted = vec![
+            request(&format!("{round} a"), (0, 1), "0.05"),
+            request(&format!("{round} a"), (0, 1), "0.05"),
+            request(&format!("{round} b"), (5, 5), "0.05"),
+        ];
+        let answers = gate.charge(1, wanted).expect("healthy");
+        assert_eq!(answers.len(), 3);
+        assert_eq!(matches!(answers[0], Answer::Granted(_)), matches!(answers[1], Answer::Repeated(..)));
+        assert!(matches!(answers[2], Answer::Refused(_)));
+        taken += usize::from(matches!(answers[0], Answer::Granted(_)));
+    }
+    assert_eq!(taken, 20, "twenty twentieths, whoever asks");
+    let mut late = Gate::open(log).expect("a log");
+    gates[1].refresh().expect("healthy");
+    assert_eq!(late.ledger(), gates[1].ledger());
+    // A grant of one writer can be started by one of them, once.
+    let id = late.ledger().waiting().next().expect("a waiting grant");
+    let key = late.ledger().charge(id).expect("a charge").request.clone();
+    let grants: Vec<Grant> = gates
+        .iter_mut()
+        .chain([&mut late])
+        .map(|gate| match charge(gate, key.clone()) {
+            Answer::Repeated(_, GrantState::Charged, Some(grant)) => grant,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let started =
+        gates.iter_mut().chain([&mut late]).zip(grants).filter_map(|(gate, grant)| gate.start(1, grant).ok());
+    assert_eq!(started.count(), 1);
+}
+
+/// Every append of a small workload fails in every way; whatever was handed out is in the log.
+#[test]
+fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
+    let script = |gate: &mut Gate<MemoryLog>, handed: &mut Vec<u64>| -> Result<(), GateError> {
+        if gate.ledger().stream_named("rides").is_none() {
+            gate.create_stream(0, "rides", policy(Rule::Renyi, Doors::EnforcedOnly))?;
+        }
+        if gate.ledger().stream(StreamId(0)).is_some_and(|stream| stream.block_keys().is_empty()) {
+            gate.add_blocks(0, StreamId(0), days(5))?;
+        }
+        for turn in 0..8u32 {
+            let wanted = request(&format!("turn {turn}"), (turn % 3, turn % 3 + 2), "0.2");
+            match gate.charge(1, vec![wanted])?.pop() {
+                Some(Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant))) => {
+                    handed.push(grant.id().0);
+                    if turn % 2 == 0 {
+                        let permit = gate.start(2, grant)?;
+                        gate.burn(3, permit.grant())?;
+                    } else if turn % 3 == 0 {
+                        gate.cancel(2, grant)?;
+                    }
+                }
+                Some(Answer::Repeated(..) | Answer::Refused(_)) => {}
+                None => panic!("one request, one answer"),
+            }
+        }
+        gate.retire(4, StreamId(0), Blocks::range(0, 0).expect("a block"))?;
+        gate.note(5, "done", vec![1, 2, 3])
+    };
+    let mut whole = Gate::open(MemoryLog::default()).expect("an empty log");
+    script(&mut whole, &mut Vec::new()).expect("no fault");
+    let appends = whole.log().records().len() as u64;
+    let mut closed = 0;
+    for fault in [Fault::Refuse, Fault::LoseBefore, Fault::LoseAfter, Fault::Misreport] {
+        for at in 0..appends {
+            let mut log = MemoryLog::default();
+            log.fail_at(at, fault);
+            let mut gate = Gate::open(log).expect("an empty log");
+            let mut handed = Vec::new();
+            assert!(matches!(script(&mut gate, &mut handed), Err(GateError::Log(_))), "{fault:?} at {at}");
+            assert_eq!(gate.note(9, "after", vec![]), Err(GateError::Closed), "fail-stop");
+            closed += 1;
+            // The process dies; another one opens what is there and does the same again.
+            let records = gate.into_log().records().to_vec();
+            let mut again = Gate::open(MemoryLog::holding(records)).expect("a sound log");
+            for id in &handed {
+                assert!(
+                    again.ledger().grant_state(sage_kernel::GrantId(*id)).is_some(),
+                    "{fault:?} at {at}: lost {id}"
+                );
+            }
+            let running: Vec<_> = again.ledger().running().collect();
+            running.into_iter().for_each(|grant| again.burn(8, grant).expect("a running grant"));
+            script(&mut again, &mut Vec::new()).expect("no second fault");
+            let totals = |gate: &Gate<MemoryLog>| {
+                let stream = gate.ledger().stream(StreamId(0)).expect("the stream");
+                (0..5)
+                    .map(|block| {
+                        stream.spent(ContextId(0), BlockId(block), Lane::Train).map(<[u128]>::to_vec)
+                    })
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(
+                totals(&again),
+                totals(&whole),
+                "{fault:?} at {at}: the same requests, the same budget"
+            );
+        }
+    }
+    assert_eq!(closed, 4 * appends);
+}
+
+/// One event of every kind, with every kind of mechanism, filter and door.
+fn every_event() -> Vec<Event> {
+    let pure = Cost::pure(epsilon("0.1")).expect("a cost");
+    let curve = Curve {
+        orders: std::array::from_fn(|place| {
+            (place % 3 != 0).then(|| Epsilon::from_units(place as u64).expect("ε"))
+        }),
+        infinite: None,
+        delta: Delta::cost("1e-9").expect("δ"),
+    };
+    assert_eq!(curve.orders.len(), ORDER_COUNT);
+    let all = Cost::at_delta(
+        vec![
+            Mechanism::Pure { epsilon: epsilon("0.1") },
+            Mechanism::Laplace { epsilon: epsilon("0.01"), count: 3 },
+            Mechanism::Gaussian { sigma: Sigma::cost("50").expect("σ"), coordinates: 61, count: 2 },
+            Mechanism::SampledGaussian {
+                rate: Rate::cost("0.01").expect("q"),
+                sigma: Sigma::cost("1.5").expect("σ"),
+                coordinates: 806_701,
+                steps: 15_000,
+            },
+            Mechanism::Zcdp { rho: epsilon("0.02") },
+            Mechanism::Curve(Box::new(curve)),
+            Mechanism::BlackBox { epsilon: Epsilon::ZERO, delta: Delta::cost("1e-7").expect("δ") },
+        ],
+        Delta::cost("1e-9").expect("δ"),
+    )
+    .expect("a cost");
+    let small = Ceiling { epsilon: epsilon("1"), delta: Delta::cost("1e-6").expect("δ") };
+    let fixed = Filter::fixed(
+        small,
+        vec![Declared {
+            blocks: Blocks::range(0, 4).expect("blocks"),
+            lane: Lane::Test,
+            cost: pure.clone(),
+            times: 3,
+        }],
+    )
+    .expect("a filter");
+    let contexts: Vec<Context> = Rule::ADAPTIVE
+        .iter()
+        .map(|&rule| Context { name: rule.to_string(), filter: Filter::new(rule, small).expect("a filter") })
+        .chain([Context { name: "fixed".into(), filter: fixed }])
+        .collect();
+    let policy = Policy::with_contexts(contexts, Some(filter(Rule::Basic, "2", "2e-6")), Doors::DeclaredToo);
+    let blocks = Blocks::from_ranges([(0, 3), (9, 9), (300, 40_000)]).expect("blocks");
+    let asked = Request {
+        key: RequestKey::from_text("golden"),
+        stream: StreamId(0),
+        context: ContextId(4),
+        blocks: blocks.clone(),
+        costs: [Some(all), Some(pure)],
+        door: Door::Declared { author: "an author".into(), reason: "a reason".into() },
+        purpose: "every kind of mechanism".into(),
+    };
+    let amounts = [vec![amounts("0.1"), amounts("1000000")], vec![amounts("1e-12")]];
+    vec![
+        Event::StreamCreated { name: "rides".into(), policy: policy.expect("a policy") },
+        Event::BlocksAdded { stream: StreamId(0), keys: days(3) },
+        Event::Charged(Box::new(sage_kernel::Charge { request: asked, amounts })),
+        Event::Started { grant: sage_kernel::GrantId(2) },
+        Event::Cancelled { grant: sage_kernel::GrantId(300) },
+        Event::Released { grant: sage_kernel::GrantId(u64::MAX), digest: [7; 32] },
+        Event::Burnt { grant: sage_kernel::GrantId(0) },
+        Event::Retired { stream: StreamId(3), blocks },
+        Event::Note { kind: "submitted".into(), body: vec![0, 1, 255] },
+    ]
+}
+
+/// Amounts are made by pricing alone; the basic rule prices a pure loss as it stands.
+fn amounts(loss: &str) -> sage_kernel::Amounts {
+    let cost = Cost::pure(epsilon(loss)).expect("a cost");
+    let blocks = Blocks::range(0, 0).expect("a block");
+    filter(Rule::Basic, "1", "0").price(&cost, Lane::Train, &blocks).expect("a price")
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of format 1, kept for ever. `SAGE_GOLDEN=write` renews the file; read the difference.
+#[test]
+fn bytes_are_those_of_the_golden_file() {
+    let mut head = Head::EMPTY;
+    let mut text = String::new();
+    for (place, event) in every_event().iter().enumerate() {
+        let record = Record::after(head, 1_700_000_000_000 + place as u64, event);
+        head = record.head();
+        text.push_str(&format!("{} {} {}\n", record.time, hex(&record.body), hex(&head.hash)));
+        assert_eq!(Event::from_bytes(&record.body).as_ref(), Ok(event));
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/format-1.txt");
+    if std::env::var_os("SAGE_GOLDEN").is_some() {
+        std::fs::write(path, &text).expect("a file to write");
+    }
+    assert_eq!(std::fs::read_to_string(path).expect("the golden file"), text);
+}
+
+/// No byte string is read as an event unless it is exactly what that event is written as.
+#[test]
+fn only_canonical_bytes_are_read() {
+    for event in every_event() {
+        let bytes = event.to_bytes();
+        for cut in 0..bytes.len() {
+            assert!(Event::from_bytes(&bytes[..cut]).is_err(), "a prefix is no event");
+        }
+        let mut longer = bytes.clone();
+        longer.push(0);
+        assert!(Event::from_bytes(&longer).is_err());
+        for place in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[place] ^= 1 << bit;
+                if let Ok(other) = Event::from_bytes(&flipped) {
+                    assert_eq!(other.to_bytes(), flipped, "one event, one encoding");
+                    assert_ne!(other, event);
+                }
+            }
+        }
+    }
+}
+
+/// Flip any bit, drop, swap or repeat any record: found before the state is used.
+#[test]
+fn any_change_of_the_log_is_found() {
+    let mut gate = open(4);
+    for turn in 0..12u32 {
+        let grant = granted(&mut gate, request(&turn.to_string(), (turn % 4, turn % 4), "0.1"));
+        match turn % 3 {
+            0 => drop(gate.start(1, grant)),
+            1 => gate.cancel(1, grant).expect("not started"),
+            _ => {}
+        }
+    }
+    let head = gate.head();
+    let records = gate.into_log().records().to_vec();
+    let sound =
+        |records: Vec<Record>| Gate::open(MemoryLog::holding(records)).is_ok_and(|gate| gate.head() == head);
+    assert!(sound(records.clone()));
+    for place in 0..records.len() {
+        for byte in 0..records[place].body.len() {
+            for bit in 0..8 {
+                let mut changed = records.clone();
+                changed[place].body[byte] ^= 1 << bit;
+                assert!(!sound(changed), "record {place}, byte {byte}");
+            }
+        }
+        for field in 0..4 {
+            let mut changed = records.clone();
+            match field {
+                0 => changed[place].time ^= 1,
+                1 => changed[place].number ^= 1,
+                2 => changed[place].hash[31] ^= 128,
+                _ => changed[place].previous[9] ^= 4,
+            }
+            assert!(!sound(changed), "record {place}, field {field}");
+        }
+        let mut dropped = records.clone();
+        dropped.remove(place);
+        assert!(!sound(dropped));
+        let mut repeated = records.clone();
+        repeated.insert(place, records[place].clone());
+        assert!(!sound(repeated));
+        let mut swapped = records.clone();
+        swapped.swap(place, (place + 1) % records.len());
+        assert!(!sound(swapped));
+        // A cut tail is a sound, older log: only a head that was kept elsewhere shows it.
+        let cut = Gate::open(MemoryLog::holding(records[..place].to_vec())).expect("a sound prefix");
+        assert_ne!(cut.head(), head);
+    }
+}
+
+/// A chain that is sound but was not written by the rules opens nothing.
+#[test]
+fn a_log_that_breaks_the_rules_is_refused() {
+    let over = |mut asked: Request, loss: &str| {
+        asked.costs = [Some(Cost::pure(epsilon(loss)).expect("a cost")), None];
+        let filter = filter(Rule::Basic, "1", "1e-6");
+        let cost = asked.costs[0].clone().expect("a cost");
+        let amounts = filter.price(&cost, Lane::Train, &asked.blocks).expect("a price");
+        Event::Charged(Box::new(sage_kernel::Charge { request: asked, amounts: [vec![amounts], vec![]] }))
+    };
+    let unpaid = |asked: Request| {
+        Event::Charged(Box::new(sage_kernel::Charge { request: asked, amounts: [vec![], vec![]] }))
+    };
+    let forged: Vec<Event> = vec![
+        over(request("x", (0, 0), "1"), "1.1"),
+        over(request("x", (0, 7), "1"), "0.1"),
+        unpaid(request("x", (0, 0), "0.1")),
+        Event::Started { grant: sage_kernel::GrantId(0) },
+        Event::Cancelled { grant: sage_kernel::GrantId(99) },
+        Event::Released { grant: sage_kernel::GrantId(2), digest: [0; 32] },
+        Event::Burnt { grant: sage_kernel::GrantId(2) },
+        Event::StreamCreated { name: "rides".into(), policy: policy(Rule::Basic, Doors::EnforcedOnly) },
+        Event::BlocksAdded { stream: StreamId(8), keys: days(1) },
+        Event::Retired { stream: StreamId(0), blocks: Blocks::range(0, 2).expect("blocks") },
+    ];
+    for event in forged {
+        let mut gate = open(2);
+        let _grant = granted(&mut gate, request("a", (0, 1), "0.1"));
+        let head = gate.head();
+        let mut records = gate.into_log().records().to_vec();
+        records.push(Record::after(head, 9, &event));
+        let error = Gate::open(MemoryLog::holding(records)).err();
+        assert!(matches!(error, Some(GateError::Ledger(_))), "{event:?}: {error:?}");
+        assert!(error.is_some_and(|error| error.to_string().contains("event 3")));
+    }
+}
+
+#[test]
+fn contexts_have_their_own_ceilings_and_a_joint_one() {
+    let team = |name: &str| Context { name: name.into(), filter: filter(Rule::Basic, "1", "1e-6") };
+    let policy = Policy::with_contexts(
+        vec![team("maps"), team("ads")],
+        Some(filter(Rule::Basic, "1.5", "1e-6")),
+        Doors::EnforcedOnly,
+    )
+    .expect("a policy");
+    assert!(Policy::with_contexts(vec![], None, Doors::EnforcedOnly).is_err());
+    let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
+    let stream = gate.create_stream(0, "rides", policy).expect("a stream");
+    gate.add_blocks(0, stream, days(1)).expect("blocks");
+    let ask = |key: &str, context: u32, loss: &str| Request {
+        context: ContextId(context),
+        ..request(key, (0, 0), loss)
+    };
+    let _maps = granted(&mut gate, ask("a", 0, "0.9"));
+    let _ads = granted(&mut gate, ask("b", 1, "0.6"));
+    for (asked, whose) in
+        [(ask("c", 0, "0.2"), "context \"maps\""), (ask("d", 1, "0.3"), "all contexts together")]
+    {
+        match charge(&mut gate, asked) {
+            Answer::Refused(refusal) => assert!(refusal.to_string().contains(whose), "{refusal}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let ledger = gate.ledger();
+    let cost = Cost::pure(epsilon("0.05")).expect("a cost");
+    let blocks = Blocks::range(0, 0).expect("a block");
+    assert_eq!(
+        ledger.fits(stream, ContextId(0), &blocks, Lane::Train, &cost),
+        Ok(0),
+        "the joint ceiling is reached"
+    );
+    assert_eq!(
+        ledger.fits(stream, ContextId(1), &blocks, Lane::Test, &cost),
+        Ok(20),
+        "the test lane is untouched"
+    );
+    assert_eq!(ledger.fits(stream, ContextId(2), &blocks, Lane::Test, &cost), Err(Refusal::UnknownContext));
+    assert_eq!(
+        ledger.fits(StreamId(7), ContextId(0), &blocks, Lane::Test, &cost),
+        Err(Refusal::UnknownStream)
+    );
+}

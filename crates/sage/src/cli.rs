@@ -1,0 +1,150 @@
+//! The commands and their flags, with examples first.
+
+use clap::{Args, Parser, Subcommand};
+
+const ROOT_EXAMPLES: &str = "\
+Examples:
+  sage demo
+  sage account --sampled-gaussian q=0.01,sigma=1,steps=1000 --delta 1e-6
+  sage help exit-codes";
+
+const ACCOUNT_EXAMPLES: &str = "\
+Examples:
+  What does a training run together with ten Gaussian and three Laplace releases cost?
+    sage account --sampled-gaussian q=0.01,sigma=1,steps=1000 --gaussian sigma=50,count=10 \\
+                 --laplace scale=10,count=3 --delta 1e-6
+
+  How much noise does a training run need for epsilon 1?
+    sage account --sampled-gaussian q=0.01,sigma=?,steps=1000 --delta 1e-6 --target-epsilon 1
+
+  How many such queries fit on a block with a ceiling of epsilon 1, delta 1e-6?
+    sage account --black-box epsilon=0.1,delta=1e-9 --policy 1,1e-6
+
+The answers:
+  epsilon_pld    by the distribution of the privacy loss: the tightest, for a list fixed beforehand.
+                 Not available with --zcdp, which says nothing about that distribution.
+  epsilon_rdp    by Renyi orders: each mechanism's curve is added up and the best order taken.
+  epsilon_basic  by basic composition: each release is stated alone and the statements are added.
+                 Laplace, pure and black-box releases count as they are; every other release takes an
+                 even share of the delta that black boxes leave and counts with its own smallest
+                 epsilon there. The steps of one --sampled-gaussian are one release.
+
+All of them hold for adding or removing one row, and are rounded up. Noise is measured in
+sensitivities: sigma=2 is a standard deviation of twice what one row can change. Sampled steps take
+every row independently with probability q (Poisson sampling), not shuffled batches.";
+
+/// Train models on streams of sensitive data under one lasting privacy ceiling.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sage",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = ROOT_EXAMPLES
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// What a set of mechanisms costs, how much noise meets a target, how many fit
+    #[command(after_help = ACCOUNT_EXAMPLES)]
+    Account(Box<AccountArgs>),
+    /// A small simulated stream: blocks arrive, are charged, and retire
+    Demo(DemoArgs),
+    /// Help on a command, or on exit-codes
+    Help {
+        /// account, demo or exit-codes
+        topic: Option<String>,
+    },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct AccountArgs {
+    /// Poisson-sampled Gaussian steps (DP-SGD): q=0.01,sigma=1,steps=1000
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        help_heading = "Mechanisms (repeat and combine)",
+        allow_hyphen_values = true
+    )]
+    pub(crate) sampled_gaussian: Vec<String>,
+
+    /// Gaussian releases: sigma=50[,count=10]
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        help_heading = "Mechanisms (repeat and combine)",
+        allow_hyphen_values = true
+    )]
+    pub(crate) gaussian: Vec<String>,
+
+    /// Laplace releases, each losing epsilon = 1/scale: scale=10[,count=3]
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        help_heading = "Mechanisms (repeat and combine)",
+        allow_hyphen_values = true
+    )]
+    pub(crate) laplace: Vec<String>,
+
+    /// Anything epsilon-differentially private: epsilon=0.1[,count=2]
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        help_heading = "Mechanisms (repeat and combine)",
+        allow_hyphen_values = true
+    )]
+    pub(crate) pure: Vec<String>,
+
+    /// Anything (epsilon, delta)-differentially private: epsilon=0.1,delta=1e-9[,count=5]
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        help_heading = "Mechanisms (repeat and combine)",
+        allow_hyphen_values = true
+    )]
+    pub(crate) black_box: Vec<String>,
+
+    /// Anything rho-zero-concentrated differentially private: rho=0.01[,count=2]
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        help_heading = "Mechanisms (repeat and combine)",
+        allow_hyphen_values = true
+    )]
+    pub(crate) zcdp: Vec<String>,
+
+    /// The delta at which epsilon is stated [default with --policy: the policy's]
+    #[arg(long, value_name = "DELTA", allow_hyphen_values = true)]
+    pub(crate) delta: Option<String>,
+
+    /// Find the noise of the one mechanism with sigma=? or scale=? that meets this epsilon
+    #[arg(long, value_name = "EPSILON", allow_hyphen_values = true)]
+    pub(crate) target_epsilon: Option<String>,
+
+    /// Count how many of the whole set each filter admits under this ceiling
+    #[arg(long, value_name = "EPSILON,DELTA", allow_hyphen_values = true)]
+    pub(crate) policy: Option<String>,
+
+    /// With --policy: where a filter counts (epsilon, delta), state the set at this delta [default: 1e-9]
+    #[arg(long, value_name = "DELTA", allow_hyphen_values = true)]
+    pub(crate) at_delta: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DemoArgs {
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// No colour, whatever the terminal can do
+    #[arg(long)]
+    pub(crate) no_color: bool,
+}

@@ -1,0 +1,52 @@
+//! `sage help`: the commands, and topics that belong to no single one.
+
+use clap::CommandFactory;
+
+use crate::cli::Cli;
+use crate::failure::{Failure, quoted};
+use crate::output::print;
+use crate::suggest::nearest;
+
+const EXIT_CODES: &str = "\
+Exit codes of sage
+
+    0  done; the pipeline's model was accepted
+    1  failure: the question was clear and could not be answered
+    2  usage: the command line cannot be meant as it stands
+   10  REJECT: no model can reach the target
+   11  RETRY gave up or timed out
+   12  budget refused
+   13  not authorised
+   14  not found
+   69  server unreachable
+  130  interrupted
+
+Codes 10 to 69 belong to commands that talk to a server. Data goes to standard output and everything
+else to standard error, so that a script can trust both.
+";
+
+const TOPICS: [&str; 4] = ["account", "demo", "exit-codes", "help"];
+
+/// Prints the help for a topic, or for everything.
+pub(crate) fn run(topic: Option<&str>) -> Result<(), Failure> {
+    let mut command = Cli::command();
+    match topic {
+        None | Some("help") => print(&command.render_long_help().to_string()),
+        Some("exit-codes") => print(EXIT_CODES),
+        Some(name) => match command.find_subcommand_mut(name) {
+            Some(found) => {
+                let mut found = found.clone().bin_name(format!("sage {name}"));
+                print(&found.render_long_help().to_string())
+            }
+            None => Err(unknown(name)),
+        },
+    }
+}
+
+fn unknown(topic: &str) -> Failure {
+    let message = format!("there is no help on {}", quoted(topic));
+    match nearest(topic, &TOPICS) {
+        Some(meant) => Failure::usage(message, format!("did you mean: sage help {meant}")),
+        None => Failure::usage(message, format!("sage help [{}]", TOPICS.join("|"))),
+    }
+}

@@ -1,0 +1,79 @@
+//! How answers look: JSON on one hand, aligned text on the other, and numbers that never flatter.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// Writes text to standard output.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes one JSON object to standard output.
+pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
+    print(&format!("{value:#}\n"))
+}
+
+/// A loss with six significant digits, rounded up: what is printed is never less than what was computed.
+pub(crate) fn rounded_up(value: f64) -> String {
+    if value <= 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let places = (5 - value.log10().floor() as i32).clamp(0, 15) as usize;
+    let nearest = format!("{value:.places$}");
+    // The nearest decimal may be below: then the next one up is meant.
+    let shown = match nearest.parse::<f64>() {
+        Ok(read) if read < value => format!("{:.places$}", value + 0.6 * 10_f64.powi(-(places as i32))),
+        _ => nearest,
+    };
+    if shown.contains('.') { shown.trim_end_matches('0').trim_end_matches('.').to_owned() } else { shown }
+}
+
+/// A parameter as the user would write it: plain where that is short, otherwise with an exponent.
+pub(crate) fn parameter(value: f64) -> String {
+    if value == 0.0 || (1e-3..1e15).contains(&value) { format!("{value}") } else { format!("{value:e}") }
+}
+
+/// Whether the reader of standard output wants colour.
+pub(crate) fn colour_wanted() -> bool {
+    let silenced = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    !silenced && !dumb && io::stdout().is_terminal()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_printed_loss_is_never_below_the_computed_one() {
+        for (value, shown) in [
+            (0.126_543_21, "0.126544"),
+            (2.0, "2"),
+            (1.999_999_9, "2"),
+            (123_456.123, "123457"),
+            (1e-9, "0.000000001"),
+            (1.000_001, "1.00001"),
+        ] {
+            assert_eq!(rounded_up(value), shown);
+        }
+        let mut value = 1.0e-9;
+        while value < 1.0e12 {
+            let read: f64 = rounded_up(value).parse().expect("a number");
+            assert!(read >= value && read <= value * 1.000_02, "{value} was shown as {read}");
+            value *= 1.037;
+        }
+    }
+
+    #[test]
+    fn parameters_are_printed_as_they_are_written() {
+        for (value, shown) in [(1e-6, "1e-6"), (0.01, "0.01"), (50.0, "50"), (0.000_204_8, "2.048e-4")] {
+            assert_eq!(parameter(value), shown);
+        }
+    }
+}

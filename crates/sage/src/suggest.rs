@@ -1,0 +1,54 @@
+//! "Did you mean": the known name nearest to a mistyped one.
+
+/// The nearest known name, if it is near enough to be what was meant.
+pub(crate) fn nearest<'name>(typed: &str, known: &[&'name str]) -> Option<&'name str> {
+    // A name is short; what is much longer is no slip of a finger.
+    if typed.chars().count() > 40 {
+        return None;
+    }
+    let mut begun = known.iter().filter(|name| typed.len() >= 2 && name.starts_with(typed));
+    if let (Some(name), None) = (begun.next(), begun.next()) {
+        return Some(name);
+    }
+    let (distance, name) = known.iter().map(|name| (distance(typed, name), *name)).min()?;
+    (distance <= 1 + name.len() / 4).then_some(name)
+}
+
+/// How many characters must be put in, left out or changed to get from one to the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (place, from) in one.chars().flat_map(char::to_lowercase).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = place + 1;
+        for (at, to) in other.iter().enumerate() {
+            let changed = diagonal + usize::from(from != *to);
+            diagonal = row[at + 1];
+            row[at + 1] = changed.min(row[at] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_recognised_and_strangers_are_not() {
+        let known = ["sigma", "count", "steps", "q"];
+        for (typed, meant) in [
+            ("sgma", Some("sigma")),
+            ("Sigma", Some("sigma")),
+            ("coutn", Some("count")),
+            ("step", Some("steps")),
+            ("p", Some("q")),
+            ("sig", Some("sigma")),
+            ("temperature", None),
+            ("", Some("q")),
+        ] {
+            assert_eq!(nearest(typed, &known), meant, "{typed:?}");
+        }
+        assert_eq!(nearest(&"s".repeat(10_000), &known), None);
+    }
+}

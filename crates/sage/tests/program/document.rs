@@ -1,0 +1,49 @@
+//! Examples in documents are run, and their output compared: a document cannot drift from the program.
+//!
+//! After a change that is meant, `UPDATE_DOCUMENTS=1 cargo test -p sage document` writes the new output;
+//! read the difference before committing it.
+
+use std::path::Path;
+
+use crate::{sage, stdout, words};
+
+/// The document with the output of every `$ sage` command in it as the program gives it now.
+fn run_examples(document: &str) -> String {
+    let mut result = String::new();
+    let mut lines = document.lines().peekable();
+    let mut inside = false;
+    while let Some(line) = lines.next() {
+        result += line;
+        result.push('\n');
+        if line.starts_with("```") {
+            inside = line == "```console";
+        }
+        let Some(command) = line.strip_prefix("$ sage ").filter(|_| inside) else { continue };
+        let mut command = command.to_owned();
+        while command.ends_with('\\') {
+            let more = lines.next().expect("a continued line goes on");
+            result += more;
+            result.push('\n');
+            command.truncate(command.len() - 1);
+            command += more;
+        }
+        let output = sage(words(&command));
+        result += &stdout(&output);
+        result += &crate::stderr(&output);
+        while lines.next_if(|line| !line.starts_with("```")).is_some() {}
+    }
+    result
+}
+
+#[test]
+fn every_example_in_the_document_prints_what_it_says() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/account.md");
+    let document = std::fs::read_to_string(&path).expect("the document");
+    let now = run_examples(&document);
+    assert!(document.matches("$ sage ").count() >= 3, "the document has examples");
+    if std::env::var_os("UPDATE_DOCUMENTS").is_some() {
+        std::fs::write(&path, now).expect("the document can be written");
+        return;
+    }
+    assert!(document == now, "docs/account.md differs from what the program prints now:\n{now}");
+}

@@ -1,0 +1,40 @@
+//! The program as a user meets it: its streams, codes and topics. One test binary for all of it.
+
+mod account;
+mod demo;
+mod document;
+mod hostile;
+mod usage;
+
+use std::process::{Command, Output};
+
+/// Runs the program with these arguments, without a terminal.
+fn sage<Argument: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = Argument>) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sage")).args(arguments).output().expect("the program runs")
+}
+
+/// The arguments of a command line without quotes.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
+}
+
+/// The answer of `sage account` as JSON.
+fn answer(line: &str) -> serde_json::Value {
+    let output = sage(words(&format!("account {line} --json")));
+    assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
+    assert!(output.stderr.is_empty(), "{line}: talk on standard error");
+    serde_json::from_slice(&output.stdout).expect("one JSON object")
+}
+
+/// A number of an answer.
+fn number(answer: &serde_json::Value, key: &str) -> f64 {
+    answer[key].as_f64().unwrap_or_else(|| panic!("{key} is no number in {answer}"))
+}

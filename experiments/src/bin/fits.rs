@@ -1,0 +1,3 @@
+//! How many queries fit under each filter?
+
+fn main() {}

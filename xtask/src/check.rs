@@ -1,0 +1,150 @@
+//! `cargo xtask check`: exactly what CI runs. Every step runs, also after one has failed, and the end
+//! says which did.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::workspace::{self, Failure};
+use crate::{bench, deny, seeded, tidy};
+
+const EXPERIMENTS: &str = "experiments/Cargo.toml";
+
+/// What a step does.
+enum Work {
+    Run(Command),
+    Call(fn() -> Result<(), Failure>),
+}
+
+struct Step {
+    name: &'static str,
+    work: Work,
+}
+
+struct Outcome {
+    name: &'static str,
+    time: Duration,
+    failure: Option<Failure>,
+}
+
+/// What every change must pass.
+pub(crate) fn everyday() -> Result<(), Failure> {
+    perform(everyday_steps()?)
+}
+
+/// Also what needs large installs; must pass before work that touches it is done.
+pub(crate) fn everything() -> Result<(), Failure> {
+    let mut steps = everyday_steps()?;
+    steps.push(call("bench kernel, with peers", || bench::run(&["kernel"])));
+    perform(steps)
+}
+
+fn everyday_steps() -> Result<Vec<Step>, Failure> {
+    let target = workspace::target_directory()?;
+    let seeded_kernel = ["-p", "sage-kernel", "--features", "seeded"];
+    let deny_warnings = ["--all-targets", "--", "-D", "warnings"];
+    let mut steps = vec![
+        cargo("format", &["fmt", "--all", "--check"]),
+        cargo("lint", &[&["clippy", "--workspace"], &deny_warnings[..]].concat()),
+        cargo("lint seeded", &[&["clippy"], &seeded_kernel[..], &deny_warnings].concat()),
+        cargo("test", &["test", "--workspace", "--exclude", "sage-kernel"]),
+        cargo("test kernel", &[&["test"], &seeded_kernel[..]].concat()),
+    ];
+    if workspace::exists(EXPERIMENTS) {
+        let place = ["--manifest-path", EXPERIMENTS];
+        let lint = [&["clippy"], &place[..], &deny_warnings].concat();
+        steps.extend([
+            experiments("format experiments", &target, &["fmt", place[0], place[1], "--check"]),
+            experiments("lint experiments", &target, &lint),
+            experiments("test experiments", &target, &[&["test"], &place[..]].concat()),
+        ]);
+    }
+    steps.extend([
+        call("tidy", tidy::check),
+        call("deny", deny::check),
+        documentation(),
+        call("no seeded noise in the product", seeded::check),
+    ]);
+    Ok(steps)
+}
+
+fn cargo(name: &'static str, arguments: &[&str]) -> Step {
+    Step { name, work: Work::Run(workspace::cargo(arguments)) }
+}
+
+fn experiments(name: &'static str, target: &Path, arguments: &[&str]) -> Step {
+    let mut command = workspace::cargo(arguments);
+    command.env("CARGO_TARGET_DIR", target);
+    Step { name, work: Work::Run(command) }
+}
+
+fn documentation() -> Step {
+    let mut command = workspace::cargo(&["doc", "--no-deps", "--workspace"]);
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    Step { name: "docs", work: Work::Run(command) }
+}
+
+fn call(name: &'static str, function: fn() -> Result<(), Failure>) -> Step {
+    Step { name, work: Work::Call(function) }
+}
+
+fn perform(steps: Vec<Step>) -> Result<(), Failure> {
+    let outcomes: Vec<Outcome> = steps.into_iter().map(perform_step).collect();
+    let time: Duration = outcomes.iter().map(|outcome| outcome.time).sum();
+    println!("\n{}", summary(&outcomes));
+    let failed = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
+    let good = outcomes.len() - failed;
+    println!("check: {good} of {} steps good, {:.0} s", outcomes.len(), time.as_secs_f64());
+    if failed == 0 { Ok(()) } else { Err(format!("check: {failed} steps bad")) }
+}
+
+fn perform_step(step: Step) -> Outcome {
+    let start = Instant::now();
+    let result = match step.work {
+        Work::Run(mut command) => {
+            println!("\n== {}: {}", step.name, workspace::shown(&command));
+            workspace::run(&mut command)
+        }
+        Work::Call(function) => {
+            println!("\n== {}", step.name);
+            function()
+        }
+    };
+    let outcome = Outcome { name: step.name, time: start.elapsed(), failure: result.err() };
+    println!("{}", verdict(&outcome));
+    outcome
+}
+
+fn verdict(outcome: &Outcome) -> String {
+    let seconds = outcome.time.as_secs_f64();
+    match &outcome.failure {
+        None => format!("== {}: good, {seconds:.1} s", outcome.name),
+        Some(failure) => format!("== {}: BAD, {seconds:.1} s: {failure}", outcome.name),
+    }
+}
+
+fn summary(outcomes: &[Outcome]) -> String {
+    outcomes.iter().map(verdict).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{call, perform};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static AFTER: AtomicUsize = AtomicUsize::new(0);
+
+    #[test]
+    fn a_bad_step_fails_the_check_and_the_rest_still_runs() {
+        let steps = vec![
+            call("bad", || Err("no".to_owned())),
+            call("after", || {
+                AFTER.fetch_add(1, Ordering::SeqCst);
+                Ok(())
+            }),
+        ];
+        assert_eq!(perform(steps), Err("check: 1 steps bad".to_owned()));
+        assert_eq!(AFTER.load(Ordering::SeqCst), 1);
+        assert_eq!(perform(vec![call("good", || Ok(()))]), Ok(()));
+    }
+}

@@ -1,0 +1,136 @@
+//! The size of files and functions, as a ratchet: what is too long today is written down with its size
+//! and may only become shorter.
+
+use std::collections::BTreeMap;
+
+use super::Findings;
+use crate::source::Source;
+use crate::workspace::{self, Failure};
+
+/// The longest a file may be, in lines neither blank nor comment, without its tests.
+const FILE_LINES: usize = 400;
+
+/// The longest a function may be, in lines neither blank nor comment; test functions too, because what
+/// is long there is a table and belongs in a constant.
+const FUNCTION_LINES: usize = 70;
+
+const RATCHET: &str = "xtask/tidy-ratchet.toml";
+
+const HEADING: &str = "\
+# What is longer than STYLE.md allows, with its present size: a file (over 400 lines) or a function
+# (over 70), in lines neither blank nor comment. An entry may only become smaller, and goes when it fits;
+# `cargo xtask tidy --lower` writes that down. A new entry is added by hand, with its reason in the commit.
+
+";
+
+/// Sizes above the limit, by file or by `file::function`.
+type Sizes = BTreeMap<String, usize>;
+
+pub(super) fn check(sources: &[Source]) -> Result<Findings, Failure> {
+    Ok(compare(&oversized(sources), &recorded(&workspace::read(RATCHET)?)?))
+}
+
+/// Rewrites the ratchet with what has become smaller; what has grown stays a finding.
+pub(super) fn lower(sources: &[Source]) -> Result<(), Failure> {
+    let now = oversized(sources);
+    let before = recorded(&workspace::read(RATCHET)?)?;
+    let mut text = HEADING.to_owned();
+    for (name, limit) in before {
+        if let Some(size) = now.get(&name) {
+            text.push_str(&format!("\"{name}\" = {}\n", limit.min(*size)));
+        }
+    }
+    std::fs::write(workspace::root().join(RATCHET), text).map_err(|e| format!("{RATCHET}: {e}"))
+}
+
+fn oversized(sources: &[Source]) -> Sizes {
+    let mut sizes = Sizes::new();
+    for source in sources {
+        let lines = source.lines_outside_tests();
+        if lines > FILE_LINES {
+            sizes.insert(source.path.clone(), lines);
+        }
+        for function in source.functions().iter().filter(|f| f.lines > FUNCTION_LINES) {
+            let size = sizes.entry(format!("{}::{}", source.path, function.name)).or_default();
+            *size = function.lines.max(*size);
+        }
+    }
+    sizes
+}
+
+fn recorded(text: &str) -> Result<Sizes, Failure> {
+    let table: toml::Table = text.parse().map_err(|error| format!("{RATCHET}: {error}"))?;
+    let mut sizes = Sizes::new();
+    for (name, value) in table {
+        let size = value.as_integer().and_then(|size| usize::try_from(size).ok());
+        let size = size.ok_or_else(|| format!("{RATCHET}: {name} has no size"))?;
+        sizes.insert(name, size);
+    }
+    Ok(sizes)
+}
+
+fn compare(now: &Sizes, recorded: &Sizes) -> Findings {
+    let mut findings = Findings::new();
+    for (name, size) in now {
+        let limit = if name.contains("::") { FUNCTION_LINES } else { FILE_LINES };
+        match recorded.get(name) {
+            None => findings.push(format!("{name}: {size} lines, at most {limit}: split by idea")),
+            Some(before) if size > before => {
+                findings.push(format!("{name}: grew from {before} to {size} lines; limit {limit}"));
+            }
+            Some(before) if size < before => findings.push(shrunk(name)),
+            Some(_) => {}
+        }
+    }
+    let gone = recorded.keys().filter(|name| !now.contains_key(*name));
+    findings.extend(gone.map(|name| shrunk(name)));
+    findings
+}
+
+fn shrunk(name: &str) -> String {
+    format!("{name}: became shorter: keep it so with `cargo xtask tidy --lower`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FILE_LINES, FUNCTION_LINES, Sizes, compare, oversized, recorded};
+    use crate::source::Source;
+
+    fn sizes(entries: &[(&str, usize)]) -> Sizes {
+        entries.iter().map(|(name, size)| ((*name).to_owned(), *size)).collect()
+    }
+
+    #[test]
+    fn long_files_are_found_without_their_tests() {
+        let long = "const A: u8 = 1;\n".repeat(FILE_LINES + 1);
+        let tested = format!("fn a() {{}}\n#[cfg(test)]\nmod tests {{\n{long}}}\n");
+        let sources = [Source::new("long.rs", &long), Source::new("tested.rs", &tested)];
+        assert_eq!(oversized(&sources), sizes(&[("long.rs", FILE_LINES + 1)]));
+    }
+
+    #[test]
+    fn long_functions_are_found_in_tests_too() {
+        let body = "    one();\n".repeat(FUNCTION_LINES - 1);
+        let text = format!("fn fits() {{\n{}}}\nfn long() {{\n{body}}}\n", &body[11..]);
+        let sources = [Source::new("crates/x/tests/a.rs", &text)];
+        let expected = sizes(&[("crates/x/tests/a.rs::long", FUNCTION_LINES + 1)]);
+        assert_eq!(oversized(&sources), expected);
+    }
+
+    #[test]
+    fn the_ratchet_turns_one_way() {
+        let now = sizes(&[("a.rs", 450)]);
+        let check = |entries: &[(&str, usize)]| compare(&now, &sizes(entries)).len();
+        assert_eq!(check(&[("a.rs", 450)]), 0);
+        assert_eq!(check(&[]), 1, "new");
+        assert_eq!(check(&[("a.rs", 449)]), 1, "grown");
+        assert_eq!(check(&[("a.rs", 451)]), 1, "shrunk and not written down");
+        assert_eq!(check(&[("a.rs", 450), ("b.rs", 500)]), 1, "gone and not written down");
+    }
+
+    #[test]
+    fn the_ratchet_file_is_read_or_refused() {
+        assert_eq!(recorded("\"a.rs::f\" = 80\n"), Ok(sizes(&[("a.rs::f", 80)])));
+        assert!(recorded("\"a.rs\" = \"long\"\n").is_err());
+    }
+}

@@ -57,7 +57,7 @@ fn a_charge_is_used_up_exactly() {
     let listed = |epsilon: &str, count| laplace(epsilon_of(epsilon), count);
     let wide = |sigma: &str, numbers, count| gaussian(sigma_of(sigma), numbers, count);
     let steps = |rate: &str, sigma: &str, count| sampled(rate_of(rate), sigma_of(sigma), 2, count);
-    let table: Vec<(Vec<Mechanism>, Vec<(Ask, bool)>)> = vec![
+    let table = vec![
         (
             vec![listed("1", 2)],
             vec![
@@ -482,10 +482,9 @@ fn jacobi(matrix: &[f64]) -> f64 {
             for row in &mut a {
                 (row[p], row[q]) = (cosine * row[p] - sine * row[q], sine * row[p] + cosine * row[q]);
             }
-            for column in 0..3 {
-                let (one, other) = (a[p][column], a[q][column]);
-                (a[p][column], a[q][column]) = (cosine * one - sine * other, sine * one + cosine * other);
-            }
+            let (one, other) = (a[p].clone(), a[q].clone());
+            a[p] = one.iter().zip(&other).map(|(one, other)| cosine * one - sine * other).collect();
+            a[q] = one.iter().zip(&other).map(|(one, other)| sine * one + cosine * other).collect();
         }
     }
     a[0][0].min(a[1][1]).min(a[2][2])

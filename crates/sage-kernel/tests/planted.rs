@@ -181,7 +181,7 @@ fn planted() -> Vec<Planted> {
             with: &[1.0],
             right: right_sum,
             wrong: SCALE_OFF_SLIGHTLY,
-            samples: 40_000_000,
+            samples: 20_000_000,
         });
     }
     list

@@ -420,11 +420,14 @@ mod tests {
     /// It was once taken for short, and the product spread it over the sums of all other rows.
     #[test]
     fn a_row_out_of_its_grid_silences_itself_alone() {
-        let layers = [LayerShape { inputs: InputShape::Dense(1), outputs: 1 }];
-        let without = clipped_sums(&layers, &[dense(&[0.5], &[0.5])], 1, 1e-300);
-        let with = clipped_sums(&layers, &[dense(&[0.5, 1e38], &[0.5, 0.0])], 2, 1e-300);
-        assert!(without[0][0] != 0);
-        assert_eq!(without, with);
+        let layers = [LayerShape { inputs: InputShape::Dense(1), outputs: 1 }; 2];
+        let ordinary = dense(&[0.5], &[0.5]);
+        let without = clipped_sums(&layers, &[ordinary.clone(), ordinary], 1, 1e-300);
+        assert!(without.iter().all(|layer| layer[0] != 0));
+        for large in [[1e38, 1.0], [1.0, 1e38], [1e38, 1e38]] {
+            let filled = large.map(|large| dense(&[0.5, large], &[0.5, 0.0]));
+            assert_eq!(without, clipped_sums(&layers, &filled, 2, 1e-300));
+        }
     }
 
     /// One row more moves the exact sums by at most 2^40 in length, whatever it holds, and never any

@@ -332,6 +332,56 @@ fn means_are_within_the_noise() {
     }
 }
 
+/// A row that writes nothing counts as zero, not as the row before it.
+#[test]
+fn what_a_row_does_not_write_is_zero() {
+    let mut yard = Yard::new();
+    let sigma = sigma_of("1");
+    let bounds = MomentBounds { width: 2, feature_norm: 2.0, label_size: 2.0 };
+    let mut run = |rows: &[Vec<f64>]| {
+        let mut session = yard.train(vec![gaussian(sigma, 3, 2)], rows, 6);
+        let write = |row: &[f64], out: &mut [f64]| {
+            if row[0] > 0.0 {
+                out.copy_from_slice(&row[..2]);
+            }
+        };
+        let moments = session.moments(Lane::Train, bounds, |row, out| {
+            write(row, out);
+            0.0
+        });
+        let moments = moments.expect("granted");
+        let matrix = session.noisy_matrix(&moments, sigma).expect("covered");
+        (session.vector_sum(Lane::Train, 2, 2.0, sigma, write).expect("covered"), matrix)
+    };
+    let (loud, silent) = (vec![1.0, 1.0], vec![-1.0, 1.0]);
+    assert_eq!(run(&[loud.clone()]), run(&[loud, silent]));
+}
+
+/// Noise is drawn some thousand numbers at a time; across those borders no draw is used twice.
+#[test]
+fn every_coordinate_has_noise_of_its_own() {
+    let seed = run_seed("coordinates");
+    let (width, sigma) = (20_000, sigma_of("3"));
+    let mut session = Yard::new().train(vec![gaussian(sigma, width, 2)], &[], seed);
+    let mut draws: Vec<f64> = Vec::new();
+    for _ in 0..2 {
+        draws.extend(session.vector_sum(Lane::Train, width, 1.0, sigma, |_, _| {}).expect("covered"));
+    }
+    let count = draws.len() as f64;
+    let variance = draws.iter().map(|draw| draw * draw).sum::<f64>() / count;
+    // Deviation three; the variance of 40,000 draws to 5.5 of its deviations.
+    assert!((variance / 9.0 - 1.0).abs() < 5.5 * (2.0 / count).sqrt(), "{variance}");
+    for gap in [1, 2, 255, 256, 4096, 20_000] {
+        let pairs = draws.iter().zip(&draws[gap..]);
+        let together = pairs.map(|(one, other)| one * other).sum::<f64>() / 9.0 / (count - gap as f64).sqrt();
+        assert!(together.abs() < 5.5, "{gap}: {together}");
+    }
+    draws.sort_by(f64::total_cmp);
+    let equal = draws.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    // Out of some 2^26 places, 40,000 draws meet by chance about eight times.
+    assert!(equal < 40, "{equal}");
+}
+
 const NETWORK: [LayerShape; 2] = [
     LayerShape { inputs: InputShape::Dense(3), outputs: 2 },
     LayerShape { inputs: InputShape::Places { named: 2, width: 6 }, outputs: 2 },

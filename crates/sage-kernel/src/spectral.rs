@@ -317,4 +317,43 @@ mod tests {
             assert!(found >= exact - 1e-9 && found <= exact + GAP, "{a} {b} {c}: {found} {exact}");
         }
     }
+    /// One row more moves the computed least loss by −GAP/2 at the least and 1 + GAP/2 at the most (the
+    /// other half of the gap is for numbers of rows that no test has), for radii and ranks of every size.
+    #[test]
+    fn one_row_moves_the_least_loss_by_one_at_most() {
+        use crate::noise::{NoiseSource, SeededNoise};
+        let mut noise = SeededNoise::new(3);
+        let half = 0.5 * GAP + 1e-9;
+        for round in 0..600u64 {
+            let size = 1 + (round % 9) as usize;
+            let radius = [1e-11, 1e-6, 0.01, 0.5, 1.0, 3.0, 1e3, 1e7, 9e11][(round / 9 % 9) as usize];
+            let reach = radius * 1_048_576.0 + 1_048_576.0;
+            let (mut matrix, mut cross, mut squares) = (vec![0i128; size * size], vec![0i128; size], 0i128);
+            let mut before = 0.0;
+            for count in 1..12u64 {
+                // Lengths up to the largest, labels of both signs at their bound; now and then the same row.
+                let limit = (1_048_576.0 / libm::sqrt(size as f64)) as i128;
+                let word = noise.next_u64();
+                let row: Vec<i128> = (0..size as u64)
+                    .map(|place| match (word >> (2 * place)) & 3 {
+                        0 => limit,
+                        1 => -limit,
+                        2 => i128::from(word >> 50) % limit,
+                        _ => i128::from(round % 2),
+                    })
+                    .collect();
+                let label = if word >> 63 == 0 { 1 << 20 } else { -(1 << 20) + i128::from(count % 3) };
+                for place in 0..size * size {
+                    matrix[place] += row[place / size] * row[place % size];
+                }
+                cross.iter_mut().zip(&row).for_each(|(sum, value)| *sum += value * label);
+                squares += label * label;
+                let found = least_loss(&matrix, &cross, squares, size, radius, reach * reach);
+                let moved = found - before;
+                assert!(moved >= -half && moved <= 1.0 + half, "{round} {count} {radius:e}: {moved}");
+                assert!(found >= -1e-9 && found <= count as f64 + half, "{round} {count}: {found}");
+                before = found;
+            }
+        }
+    }
 }

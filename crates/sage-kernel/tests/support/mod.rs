@@ -43,7 +43,7 @@ impl Yard {
     pub(crate) fn new() -> Self {
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log opens");
         let streams =
-            [(Rule::Basic, "1000000", "basic"), (Rule::Renyi, "60", "renyi")].map(|(rule, epsilon, name)| {
+            [(Rule::Basic, "1000000", "basic"), (Rule::Renyi, "55", "renyi")].map(|(rule, epsilon, name)| {
                 let ceiling = Ceiling { epsilon: epsilon_of(epsilon), delta: delta_of("0.5") };
                 let filter = Filter::new(rule, ceiling).expect("a filter");
                 let policy = Policy::single(filter, Doors::DeclaredToo);

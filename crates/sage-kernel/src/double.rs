@@ -116,3 +116,68 @@ impl Div for Double {
         Self::new(quick_two_sum(first, second)) + Self::from(rest.high / other.high)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::noise::{NoiseSource, SeededNoise};
+    use dashu::base::Abs;
+    use dashu::integer::IBig;
+    use dashu::rational::RBig;
+
+    fn exact(value: Double) -> RBig {
+        let part = |part: f64| RBig::try_from(part).expect("a finite number");
+        part(value.high) + part(value.low)
+    }
+
+    /// Within 2^-100 of the true value, relative to it.
+    fn close(found: Double, truth: &RBig) -> bool {
+        let bound = RBig::from_parts(IBig::ONE, dashu::integer::UBig::ONE << 100);
+        (exact(found) - truth).abs() <= truth.clone().abs() * bound
+    }
+
+    fn normalised(value: Double) -> bool {
+        value.high + value.low == value.high
+    }
+
+    /// Every operation against rationals, numbers of like and unlike size, with and without cancellation.
+    #[test]
+    fn operations_keep_a_hundred_bits() {
+        let mut noise = SeededNoise::new(1);
+        let mut number = |near: Option<Double>| {
+            let word = noise.next_u64();
+            let value = (noise.next_u64() as i128 - (1 << 63)) << 40 | i128::from(noise.next_u64() >> 24);
+            let scale = libm::ldexp(1.0, (word % 160) as i32 - 120);
+            match near {
+                // Cancels to a few bits, or to none.
+                Some(near) if word >> 62 == 0 => {
+                    Double::new((-near.high, -near.low * (1.0 + ((word >> 8) % 3) as f64 * 1e-15)))
+                }
+                _ => Double::from_whole(value) * Double::from(scale),
+            }
+        };
+        for _ in 0..20_000 {
+            let one = number(None);
+            let other = number(Some(one));
+            let (a, b) = (exact(one), exact(other));
+            for (found, truth) in [(one + other, &a + &b), (one - other, &a - &b), (one * other, &a * &b)] {
+                assert!(close(found, &truth) && normalised(found), "{one:?} {other:?}: {found:?}");
+            }
+            if other != Double::ZERO {
+                let found = one / other;
+                assert!(close(found, &(&a / &b)) && normalised(found), "{one:?} / {other:?}: {found:?}");
+            }
+            let root = one.abs().sqrt();
+            assert!(close(root * root, &a.clone().abs()), "root of {one:?}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_go_in_and_out() {
+        for value in [0, 1, -1, (1 << 53) + 1, -(1 << 90) - 1, (1 << 105) + 1, -(1i128 << 100) + 12_345] {
+            assert_eq!(Double::from_whole(value).floor(), value);
+            assert_eq!((Double::from_whole(value) + Double::from(0.75)).floor(), value);
+            assert_eq!((Double::from_whole(value) - Double::from(0.25)).floor(), value - 1);
+        }
+    }
+}

@@ -18,6 +18,9 @@ use crate::vector::{Lattice, check_clip};
 /// Units of each factor's grid: an input of length one, an error of the largest allowed length.
 const SIZE: u64 = 1 << 20;
 
+/// Rows whose sums fit 64 bits: each adds at most 2^40 to a coordinate.
+const ROWS_IN_WORDS: usize = 1 << 22;
+
 /// What goes into a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputShape {
@@ -122,12 +125,15 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         backward: impl Fn(&Sample<'_, R>, &mut [LayerRows]),
     ) -> Result<Vec<Vec<f32>>, SessionError> {
         check_clip(step.clip)?;
-        let total: u64 = layers.iter().map(|layer| layer.parameters()).sum();
-        let coordinates = u32::try_from(total)
-            .ok()
+        if !(1e-30..=1e30).contains(&step.clip) {
+            return Err(SessionError::Parameter("the clip of a step is from 1e-30 to 1e30"));
+        }
+        let total = layers.iter().try_fold(0u64, |total, layer| total.checked_add(layer.parameters()));
+        let coordinates = total
+            .and_then(|total| u32::try_from(total).ok())
             .filter(|&total| total > 0)
             .ok_or(SessionError::Parameter("a network has from 1 to 2^32 - 1 parameters"))?;
-        let lattice = Lattice::new(u128::from(SIZE) * u128::from(SIZE), step.sigma, total)?;
+        let lattice = Lattice::new(u128::from(SIZE) * u128::from(SIZE), step.sigma, u64::from(coordinates))?;
         self.plan(lane)?.take_gaussian(&Mechanism::SampledGaussian {
             rate: step.rate,
             sigma: step.sigma,
@@ -142,8 +148,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let mut noisy = Vec::with_capacity(layers.len());
         for sums in sums {
             let mut layer = Vec::with_capacity(sums.len());
-            let whole = sums.into_iter().map(i128::from);
-            lattice.release(whole, &mut self.noise, |value| layer.push((value * unit) as f32))?;
+            lattice.release(sums.into_iter(), &mut self.noise, |value| layer.push((value * unit) as f32))?;
             noisy.push(layer);
         }
         Ok(noisy)
@@ -178,14 +183,32 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
 /// # Guarantee
 /// The contribution of one row, over all layers together, is a vector of whole numbers no longer than
 /// 2^40, checked in integers.
-fn clipped_sums(layers: &[LayerShape], filled: &[LayerRows], count: usize, clip: f64) -> Vec<Vec<i64>> {
-    let mut totals: Vec<Vec<i64>> = layers.iter().map(|layer| vec![0; layer.parameters() as usize]).collect();
+fn clipped_sums(layers: &[LayerShape], filled: &[LayerRows], count: usize, clip: f64) -> Vec<Vec<i128>> {
+    let mut totals: Vec<Vec<i128>> = layers.iter().map(|layer| vec![0; layer.parameters() as usize]).collect();
     let sized = layers.iter().zip(filled).all(|(layer, rows)| rows.fits(*layer, count));
     if !sized {
         return totals;
     }
-    for first in (0..count).step_by(ROWS_AT_A_TIME) {
-        let rows = first..count.min(first + ROWS_AT_A_TIME);
+    for first in (0..count).step_by(ROWS_IN_WORDS) {
+        let rows = first..count.min(first + ROWS_IN_WORDS);
+        let sums = sums_in_words(layers, filled, rows, clip);
+        for (total, sum) in totals.iter_mut().flatten().zip(sums.into_iter().flatten()) {
+            *total += i128::from(sum);
+        }
+    }
+    totals
+}
+
+/// The same over at most [`ROWS_IN_WORDS`] rows.
+fn sums_in_words(
+    layers: &[LayerShape],
+    filled: &[LayerRows],
+    rows: std::ops::Range<usize>,
+    clip: f64,
+) -> Vec<Vec<i64>> {
+    let mut totals: Vec<Vec<i64>> = layers.iter().map(|layer| vec![0; layer.parameters() as usize]).collect();
+    for first in rows.clone().step_by(ROWS_AT_A_TIME) {
+        let rows = first..rows.end.min(first + ROWS_AT_A_TIME);
         let scales: Vec<Option<f64>> = rows.clone().map(|row| scale_of(layers, filled, row, clip)).collect();
         let mut factors: Vec<Factors> =
             layers.iter().zip(filled).map(|(layer, filled)| filled.quantise(*layer, rows.clone(), &scales)).collect();
@@ -211,7 +234,7 @@ fn scale_of(layers: &[LayerShape], filled: &[LayerRows], row: usize, clip: f64) 
     squares.is_finite().then(|| 1.0 / libm::sqrt(squares).max(clip))
 }
 
-/// A row whose parts are together longer than allowed counts as zero. Quantising makes none such.
+/// A row whose parts are together longer than allowed, or out of their grids, counts as zero.
 fn silence_long_rows(factors: &mut [Factors], count: usize) {
     let limit = u128::from(SIZE).pow(4);
     for row in 0..count {
@@ -317,9 +340,14 @@ impl LayerRows {
 }
 
 impl Factors {
-    /// The squared length of the row's outer product.
+    /// The squared length of the row's outer product, or more than any if a factor is out of its grid.
     fn square(&self, row: usize) -> u128 {
-        let whole = |value: &f64| u128::from(libm::fabs(*value) as u64);
+        // A number above the grid's size would not be multiplied exactly, and one that is no number
+        // would take every other row of the product with it.
+        let whole = |value: &f64| {
+            let size = libm::fabs(*value);
+            if size <= SIZE as f64 { u128::from(size as u64) } else { u128::MAX }
+        };
         let sum = |values: &[f64]| {
             values.iter().fold(0u128, |sum, value| sum.saturating_add(whole(value).saturating_mul(whole(value))))
         };
@@ -330,7 +358,8 @@ impl Factors {
                 sum(&inputs[..1]).saturating_mul(u128::from(named)).saturating_add(sum(&inputs[1..]))
             }
         };
-        inputs.saturating_mul(sum(&self.errors[row * self.outputs..][..self.outputs]))
+        let errors = sum(&self.errors[row * self.outputs..][..self.outputs]);
+        if inputs == u128::MAX || errors == u128::MAX { u128::MAX } else { inputs.saturating_mul(errors) }
     }
 
     fn silence(&mut self, row: usize) {
@@ -366,6 +395,75 @@ impl Factors {
                     }
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dense(values: &[f32], errors: &[f32]) -> LayerRows {
+        LayerRows { values: values.to_vec(), places: Vec::new(), errors: errors.to_vec() }
+    }
+
+    /// The share of a row with zero errors overflows at the smallest clips; zero times that is no number.
+    /// It was once taken for short, and the product spread it over the sums of all other rows.
+    #[test]
+    fn a_row_out_of_its_grid_silences_itself_alone() {
+        let layers = [LayerShape { inputs: InputShape::Dense(1), outputs: 1 }; 2];
+        let ordinary = dense(&[0.5], &[0.5]);
+        let without = clipped_sums(&layers, &[ordinary.clone(), ordinary], 1, 1e-300);
+        assert!(without.iter().all(|layer| layer[0] != 0));
+        for large in [[1e38, 1.0], [1.0, 1e38], [1e38, 1e38]] {
+            let filled = large.map(|large| dense(&[0.5, large], &[0.5, 0.0]));
+            assert_eq!(without, clipped_sums(&layers, &filled, 2, 1e-300));
+        }
+    }
+
+    /// One row more moves the exact sums by at most 2^40 in length, whatever it holds, and never any
+    /// other row's part.
+    #[test]
+    fn one_row_moves_the_sums_by_at_most_the_clip() {
+        let layers = [
+            LayerShape { inputs: InputShape::Dense(2), outputs: 2 },
+            LayerShape { inputs: InputShape::Places { named: 2, width: 4 }, outputs: 1 },
+        ];
+        let extremes = [0.0, -0.0, 1.0, -3.5, 1e-45, 1e38, f32::MAX, f32::MIN, f32::NAN, f32::INFINITY, 1e-20];
+        let places = [[0, 1], [1, 3], [3, 1], [2, 2], [0, 4], [u32::MAX, 0]];
+        let filled = |rows: &[(f32, f32, f32, [u32; 2])]| {
+            let mut filled = vec![LayerRows::default(); 2];
+            for &(one, two, error, places) in rows {
+                filled[0].values.extend([one, two]);
+                filled[0].errors.extend([error, two]);
+                filled[1].places.extend(places);
+                filled[1].errors.push(error);
+            }
+            filled
+        };
+        let base = [(0.3, -0.7, 2.0, [0, 2]), (1e38, 1.0, -1e38, [1, 2]), (f32::NAN, 0.0, 0.0, [0, 1])];
+        for clip in [1e-300, 1e-30, 0.7, 1.0, 1e30] {
+            let without = clipped_sums(&layers, &filled(&base), base.len(), clip);
+            for &one in &extremes {
+                for &two in &extremes {
+                    for (place, &error) in extremes.iter().enumerate() {
+                        let mut rows = base.to_vec();
+                        rows.insert(1, (one, two, error, places[place % places.len()]));
+                        let with = clipped_sums(&layers, &filled(&rows), rows.len(), clip);
+                        let square = without.iter().flatten().zip(with.iter().flatten());
+                        let square: u128 = square.map(|(one, other)| (other - one).unsigned_abs().pow(2)).sum();
+                        assert!(square <= 1 << 80, "{clip} {one} {two} {error}: {square}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_the_wrong_size_counts_as_nothing() {
+        let layers = [LayerShape { inputs: InputShape::Dense(2), outputs: 1 }];
+        for filled in [dense(&[1.0], &[1.0]), dense(&[1.0; 4], &[1.0]), dense(&[1.0; 2], &[]), dense(&[], &[])] {
+            assert_eq!(clipped_sums(&layers, &[filled], 1, 1.0), [vec![0; 3]]);
         }
     }
 }

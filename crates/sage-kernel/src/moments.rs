@@ -8,7 +8,6 @@
 use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
 use crate::cost::{Mechanism, SCALE};
-use crate::event::GrantId;
 use crate::noise::NoiseSource;
 use crate::product::{ROWS_AT_A_TIME, add_product};
 use crate::session::{Rows, Session, SessionError};
@@ -36,7 +35,7 @@ pub struct MomentBounds {
 
 /// Exact moments of one lane. Not to be copied, printed or read.
 pub struct Moments {
-    grant: GrantId,
+    session: u64,
     lane: Lane,
     bounds: MomentBounds,
     /// (width + 1)² sums; the label is the last column.
@@ -109,7 +108,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
             total.push(&units);
         });
         let (sums, rows) = total.finish();
-        Ok(Moments { grant: self.grant(), lane, bounds, sums, rows })
+        Ok(Moments { session: self.identity, lane, bounds, sums, rows })
     }
 
     /// The noisy matrix Σ x xᵀ, row by row, symmetric.
@@ -196,12 +195,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         epsilon: Epsilon,
     ) -> Result<BestLoss, SessionError> {
         check_clip(weight_norm)?;
-        let gap_units = libm::ceil(GAP * SCALE as f64) as u64;
-        let sensitivity = SCALE + 2 * gap_units;
-        let sampler = Sampler::laplace(epsilon, sensitivity)?;
         self.own(moments)?;
-        self.plan(moments.lane)?.take_laplace(epsilon)?;
-        let noise = sampler.draw(&mut self.noise, 2)?;
         let (bounds, width) = (moments.bounds, moments.bounds.width as usize);
         let (feature_unit, label_unit) = (bounds.feature_unit(), bounds.label_unit());
         // In units of the grid a weight vector v predicts v·x and the label is a whole number.
@@ -211,6 +205,11 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         if !(radius.is_finite() && scale.is_finite() && radius > 1e-12 && radius < 1e12) {
             return Err(SessionError::Parameter("weight norm times feature norm must be comparable to the label size"));
         }
+        let gap_units = libm::ceil(GAP * SCALE as f64) as u64;
+        let sensitivity = SCALE + 2 * gap_units;
+        let sampler = Sampler::laplace(epsilon, sensitivity)?;
+        self.plan(moments.lane)?.take_laplace(epsilon)?;
+        let noise = sampler.draw(&mut self.noise, 2)?;
         let cross: Vec<i128> = (0..width).map(|row| moments.sums[row * (width + 1) + width]).collect();
         let squares = moments.sums[width * (width + 1) + width];
         let rows = moments.rows as f64;
@@ -230,7 +229,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     }
 
     fn own(&self, moments: &Moments) -> Result<(), SessionError> {
-        if moments.grant == self.grant() { Ok(()) } else { Err(SessionError::NotCovered) }
+        if moments.session == self.identity { Ok(()) } else { Err(SessionError::NotCovered) }
     }
 
     fn admit_gaussian(

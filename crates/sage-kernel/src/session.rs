@@ -6,6 +6,8 @@
 //! the charge. A session cannot be copied, printed, counted or iterated. The functions of a row that
 //! callers pass are `Fn`: they have nowhere to put a row. That stops accidents, not malice.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::block::Lane;
 use crate::event::{Door, GrantId};
 use crate::grant::{Finished, Permit};
@@ -68,6 +70,8 @@ impl From<NoiseError> for SessionError {
 /// that each method names.
 pub struct Session<R, N = SecureNoise> {
     grant: GrantId,
+    /// Unlike that of any other session of the process. A grant's number is unique within its log only.
+    pub(crate) identity: u64,
     pub(crate) plans: [Option<Plan>; 2],
     pub(crate) rows: [Vec<R>; 2],
     pub(crate) noise: N,
@@ -124,7 +128,9 @@ impl Permit {
                 rows.clear();
             }
         }
-        Ok(Session { grant: self.grant, plans: self.plans, rows, noise, door: self.door })
+        static SESSIONS: AtomicU64 = AtomicU64::new(0);
+        let identity = SESSIONS.fetch_add(1, Ordering::Relaxed);
+        Ok(Session { grant: self.grant, identity, plans: self.plans, rows, noise, door: self.door })
     }
 }
 
@@ -132,10 +138,6 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// Ends the session; what it computed may now be released.
     pub fn finish(self) -> Finished {
         Finished { grant: self.grant }
-    }
-
-    pub(crate) const fn grant(&self) -> GrantId {
-        self.grant
     }
 
     /// Hands the rows of both lanes to code whose author vouched for their cost when it was charged.

@@ -10,6 +10,10 @@ use crate::double::Double;
 /// How far above the least loss the computed one may lie, in rows.
 pub(crate) const GAP: f64 = 1.0 / 1024.0;
 
+/// 2^-200. What a column has below the diagonal is dropped if it is shorter: squares of such numbers lose
+/// their digits, and a mirror made of them would bend everything it is applied to.
+const NEGLIGIBLE: f64 = 1.0 / (1u128 << 100) as f64 / (1u128 << 100) as f64;
+
 /// A symmetric matrix with three diagonals, and a vector in the same basis.
 struct Tridiagonal {
     diagonal: Vec<Double>,
@@ -143,7 +147,8 @@ fn reduce(matrix: &[i128], vector: &[i128], size: usize) -> Tridiagonal {
     for column in 0..size.saturating_sub(2) {
         let below: Vec<Double> = (column + 1..size).map(|row| matrix[row * size + column]).collect();
         let norm = length(&below).sqrt();
-        if norm == Double::ZERO {
+        // Too short to be mirrored without loss, and too short to matter.
+        if norm < Double::from(NEGLIGIBLE) {
             continue;
         }
         // The mirror that takes the column below the diagonal to one entry.
@@ -151,9 +156,6 @@ fn reduce(matrix: &[i128], vector: &[i128], size: usize) -> Tridiagonal {
         let end = if mirror[0].is_negative() { -norm } else { norm };
         mirror[0] = mirror[0] + end;
         let half = length(&mirror) * Double::from(0.5);
-        if half == Double::ZERO {
-            continue;
-        }
         reflect(&mut matrix, size, column, &mirror, half);
         for (row, value) in (column + 1..size).zip(0..) {
             let entry = if value == 0 { -end } else { Double::ZERO };
@@ -232,6 +234,62 @@ mod tests {
         assert!((found - (3i128 << 60) * n * n).abs() < 1 << 20, "{found}");
     }
 
+    /// Rank one and full symmetry: every mirror leaves only rounding noise, whose noise is smaller again,
+    /// until squares of it are no longer numbers of full precision.
+    #[test]
+    fn noise_of_noise_bends_nothing() {
+        for size in [3usize, 8, 17, 40] {
+            for (same, own) in [(1i128, 0i128), (3, 7), ((1 << 70) + 1, 0), (1 << 79, 5), (7, 1 << 60)] {
+                let matrix: Vec<i128> =
+                    (0..size * size).map(|place| if place % (size + 1) == 0 { same + own } else { same }).collect();
+                let found = smallest_eigenvalue(&matrix, size);
+                assert!((found - own).abs() <= 1 << 10, "{size} {same} {own}: {found}");
+                // A part apart from it, larger than its noise by far.
+                let wide = size + 2;
+                let mut apart = vec![0; wide * wide];
+                for row in 0..size {
+                    apart[row * wide..row * wide + size].copy_from_slice(&matrix[row * size..][..size]);
+                }
+                apart[size * wide + size] = 1 << 79;
+                apart[size * wide + size + 1] = (1 << 78) + 1;
+                apart[(size + 1) * wide + size] = (1 << 78) + 1;
+                apart[(size + 1) * wide + size + 1] = 1 << 79;
+                let found = smallest_eigenvalue(&apart, wide);
+                assert!((found - own).abs() <= 1 << 10, "{size} {same} {own} apart: {found}");
+            }
+        }
+    }
+
+    /// Fewer rows than features: the smallest eigenvalue is zero, whatever the rows; and one row more moves
+    /// it up by its squared length at most.
+    #[test]
+    fn few_rows_have_no_smallest_eigenvalue() {
+        use crate::noise::{NoiseSource, SeededNoise};
+        let mut noise = SeededNoise::new(2);
+        for round in 0..400u64 {
+            let size = 2 + (round % 23) as usize;
+            let shapes = [vec![0i128, 1, -1], vec![1 << 18], vec![1 << 20, 0, 0, 0, 1], vec![741_455, -741_455, 3]];
+            let shape = &shapes[(round / 23) as usize % shapes.len()];
+            let mut matrix = vec![0i128; size * size];
+            let mut add = |matrix: &mut [i128]| {
+                let row: Vec<i128> =
+                    (0..size).map(|_| shape[(noise.next_u64() % shape.len() as u64) as usize]).collect();
+                for place in 0..size * size {
+                    matrix[place] += row[place / size] * row[place % size];
+                }
+                row.iter().map(|value| value * value).sum::<i128>()
+            };
+            let mut before = 0;
+            for count in 1..size + 3 {
+                let length = add(&mut matrix);
+                let found = smallest_eigenvalue(&matrix, size);
+                assert!(count >= size || found.abs() <= 1 << 10, "{round} {size} {count}: {found}");
+                assert!(found >= before - 2 && found <= before + length + 2, "{round}: {before} {found}");
+                before = found;
+            }
+        }
+    }
+
     #[test]
     fn least_loss_is_within_the_gap() {
         // One coordinate: minimise a v² − 2 b v + c on [−r, r].
@@ -240,6 +298,45 @@ mod tests {
             let exact = a as f64 * best * best - 2.0 * b as f64 * best + c as f64;
             let found = least_loss(&[a], &[b], c, 1, radius, 1.0);
             assert!(found >= exact - 1e-9 && found <= exact + GAP, "{a} {b} {c}: {found} {exact}");
+        }
+    }
+    /// One row more moves the computed least loss by −GAP/2 at the least and 1 + GAP/2 at the most (the
+    /// other half of the gap is for numbers of rows that no test has), for radii and ranks of every size.
+    #[test]
+    fn one_row_moves_the_least_loss_by_one_at_most() {
+        use crate::noise::{NoiseSource, SeededNoise};
+        let mut noise = SeededNoise::new(3);
+        let half = 0.5 * GAP + 1e-9;
+        for round in 0..600u64 {
+            let size = 1 + (round % 9) as usize;
+            let radius = [1e-11, 1e-6, 0.01, 0.5, 1.0, 3.0, 1e3, 1e7, 9e11][(round / 9 % 9) as usize];
+            let reach = radius * 1_048_576.0 + 1_048_576.0;
+            let (mut matrix, mut cross, mut squares) = (vec![0i128; size * size], vec![0i128; size], 0i128);
+            let mut before = 0.0;
+            for count in 1..12u64 {
+                // Lengths up to the largest, labels of both signs at their bound; now and then the same row.
+                let limit = (1_048_576.0 / libm::sqrt(size as f64)) as i128;
+                let word = noise.next_u64();
+                let row: Vec<i128> = (0..size as u64)
+                    .map(|place| match (word >> (2 * place)) & 3 {
+                        0 => limit,
+                        1 => -limit,
+                        2 => i128::from(word >> 50) % limit,
+                        _ => i128::from(round % 2),
+                    })
+                    .collect();
+                let label = if word >> 63 == 0 { 1 << 20 } else { -(1 << 20) + i128::from(count % 3) };
+                for place in 0..size * size {
+                    matrix[place] += row[place / size] * row[place % size];
+                }
+                cross.iter_mut().zip(&row).for_each(|(sum, value)| *sum += value * label);
+                squares += label * label;
+                let found = least_loss(&matrix, &cross, squares, size, radius, reach * reach);
+                let moved = found - before;
+                assert!(moved >= -half && moved <= 1.0 + half, "{round} {count} {radius:e}: {moved}");
+                assert!(found >= -1e-9 && found <= count as f64 + half, "{round} {count}: {found}");
+                before = found;
+            }
         }
     }
 }

@@ -180,9 +180,11 @@ impl Sampler {
         match noise {
             TableNoise::Laplace(epsilon) => Self::laplace(epsilon, SCALE),
             TableNoise::Gaussian(sigma) => {
-                let too_wide = SessionError::Parameter("the noise multiplier of a table is at most 16 million");
-                let numerator = sigma.units().checked_mul(SCALE).ok_or(too_wide)?;
-                Ok(Self::Gaussian(DiscreteGaussian::new(numerator, 1_000_000_000)?))
+                let bad =
+                    SessionError::Parameter("the noise multiplier of a table is more than zero and at most 262144");
+                // σ · SCALE, where 10^9 / 2^9 is whole.
+                let numerator = sigma.units().checked_mul(SCALE >> 9).ok_or(bad)?;
+                Ok(Self::Gaussian(DiscreteGaussian::new(numerator, 1_000_000_000 >> 9).map_err(|_| bad)?))
             }
         }
     }

@@ -65,10 +65,11 @@ impl Lattice {
     ) -> Result<(), SessionError> {
         let sampler = RoundedGaussian::new();
         let unit = libm::ldexp(1.0, self.shift as i32) / self.multiplier as f64;
-        let mut drawn = vec![0i32; CHUNK];
-        let mut next = CHUNK;
+        let most = sums.size_hint().1.unwrap_or(CHUNK).clamp(1, CHUNK);
+        let mut drawn = vec![0i32; most];
+        let mut next = most;
         for sum in sums {
-            if next == CHUNK {
+            if next == most {
                 sampler.fill(noise, &mut drawn)?;
                 next = 0;
             }
@@ -80,8 +81,12 @@ impl Lattice {
     }
 
     /// A sum as a whole number of lattice units, rounded down.
+    ///
+    /// A sum too large to be multiplied (of a thousand million rows at the least) is moved in first, so
+    /// that no data stop the session; moving in brings sums no further apart.
     fn onto(&self, sum: i128) -> i128 {
-        (sum * self.multiplier) >> self.shift
+        let limit = i128::MAX / 2 / self.multiplier;
+        (sum.clamp(-limit, limit) * self.multiplier) >> self.shift
     }
 }
 

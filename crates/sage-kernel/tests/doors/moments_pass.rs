@@ -1,0 +1,13 @@
+#[path = "common.rs"]
+mod common;
+
+use sage_kernel::{Lane, MomentBounds};
+fn main() {
+    let session = common::session();
+    let bounds = MomentBounds { width: 1, feature_norm: 1.0, label_size: 1.0 };
+    let moments = session.moments(Lane::Train, bounds, |row, out| {
+        out[0] = row;
+        row
+    });
+    let _ = moments.is_ok();
+}

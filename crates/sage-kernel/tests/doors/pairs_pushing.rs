@@ -1,0 +1,14 @@
+#[path = "common.rs"]
+mod common;
+
+use sage_kernel::{Epsilon, Lane, Range, TableNoise, Taken};
+fn main() {
+    let mut session = common::session();
+    let range = Range::new(0.0, 1.0).expect("a range");
+    let noise = TableNoise::Laplace(Epsilon::cost("0.5").expect("a number"));
+    let mut stolen = Vec::new();
+    let _ = session.pairs(Lane::Train, 1, range, Taken::AsLoss, noise, |row| {
+        stolen.push(row);
+        Some((0, row))
+    });
+}

@@ -1,0 +1,7 @@
+#[path = "common.rs"]
+mod common;
+
+fn main() {
+    let session = common::session();
+    let _ = session.count();
+}

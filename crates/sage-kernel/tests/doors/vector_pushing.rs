@@ -1,0 +1,10 @@
+#[path = "common.rs"]
+mod common;
+
+use sage_kernel::{Lane, Sigma};
+fn main() {
+    let mut session = common::session();
+    let sigma = Sigma::cost("1").expect("a number");
+    let mut stolen = Vec::new();
+    let _ = session.vector_sum(Lane::Train, 1, 1.0, sigma, |row, _| stolen.push(row));
+}

@@ -47,7 +47,7 @@ pub enum Mechanism {
         /// How many releases.
         count: u32,
     },
-    /// Releases of vectors with Gaussian noise.
+    /// Releases of vectors with Gaussian noise, rounded to a lattice.
     Gaussian {
         /// Noise over sensitivity, of one release.
         sigma: Sigma,
@@ -67,7 +67,8 @@ pub enum Mechanism {
         /// How many steps.
         steps: u32,
     },
-    /// Anything that is ρ-zero-concentrated differentially private.
+    /// Anything that is ρ-zero-concentrated differentially private, such as tables with discrete Gaussian
+    /// noise. May be used up in pieces.
     Zcdp {
         /// The bound.
         rho: Epsilon,
@@ -87,7 +88,7 @@ impl Mechanism {
     /// Whether the kernel itself can run it, clipping and noise included.
     #[must_use]
     pub const fn is_enforceable(&self) -> bool {
-        matches!(self, Self::Pure { .. } | Self::Laplace { .. } | Self::Gaussian { .. } | Self::SampledGaussian { .. })
+        !matches!(self, Self::Curve(_) | Self::BlackBox { .. })
     }
 
     fn check(&self) -> Result<(), CostError> {

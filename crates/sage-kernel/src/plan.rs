@@ -43,6 +43,19 @@ impl Plan {
         Err(NotCovered)
     }
 
+    /// Uses up a release with discrete Gaussian noise: a piece of a listed concentrated loss.
+    pub(crate) fn take_zcdp(&mut self, asked: Epsilon) -> Result<(), NotCovered> {
+        for part in &mut self.0 {
+            if let Mechanism::Zcdp { rho } = part
+                && let Some(left) = rho.units().checked_sub(asked.units())
+            {
+                *rho = Epsilon::from_units(left).ok_or(NotCovered)?;
+                return Ok(());
+            }
+        }
+        Err(NotCovered)
+    }
+
     /// Uses up one Gaussian release that is at least as costly as the one asked for.
     pub(crate) fn take_gaussian(&mut self, asked: &Mechanism) -> Result<(), NotCovered> {
         for part in &mut self.0 {

@@ -7,8 +7,9 @@
 
 use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
-use crate::cost::{Mechanism, SCALE};
+use crate::cost::SCALE;
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, NoiseSource};
+use crate::plan::NotCovered;
 use crate::session::{Rows, Session, SessionError};
 
 /// A closed range of real numbers, given in advance.
@@ -53,7 +54,7 @@ pub enum Taken {
 pub enum TableNoise {
     /// Discrete Laplace: the whole table is ε-differentially private.
     Laplace(Epsilon),
-    /// Discrete Gaussian with this noise multiplier.
+    /// Discrete Gaussian with this noise multiplier σ: the whole table is 1/(2σ²)-concentrated.
     Gaussian(Sigma),
 }
 
@@ -137,13 +138,17 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let sampler = Sampler::new(noise)?;
         match noise {
             TableNoise::Laplace(epsilon) => self.plan(lane)?.take_laplace(epsilon)?,
-            TableNoise::Gaussian(sigma) => {
-                let asked = Mechanism::Gaussian { sigma, coordinates: cells, count: 1 };
-                self.plan(lane)?.take_gaussian(&asked)?;
-            }
+            TableNoise::Gaussian(sigma) => self.plan(lane)?.take_zcdp(concentrated(sigma)?)?,
         }
         sampler.draw(&mut self.noise, cells as usize)
     }
+}
+
+/// The concentrated loss 1 / (2σ²) of one release with this noise multiplier, rounded up.
+fn concentrated(sigma: Sigma) -> Result<Epsilon, NotCovered> {
+    let square = u128::from(sigma.units()) * u128::from(sigma.units());
+    let units = 500_000_000_000_000_000_000_000_000_000u128.checked_div(square).ok_or(NotCovered)? + 1;
+    u64::try_from(units).ok().and_then(Epsilon::from_units).ok_or(NotCovered)
 }
 
 /// A number as a whole share of the range.

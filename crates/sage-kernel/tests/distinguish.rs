@@ -6,8 +6,8 @@ mod support;
 use sage_kernel::{InputShape, Lane, LayerShape, Mechanism, MomentBounds, Pair, Range, Rate, Step, TableNoise, Taken};
 use support::distinguish::{Claim, Sample, judge};
 use support::{
-    EXTREMES, Grid, Seeded, Yard, epsilon_of, gaussian, laplace, mix, rate_of, run_seed, sampled, sigma_of, size,
-    unit_of,
+    EXTREMES, Grid, Seeded, Yard, concentrated, epsilon_of, gaussian, laplace, mix, rate_of, run_seed, sampled,
+    sigma_of, size, unit_of,
 };
 
 /// Runs one mechanism as often as a session allows, and projects each release.
@@ -37,6 +37,10 @@ fn laplace_part(case: &Case, count: u32) -> Mechanism {
 
 fn gaussian_part(case: &Case, count: u32) -> Mechanism {
     gaussian(sigma_of(&case.parameter), 8, count)
+}
+
+fn concentrated_part(case: &Case, count: u32) -> Mechanism {
+    concentrated(sigma_of(&case.parameter), u64::from(count))
 }
 
 fn sampled_part(case: &Case, count: u32) -> Mechanism {
@@ -118,7 +122,7 @@ fn table_cases(cases: &mut Vec<Case>) {
         cases.push(Case {
             name: format!("pairs, Gaussian {sigma}"),
             claim: Claim::Gaussian(1.0 / width),
-            part: gaussian_part,
+            part: concentrated_part,
             count: fitting(width),
             parameter: sigma.to_owned(),
             run: Box::new(move |session, count, out| {
@@ -134,7 +138,7 @@ fn table_cases(cases: &mut Vec<Case>) {
         cases.push(Case {
             name: format!("histogram, Gaussian {sigma}"),
             claim: Claim::Gaussian(1.0 / width),
-            part: gaussian_part,
+            part: concentrated_part,
             count: fitting(width),
             parameter: sigma.to_owned(),
             run: Box::new(move |session, count, out| {

@@ -4,7 +4,7 @@
 mod support;
 
 use sage_kernel::{InputShape, Lane, LayerShape, MomentBounds, Range, Rate, SCALE, Step, TableNoise, Taken};
-use support::{Grid, Yard, epsilon_of, gaussian, laplace, run_seed, sampled, sigma_of, size, unit_of};
+use support::{Grid, Yard, concentrated, epsilon_of, gaussian, laplace, run_seed, sampled, sigma_of, size, unit_of};
 
 /// Row values of the safety page, and the largest float.
 const VALUES: [f64; 8] = [0.0, 1.0, -0.0, 1e-300, 9_007_199_254_740_992.0, f64::MAX, f64::MIN, f64::NAN];
@@ -30,7 +30,12 @@ fn every_released_number_is_on_its_public_grid() {
         for count in [0, 1, 3] {
             let value = VALUES[round % VALUES.len()];
             let rows = vec![vec![value, value, 0.3]; count];
-            let parts = vec![laplace(epsilon, 3), gaussian(sigma, 8, 6), sampled(Rate::LIMIT, sigma, 2, 1)];
+            let parts = vec![
+                laplace(epsilon, 3),
+                concentrated(sigma, 2),
+                gaussian(sigma, 8, 4),
+                sampled(Rate::LIMIT, sigma, 2, 1),
+            ];
             let mut session = yard.train(parts, &rows, seed + round as u64);
             let mut check = |name: &str, numbers: &[f64], unit: f64, tolerance: f64| {
                 assert!(off(numbers, unit) <= tolerance, "{name} of {count} times {value:e}: {numbers:?}");

@@ -8,8 +8,8 @@ use sage_kernel::{
     TableNoise, Taken,
 };
 use support::{
-    Dice, EXTREMES, Grid, Seeded, TestRows, Yard, epsilon_of, gaussian, laplace, run_seed, sampled, sigma_of, size,
-    unit_of,
+    Dice, EXTREMES, Grid, Seeded, TestRows, Yard, concentrated, epsilon_of, gaussian, laplace, run_seed, sampled,
+    sigma_of, size, unit_of,
 };
 
 /// A row: a key, a number, three features, a label.
@@ -125,7 +125,8 @@ fn release_moments(session: &mut Seeded, tables: &mut Vec<(i128, Vec<i128>)>, ve
 /// Opens a session on batches of rows and runs everything.
 fn run(yard: &mut Yard, batches: Vec<Vec<Vec<f64>>>, seed: u64) -> Released {
     let (epsilon, sigma) = (epsilon_of("1"), sigma_of("2"));
-    let parts = vec![laplace(epsilon, 4), gaussian(sigma, 6, 7), sampled(Rate::LIMIT, sigma, 14, 1)];
+    let parts =
+        vec![laplace(epsilon, 4), concentrated(sigma, 3), gaussian(sigma, 6, 4), sampled(Rate::LIMIT, sigma, 14, 1)];
     let cost = Cost::new(parts).expect("a cost");
     let batches = batches.into_iter().map(TestRows).collect();
     release(&mut yard.open([Some(cost), None], [batches, Vec::new()], seed))

@@ -8,7 +8,8 @@ use sage_kernel::{
     SessionError, Sigma, Split, Step, TableNoise, Taken,
 };
 use support::{
-    Dice, EXTREMES, Seeded, TestRows, Yard, epsilon_of, gaussian, laplace, rate_of, run_seed, sampled, sigma_of,
+    Dice, EXTREMES, Seeded, TestRows, Yard, concentrated, epsilon_of, gaussian, laplace, rate_of, run_seed, sampled,
+    sigma_of,
 };
 
 /// One thing asked of a session.
@@ -88,8 +89,8 @@ fn a_charge_is_used_up_exactly() {
                 (Ask::Gaussian("3", 1), true),
                 (Ask::Laplace("0.001"), false),
                 (Ask::Step("1", "2"), false),
-                (Ask::Table("2", 3), false),
-                (Ask::Table("2", 2), true),
+                (Ask::Table("2", 2), false),
+                (Ask::Gaussian("50", 1), true),
                 (Ask::Gaussian("50", 1), false),
             ],
         ),
@@ -102,6 +103,19 @@ fn a_charge_is_used_up_exactly() {
                 (Ask::Gaussian("1", 1), false),
                 (Ask::Step("0.05", "1.5"), true),
                 (Ask::Step("0.05", "1.5"), false),
+            ],
+        ),
+        // A concentrated loss goes in pieces, a table of any size costing the same.
+        (
+            vec![concentrated(sigma_of("1"), 1)],
+            vec![
+                (Ask::Table("0.999999999", 1), false),
+                (Ask::Gaussian("1", 1), false),
+                (Ask::Table("2", 300), true),
+                (Ask::Table("1", 1), false),
+                (Ask::Table("2", 1), true),
+                (Ask::Table("1.5", 1), true),
+                (Ask::Table("2", 1), false),
             ],
         ),
         // Several parts: the first that covers is used.
@@ -204,6 +218,7 @@ fn hostile_parameters_get_typed_errors() {
     for round in 0..3_000 {
         let parts = vec![
             gaussian(sigma_of("2"), 8, 4),
+            concentrated(sigma_of("2"), 4),
             sampled(Rate::LIMIT, sigma_of("2"), 8, 2),
             Mechanism::Pure { epsilon: epsilon_of("1") },
         ];
@@ -301,7 +316,7 @@ fn means_are_within_the_noise() {
     let (mut dice, mut yard) = (Dice::new(seed), Yard::new());
     let rows: Vec<Vec<f64>> =
         (0..5_000).map(|place| vec![f64::from(place % 4), dice.unit() * 6.0 - 2.0, dice.unit()]).collect();
-    let parts = vec![laplace(epsilon_of("1"), 1), gaussian(sigma_of("1"), 8, 2)];
+    let parts = vec![laplace(epsilon_of("1"), 1), concentrated(sigma_of("1"), 1), gaussian(sigma_of("1"), 8, 2)];
     let mut session = yard.train(parts, &rows, seed);
     let range = Range::new(-2.0, 4.0).expect("a range");
     for noise in [TableNoise::Laplace(epsilon_of("1")), TableNoise::Gaussian(sigma_of("1"))] {

@@ -124,6 +124,13 @@ pub(crate) fn gaussian(sigma: Sigma, coordinates: u32, count: u32) -> Mechanism 
     Mechanism::Gaussian { sigma, coordinates, count }
 }
 
+/// So many tables with discrete Gaussian noise: each is 1/(2σ²)-concentrated.
+pub(crate) fn concentrated(sigma: Sigma, count: u64) -> Mechanism {
+    let units = 500_000_000_000_000_000_000_000_000_000 / u128::from(sigma.units()).pow(2) + 1;
+    let units = u64::try_from(units * u128::from(count)).expect("within range");
+    Mechanism::Zcdp { rho: Epsilon::from_units(units).expect("within range") }
+}
+
 pub(crate) fn sampled(rate: Rate, sigma: Sigma, coordinates: u32, steps: u32) -> Mechanism {
     Mechanism::SampledGaussian { rate, sigma, coordinates, steps }
 }

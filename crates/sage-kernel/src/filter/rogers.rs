@@ -4,7 +4,7 @@
 //! Its bound is no sum within a cap, so admission evaluates the formula on the integer sums.
 
 use crate::cost::{Amounts, Cost};
-use crate::filter::price::{as_delta, as_epsilon, cost_units, pairs};
+use crate::filter::price::{as_delta, as_epsilon, as_loss, cost_units, pairs};
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
 /// Sums of δ, of ε², and of ε(e^ε − 1)/2; the last two are bounded together, by the formula.
@@ -21,7 +21,7 @@ pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
 pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced> {
     let (mut squares, mut mean, mut delta) = (0.0, 0.0, 0u64);
     for (epsilon, part_delta, count) in pairs(cost, ceiling)? {
-        let (epsilon, count) = (as_epsilon(epsilon), u64::from(count));
+        let (epsilon, count) = (as_loss(epsilon), u64::from(count));
         squares += count as f64 * epsilon * epsilon;
         mean += count as f64 * epsilon * libm::expm1(epsilon) / 2.0;
         delta = delta.saturating_add(part_delta.units().saturating_mul(count));

@@ -3,7 +3,9 @@
 
 use crate::accountant;
 use crate::cost::{Cost, Mechanism};
-use crate::filter::price::{as_delta, as_epsilon, as_sigma, ceiling_units, cost_units, deviation, known, pairs};
+use crate::filter::price::{
+    as_delta, as_epsilon, as_loss, as_sigma, ceiling_units, cost_units, deviation, known, pairs,
+};
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
 pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
@@ -28,7 +30,7 @@ pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced>
     }
     if let Ok(others) = Cost::at_delta(others, cost.delta()) {
         for (epsilon, part_delta, count) in pairs(&others, ceiling)? {
-            rho += f64::from(count) * known(accountant::pure_to_zcdp(as_epsilon(epsilon)));
+            rho += f64::from(count) * known(accountant::pure_to_zcdp(as_loss(epsilon)));
             delta = delta.saturating_add(part_delta.units().saturating_mul(u64::from(count)));
         }
     }
@@ -51,7 +53,7 @@ pub(super) fn whitehouse_caps(ceiling: Ceiling) -> (Caps, usize) {
 pub(super) fn whitehouse_price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced> {
     let (mut squares, mut delta) = (0.0, 0u64);
     for (epsilon, part_delta, count) in pairs(cost, ceiling)? {
-        squares += f64::from(count) * as_epsilon(epsilon) * as_epsilon(epsilon);
+        squares += f64::from(count) * as_loss(epsilon) * as_loss(epsilon);
         delta = delta.saturating_add(part_delta.units().saturating_mul(u64::from(count)));
     }
     Ok(vec![cost_units(squares), delta])

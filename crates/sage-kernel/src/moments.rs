@@ -8,7 +8,6 @@
 use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
 use crate::cost::{Mechanism, SCALE};
-use crate::event::GrantId;
 use crate::noise::NoiseSource;
 use crate::product::{ROWS_AT_A_TIME, add_product};
 use crate::session::{Rows, Session, SessionError};
@@ -36,7 +35,7 @@ pub struct MomentBounds {
 
 /// Exact moments of one lane. Not to be copied, printed or read.
 pub struct Moments {
-    grant: GrantId,
+    session: u64,
     lane: Lane,
     bounds: MomentBounds,
     /// (width + 1)² sums; the label is the last column.
@@ -109,7 +108,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
             total.push(&units);
         });
         let (sums, rows) = total.finish();
-        Ok(Moments { grant: self.grant(), lane, bounds, sums, rows })
+        Ok(Moments { session: self.serial(), lane, bounds, sums, rows })
     }
 
     /// The noisy matrix Σ x xᵀ, row by row, symmetric.
@@ -230,7 +229,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     }
 
     fn own(&self, moments: &Moments) -> Result<(), SessionError> {
-        if moments.grant == self.grant() { Ok(()) } else { Err(SessionError::NotCovered) }
+        if moments.session == self.serial() { Ok(()) } else { Err(SessionError::NotCovered) }
     }
 
     fn admit_gaussian(

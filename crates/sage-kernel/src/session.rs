@@ -7,6 +7,7 @@
 //! callers pass are `Fn`: they have nowhere to put a row. That stops accidents, not malice.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::block::Lane;
 use crate::event::{Door, GrantId};
@@ -79,7 +80,13 @@ pub struct Session<R, N = SecureNoise> {
     pub(crate) rows: [Vec<R>; 2],
     pub(crate) noise: N,
     door: Door,
+    /// Whether a mechanism of the kernel has used some of the charge.
+    touched: bool,
+    /// Like no other session's in this process; a grant's number is, in another log.
+    serial: u64,
 }
+
+static NEXT_SERIAL: AtomicU64 = AtomicU64::new(0);
 
 /// Why a session did not open.
 #[derive(Debug, PartialEq, Eq)]
@@ -131,7 +138,8 @@ impl Permit {
                 rows.clear();
             }
         }
-        Ok(Session { grant: self.grant, plans: self.plans, rows, noise, door: self.door })
+        let serial = NEXT_SERIAL.fetch_add(1, Ordering::Relaxed);
+        Ok(Session { grant: self.grant, plans: self.plans, rows, noise, door: self.door, touched: false, serial })
     }
 }
 
@@ -141,18 +149,19 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         Finished { grant: self.grant }
     }
 
-    pub(crate) const fn grant(&self) -> GrantId {
-        self.grant
+    pub(crate) const fn serial(&self) -> u64 {
+        self.serial
     }
 
     /// Hands the rows of both lanes to code whose author vouched for their cost when it was charged.
     ///
     /// # Errors
-    /// Gives the session back unless it was charged through the declared door.
+    /// Gives the session back unless it was charged through the declared door and no mechanism of the
+    /// kernel has used any of that charge: it pays for one or the other.
     pub fn into_declared(self) -> Result<DeclaredRows<R>, Box<Self>> {
         match self.door {
-            Door::Declared { .. } => Ok(DeclaredRows { grant: self.grant, rows: self.rows }),
-            Door::Enforced => Err(Box::new(self)),
+            Door::Declared { .. } if !self.touched => Ok(DeclaredRows { grant: self.grant, rows: self.rows }),
+            _ => Err(Box::new(self)),
         }
     }
 
@@ -164,6 +173,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     }
 
     pub(crate) fn plan(&mut self, lane: Lane) -> Result<&mut Plan, NotCovered> {
+        self.touched = true;
         self.plans[lane.index()].as_mut().ok_or(NotCovered)
     }
 }

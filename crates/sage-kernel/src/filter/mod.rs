@@ -197,7 +197,8 @@ impl Filter {
         Ok(Self::from_parts(Rule::Fixed, ceiling, caps, required, declared))
     }
 
-    /// The filter as it was written, if its numbers have the shape of the rule.
+    /// The filter as it was written, if its numbers have the shape of the rule and none that is stated in
+    /// the ceiling's own terms is above it.
     ///
     /// The caps are those decided when the stream was created; they are not computed again.
     pub(crate) fn from_stored(
@@ -210,14 +211,20 @@ impl Filter {
         let shape: Vec<Component> = caps.iter().map(|&(component, _)| component).collect();
         let fits = match rule {
             Rule::Fixed => {
-                let places = u32::try_from(declared.len()).ok()?;
-                required == shape.len() && shape.iter().copied().eq((0..places).map(Component::Declaration))
+                let own = (0u32..).zip(&declared).map(|(place, one)| (Component::Declaration(place), one.times.into()));
+                !caps.is_empty() && required == caps.len() && caps.iter().copied().eq(own)
             }
             _ => {
                 let fresh = Self::new(rule, ceiling)?;
                 declared.is_empty() && required == fresh.required && shape_matches(rule, &shape, &fresh)
             }
         };
+        let fits = fits
+            && caps.iter().all(|&(component, cap)| match component {
+                Component::Epsilon | Component::Order(_) | Component::Infinite => cap <= ceiling.epsilon.units(),
+                Component::Delta => cap <= ceiling.delta.units(),
+                Component::Rho | Component::Squares | Component::Mean | Component::Declaration(_) => true,
+            });
         fits.then(|| Self::from_parts(rule, ceiling, caps, required, declared))
     }
 

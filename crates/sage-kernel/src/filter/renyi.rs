@@ -17,7 +17,7 @@ pub(super) fn caps(ceiling: Ceiling) -> (Caps, usize) {
         let epsilon = as_epsilon(ceiling.epsilon);
         for (place, &order) in accountant::ORDERS.iter().enumerate() {
             let share = weight(place, primary(epsilon, as_delta(curves))) * as_delta(curves);
-            let cap = ceiling_units(epsilon - known(accountant::conversion(order, share)));
+            let cap = ceiling_units(epsilon - known(accountant::conversion(order, share))).min(ceiling.epsilon.units());
             if cap > 0 {
                 caps.push((Component::Order(place as u8), cap));
             }

@@ -100,7 +100,11 @@ impl Mechanism {
                 rate > Rate::ZERO && sigma > Sigma::ZERO && coordinates > 0 && steps > 0
             }
             Self::Zcdp { rho } => rho > Epsilon::ZERO,
-            Self::Curve(_) => true,
+            // No divergence at one order is none at all: such a mechanism looks at nothing.
+            Self::Curve(ref curve) => {
+                let mut bounds = curve.orders.iter().chain([&curve.infinite]);
+                curve.delta > Delta::ZERO || bounds.all(|bound| *bound != Some(Epsilon::ZERO))
+            }
             Self::BlackBox { epsilon, delta } => epsilon > Epsilon::ZERO || delta > Delta::ZERO,
         };
         if fine { Ok(()) } else { Err(CostError::Zero) }

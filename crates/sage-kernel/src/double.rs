@@ -120,7 +120,7 @@ impl Div for Double {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::{NoiseSource, SeededNoise};
+    use crate::noise::{SeededNoise, uniform_below};
     use dashu::base::Abs;
     use dashu::integer::IBig;
     use dashu::rational::RBig;
@@ -145,8 +145,9 @@ mod tests {
     fn operations_keep_a_hundred_bits() {
         let mut noise = SeededNoise::new(1);
         let mut number = |near: Option<Double>| {
-            let word = noise.next_u64();
-            let value = (noise.next_u64() as i128 - (1 << 63)) << 40 | i128::from(noise.next_u64() >> 24);
+            let word = uniform_below(&mut noise, u64::MAX).expect("seeded words");
+            let value = (uniform_below(&mut noise, u64::MAX).expect("seeded words") as i128 - (1 << 63)) << 40
+                | i128::from(uniform_below(&mut noise, u64::MAX).expect("seeded words") >> 24);
             let scale = libm::ldexp(1.0, (word % 160) as i32 - 120);
             match near {
                 // Cancels to a few bits, or to none.

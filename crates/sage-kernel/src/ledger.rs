@@ -18,7 +18,7 @@ use crate::policy::Policy;
 /// How far a grant has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantState {
-    /// Charged; not a byte was read; may be cancelled.
+    /// Charged; not a byte was read; may be cancelled, and started unless a block of it is retired.
     Charged,
     /// Rows may have been read; the charge is final.
     Started,
@@ -209,13 +209,22 @@ impl Ledger {
                     && self.grant_for(charge.request.key).is_none()
                     && self.stands(charge)
             }
-            Event::Started { grant } | Event::Cancelled { grant } => in_state(grant, GrantState::Charged),
+            Event::Started { grant } => in_state(grant, GrantState::Charged) && self.may_be_read(*grant),
+            Event::Cancelled { grant } => in_state(grant, GrantState::Charged),
             Event::Released { grant, .. } | Event::Burnt { grant } => in_state(grant, GrantState::Started),
             Event::Retired { stream, blocks } => {
                 self.stream(*stream).is_some_and(|stream| stream.first_unknown(blocks).is_none())
             }
             Event::Note { .. } => true,
         }
+    }
+
+    /// Whether no block of the grant has been retired since it was charged.
+    fn may_be_read(&self, grant: GrantId) -> bool {
+        let request = self.charge(grant).map(|charge| &charge.request);
+        request.is_some_and(|request| {
+            self.stream(request.stream).is_some_and(|stream| stream.first_retired(&request.blocks).is_none())
+        })
     }
 
     /// Adds one event to the state.

@@ -76,6 +76,8 @@ pub struct Session<R, N = SecureNoise> {
     pub(crate) rows: [Vec<R>; 2],
     pub(crate) noise: N,
     door: Door,
+    /// Whether a mechanism of the kernel has used some of the charge.
+    touched: bool,
 }
 
 /// Why a session did not open.
@@ -130,7 +132,7 @@ impl Permit {
         }
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let identity = SESSIONS.fetch_add(1, Ordering::Relaxed);
-        Ok(Session { grant: self.grant, identity, plans: self.plans, rows, noise, door: self.door })
+        Ok(Session { grant: self.grant, identity, plans: self.plans, rows, noise, door: self.door, touched: false })
     }
 }
 
@@ -143,11 +145,12 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// Hands the rows of both lanes to code whose author vouched for their cost when it was charged.
     ///
     /// # Errors
-    /// Gives the session back unless it was charged through the declared door.
+    /// Gives the session back unless it was charged through the declared door and no mechanism of the
+    /// kernel has used any of that charge: it pays for one or the other.
     pub fn into_declared(self) -> Result<DeclaredRows<R>, Box<Self>> {
         match self.door {
-            Door::Declared { .. } => Ok(DeclaredRows { grant: self.grant, rows: self.rows }),
-            Door::Enforced => Err(Box::new(self)),
+            Door::Declared { .. } if !self.touched => Ok(DeclaredRows { grant: self.grant, rows: self.rows }),
+            _ => Err(Box::new(self)),
         }
     }
 
@@ -159,6 +162,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     }
 
     pub(crate) fn plan(&mut self, lane: Lane) -> Result<&mut Plan, NotCovered> {
+        self.touched = true;
         self.plans[lane.index()].as_mut().ok_or(NotCovered)
     }
 }

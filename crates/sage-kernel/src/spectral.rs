@@ -264,7 +264,7 @@ mod tests {
     /// it up by its squared length at most.
     #[test]
     fn few_rows_have_no_smallest_eigenvalue() {
-        use crate::noise::{NoiseSource, SeededNoise};
+        use crate::noise::{SeededNoise, uniform_below};
         let mut noise = SeededNoise::new(2);
         for round in 0..400u64 {
             let size = 2 + (round % 23) as usize;
@@ -272,8 +272,12 @@ mod tests {
             let shape = &shapes[(round / 23) as usize % shapes.len()];
             let mut matrix = vec![0i128; size * size];
             let mut add = |matrix: &mut [i128]| {
-                let row: Vec<i128> =
-                    (0..size).map(|_| shape[(noise.next_u64() % shape.len() as u64) as usize]).collect();
+                let row: Vec<i128> = (0..size)
+                    .map(|_| {
+                        shape
+                            [(uniform_below(&mut noise, u64::MAX).expect("seeded words") % shape.len() as u64) as usize]
+                    })
+                    .collect();
                 for place in 0..size * size {
                     matrix[place] += row[place / size] * row[place % size];
                 }
@@ -304,7 +308,7 @@ mod tests {
     /// other half of the gap is for numbers of rows that no test has), for radii and ranks of every size.
     #[test]
     fn one_row_moves_the_least_loss_by_one_at_most() {
-        use crate::noise::{NoiseSource, SeededNoise};
+        use crate::noise::{SeededNoise, uniform_below};
         let mut noise = SeededNoise::new(3);
         let half = 0.5 * GAP + 1e-9;
         for round in 0..600u64 {
@@ -316,7 +320,7 @@ mod tests {
             for count in 1..12u64 {
                 // Lengths up to the largest, labels of both signs at their bound; now and then the same row.
                 let limit = (1_048_576.0 / libm::sqrt(size as f64)) as i128;
-                let word = noise.next_u64();
+                let word = uniform_below(&mut noise, u64::MAX).expect("seeded words");
                 let row: Vec<i128> = (0..size as u64)
                     .map(|place| match (word >> (2 * place)) & 3 {
                         0 => limit,

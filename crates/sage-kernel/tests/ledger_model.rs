@@ -347,7 +347,9 @@ impl World {
     fn use_grant(&mut self, dice: &mut Dice, fate: Fate) {
         let grant = self.held.swap_remove(dice.below(self.held.len() as u64) as usize);
         let id = grant.id();
-        let free = self.model.charges[&id.0].1 == Fate::Charged;
+        let (request, now) = &self.model.charges[&id.0];
+        let retired = self.model.retired.iter().any(|&block| request.blocks.contains(BlockId(block)));
+        let free = *now == Fate::Charged && (fate == Fate::Cancelled || !retired);
         let done = match fate {
             Fate::Started => self.gate.start(5, grant).map(|permit| self.running.push((id, permit))),
             _ => self.gate.cancel(5, grant),

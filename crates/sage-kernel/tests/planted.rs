@@ -10,6 +10,13 @@ use support::{Dice, mix, run_seed, size};
 const SCALE: f64 = 1_048_576.0;
 
 /// Randomness for a mechanism made up here.
+/// A single draw.
+fn one(draw: impl FnOnce(&mut [i128]) -> Result<(), sage_kernel::noise::NoiseError>) -> i128 {
+    let mut drawn = [0];
+    draw(&mut drawn).expect("noise");
+    drawn[0]
+}
+
 struct Source {
     noise: SeededNoise,
     dice: Dice,
@@ -22,13 +29,13 @@ impl Source {
     fn laplace(&mut self, wrong: f64) -> f64 {
         let denominator = (1e6 * wrong) as u64;
         let law = DiscreteLaplace::new(1_048_576 * 1_000_000, denominator).expect("a law");
-        law.sample(&mut self.noise).expect("noise") as f64 / SCALE
+        one(|out| law.fill(&mut self.noise, out)) as f64 / SCALE
     }
 
     /// Discrete Gaussian noise with multiplier one half.
     fn gaussian(&mut self) -> f64 {
         let law = DiscreteGaussian::new(524_288, 1).expect("a law");
-        law.sample(&mut self.noise).expect("noise") as f64 / SCALE
+        one(|out| law.fill(&mut self.noise, out)) as f64 / SCALE
     }
 }
 
@@ -148,7 +155,7 @@ fn planted() -> Vec<Planted> {
                 let job = |value: f64| {
                     let law = DiscreteLaplace::new(1_048_576, 1).expect("a law");
                     let mut noise = SeededNoise::new(source.second);
-                    value + law.sample(&mut noise).expect("noise") as f64 / SCALE
+                    value + one(|out| law.fill(&mut noise, out)) as f64 / SCALE
                 };
                 two(job(sum(rows)), job(0.0))
             },
@@ -164,7 +171,7 @@ fn planted() -> Vec<Planted> {
                 let state = source.dice.word();
                 let mut children = [state, state].map(SeededNoise::new);
                 let law = DiscreteLaplace::new(1_048_576, 1).expect("a law");
-                let mut draw = |child: usize| law.sample(&mut children[child]).expect("noise") as f64 / SCALE;
+                let mut draw = |child: usize| one(|out| law.fill(&mut children[child], out)) as f64 / SCALE;
                 two(sum(rows) + draw(0), draw(1))
             },
             samples: 20_000,

@@ -12,7 +12,7 @@ pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced>
     let mut total = [0u64; 2];
     for (epsilon, delta, count) in pairs(cost, ceiling)? {
         let count = u64::from(count);
-        total[0] = total[0].saturating_add(epsilon.units().saturating_mul(count));
+        total[0] = total[0].saturating_add(epsilon.saturating_mul(count));
         total[1] = total[1].saturating_add(delta.units().saturating_mul(count));
     }
     Ok(total.into())

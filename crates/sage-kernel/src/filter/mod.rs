@@ -165,7 +165,8 @@ impl Filter {
         Ok(Self::from_parts(Rule::Fixed, ceiling, caps, declared))
     }
 
-    /// The filter as it was written, if its numbers have the shape of the rule.
+    /// The filter as it was written, if its numbers have the shape of the rule and none that is stated in
+    /// the ceiling's own terms is above it.
     ///
     /// The caps are those decided when the stream was created; they are not computed again.
     pub(crate) fn from_stored(rule: Rule, ceiling: Ceiling, caps: Caps, declared: Vec<Declared>) -> Option<Self> {
@@ -176,13 +177,18 @@ impl Filter {
             (Rule::Strong, shape) => shape == [Component::Rho, Component::Delta],
             (Rule::Renyi, [Component::Delta, orders @ .., Component::Infinite]) => orders.iter().all(known),
             (Rule::Renyi, _) => false,
-            (Rule::Fixed, shape) => {
-                shape.len() == filter.declared.len()
-                    && (0u32..).zip(shape).all(|(place, one)| *one == Component::Declaration(place))
-            }
+            (Rule::Fixed, shape) => !shape.is_empty() && shape.len() == filter.declared.len(),
         };
+        let bounded = filter.components.iter().zip(&filter.caps).enumerate().all(|(at, (one, &cap))| match *one {
+            Component::Epsilon | Component::Order(_) | Component::Infinite => cap <= ceiling.epsilon.units(),
+            Component::Delta => cap <= ceiling.delta.units(),
+            Component::Rho => true,
+            Component::Declaration(place) => {
+                place as usize == at && filter.declared.get(at).is_some_and(|own| u64::from(own.times) == cap)
+            }
+        });
         let bare = rule == Rule::Fixed || filter.declared.is_empty();
-        (shaped && bare && ceiling.epsilon > Epsilon::ZERO).then_some(filter)
+        (shaped && bounded && bare && ceiling.epsilon > Epsilon::ZERO).then_some(filter)
     }
 
     fn from_parts(rule: Rule, ceiling: Ceiling, caps: Caps, declared: Vec<Declared>) -> Self {

@@ -16,7 +16,11 @@ const NUDGE: f64 = 1.0 + 1e-12;
 const CEILING_MARGIN: f64 = 1e-9;
 
 pub(crate) fn as_epsilon(epsilon: Epsilon) -> f64 {
-    epsilon.units() as f64 / LOSS_UNITS
+    as_loss(epsilon.units())
+}
+
+pub(crate) fn as_loss(units: u64) -> f64 {
+    units as f64 / LOSS_UNITS
 }
 
 pub(crate) fn as_delta(delta: u64) -> f64 {
@@ -80,15 +84,15 @@ pub(crate) fn deviation<'part>(parts: impl IntoIterator<Item = &'part Mechanism>
 ///
 /// Pure mechanisms and black boxes stand as they are. All others are put together and stated as one
 /// pair at the cost's δ, by the tightest accountant that knows them; the deviation of their noise is
-/// taken out of that δ first.
-pub(crate) fn pairs(cost: &Cost, ceiling: Ceiling) -> Result<Vec<(Epsilon, Delta, u32)>, Unpriced> {
+/// taken out of that δ first. The ε is in units, for it may be above every ε that a ceiling can have.
+pub(crate) fn pairs(cost: &Cost, ceiling: Ceiling) -> Result<Vec<(u64, Delta, u32)>, Unpriced> {
     let mut pairs = Vec::new();
     let mut curved = Vec::new();
     for part in cost.parts() {
         match *part {
-            Mechanism::Pure { epsilon } => pairs.push((epsilon, Delta::ZERO, 1)),
-            Mechanism::Laplace { epsilon, count } => pairs.push((epsilon, Delta::ZERO, count)),
-            Mechanism::BlackBox { epsilon, delta } => pairs.push((epsilon, delta, 1)),
+            Mechanism::Pure { epsilon } => pairs.push((epsilon.units(), Delta::ZERO, 1)),
+            Mechanism::Laplace { epsilon, count } => pairs.push((epsilon.units(), Delta::ZERO, count)),
+            Mechanism::BlackBox { epsilon, delta } => pairs.push((epsilon.units(), delta, 1)),
             _ => curved.push(part),
         }
     }
@@ -97,9 +101,7 @@ pub(crate) fn pairs(cost: &Cost, ceiling: Ceiling) -> Result<Vec<(Epsilon, Delta
             return Err(Unpriced::NeedsDelta);
         }
         let spare = cost.delta().units().saturating_sub(deviation(curved.iter().copied(), ceiling));
-        let units = cost_units(epsilon_at(&curved, as_delta(spare)));
-        let epsilon = Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT);
-        pairs.push((epsilon, cost.delta(), 1));
+        pairs.push((cost_units(epsilon_at(&curved, as_delta(spare))), cost.delta(), 1));
     }
     Ok(pairs)
 }

@@ -17,7 +17,7 @@ pub(super) fn caps(ceiling: Ceiling) -> Caps {
         let epsilon = as_epsilon(ceiling.epsilon);
         for (place, &order) in (0u32..).zip(&accountant::ORDERS) {
             let share = weight(place as usize, primary(epsilon, as_delta(curves))) * as_delta(curves);
-            let cap = ceiling_units(epsilon - known(accountant::conversion(order, share)));
+            let cap = ceiling_units(epsilon - known(accountant::conversion(order, share))).min(ceiling.epsilon.units());
             if cap > 0 {
                 caps.push((Component::Order(place), cap));
             }

@@ -3,7 +3,9 @@
 
 use crate::accountant;
 use crate::cost::{Cost, Mechanism};
-use crate::filter::price::{as_delta, as_epsilon, as_sigma, ceiling_units, cost_units, deviation, known, pairs};
+use crate::filter::price::{
+    as_delta, as_epsilon, as_loss, as_sigma, ceiling_units, cost_units, deviation, known, pairs,
+};
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
 pub(super) fn caps(ceiling: Ceiling) -> Caps {
@@ -28,7 +30,7 @@ pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced>
     }
     if let Ok(others) = Cost::at_delta(others, cost.delta()) {
         for (epsilon, part_delta, count) in pairs(&others, ceiling)? {
-            rho += f64::from(count) * known(accountant::pure_to_zcdp(as_epsilon(epsilon)));
+            rho += f64::from(count) * known(accountant::pure_to_zcdp(as_loss(epsilon)));
             delta = delta.saturating_add(part_delta.units().saturating_mul(u64::from(count)));
         }
     }

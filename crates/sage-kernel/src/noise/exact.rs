@@ -26,54 +26,7 @@ pub fn uniform_below(source: &mut impl NoiseSource, bound: u64) -> Result<u64, N
     if bound == 0 {
         return Err(NoiseError::ParameterOutOfRange);
     }
-    let wide = uniform_below_wide(source, u128::from(bound))?;
-    u64::try_from(wide).map_err(|_| NoiseError::ParameterOutOfRange)
-}
-
-/// As [`uniform_below`], for bounds above 2^64.
-///
-/// # Guarantee
-/// Each value has probability exactly `1/bound`.
-///
-/// # Errors
-/// As for [`uniform_below`].
-pub fn uniform_below_wide(source: &mut impl NoiseSource, bound: u128) -> Result<u128, NoiseError> {
-    if bound == 0 {
-        return Err(NoiseError::ParameterOutOfRange);
-    }
-    checked(source, |source| draw_below(source, bound))
-}
-
-/// True with probability `numerator / denominator`, and always if that is above one.
-///
-/// # Guarantee
-/// The probability is exact.
-///
-/// # Errors
-/// `ParameterOutOfRange` if `denominator` is zero; `EntropyUnavailable` from the source.
-pub fn bernoulli(source: &mut impl NoiseSource, numerator: u64, denominator: u64) -> Result<bool, NoiseError> {
-    if denominator == 0 {
-        return Err(NoiseError::ParameterOutOfRange);
-    }
-    checked(source, |source| coin(source, numerator, denominator))
-}
-
-/// True with probability `exp(-numerator / denominator)`.
-///
-/// # Guarantee
-/// The probability is exact (Canonne, Kamath and Steinke 2020, algorithm 1).
-///
-/// # Errors
-/// `ParameterOutOfRange` if `denominator` is zero; `EntropyUnavailable` from the source.
-pub fn bernoulli_exp(source: &mut impl NoiseSource, numerator: u64, denominator: u64) -> Result<bool, NoiseError> {
-    if denominator == 0 {
-        return Err(NoiseError::ParameterOutOfRange);
-    }
-    checked(source, |source| {
-        let whole = numerator / denominator;
-        let rest = numerator % denominator;
-        (0..whole).all(|_| exp_coin(source, |_| true)) && exp_coin(source, |source| coin(source, rest, denominator))
-    })
+    checked(source, |source| draw_below(source, u128::from(bound)) as u64)
 }
 
 /// Uniform on `0..bound`, `bound > 0`: as many bits as the bound has, again until they fit.
@@ -93,29 +46,47 @@ pub(super) fn draw_below(source: &mut impl NoiseSource, bound: u128) -> u128 {
 
 /// Is the number `0.d1 d2 d3 ...` with these digits below `numerator / denominator`?
 ///
-/// With digit `d`, the number is below the ratio if `d + 1 <= ratio * 2^64`, and is not if
-/// `d >= ratio * 2^64`; between the two, the digits after `d` are to be compared with what is
-/// left of the ratio, which is again a fraction over the same denominator.
-#[inline(always)]
-pub(super) fn digits_below(mut next_digit: impl FnMut() -> u64, numerator: u64, denominator: u64) -> bool {
-    let mut numerator = numerator;
+/// Decided at the first binary digit in which they differ, the ratio's coming from long division.
+/// The denominator must be below 2^127.
+#[inline(never)]
+pub(super) fn digits_below(mut next_digit: impl FnMut() -> u64, numerator: u128, denominator: u128) -> bool {
+    let mut remainder = numerator;
+    if remainder >= denominator {
+        return true;
+    }
     loop {
-        let target = u128::from(numerator) << 64;
-        let product = u128::from(next_digit()) * u128::from(denominator);
-        if product >= target {
-            return false;
-        }
-        match u64::try_from(target - product) {
-            Ok(gap) if gap < denominator => numerator = gap,
-            _ => return true,
+        let digit = next_digit();
+        for position in (0..64).rev() {
+            remainder <<= 1;
+            let ratio_bit = remainder >= denominator;
+            if ratio_bit {
+                remainder -= denominator;
+            }
+            if ratio_bit != (digit >> position & 1 == 1) {
+                return ratio_bit;
+            }
         }
     }
 }
 
-/// Exact coin of probability `numerator / denominator`.
+/// Exact coin of probability `numerator / denominator <= 1`, `denominator < 2^127`.
 #[inline(always)]
-pub(super) fn coin(source: &mut impl NoiseSource, numerator: u64, denominator: u64) -> bool {
-    digits_below(|| source.next_u64(), numerator, denominator)
+pub(super) fn coin(source: &mut impl NoiseSource, numerator: u128, denominator: u128) -> bool {
+    let word = source.next_u64();
+    // Shifted until the denominator has 63 bits; bits may be lost, but the ratio stays between
+    // `n / (d + 1)` and `(n + 1) / d`.
+    let (n, d) = match denominator.leading_zeros() {
+        zeros @ ..65 => (numerator >> (65 - zeros), denominator >> (65 - zeros)),
+        zeros => (numerator << (zeros - 65), denominator << (zeros - 65)),
+    };
+    if (u128::from(word) + 1) * (d + 1) <= n << 64 {
+        return true;
+    }
+    if u128::from(word) * d >= (n + 1) << 64 {
+        return false;
+    }
+    let mut drawn = Some(word);
+    digits_below(|| drawn.take().unwrap_or_else(|| source.next_u64()), numerator, denominator)
 }
 
 /// Given coins of probability `x`, one of probability `exp(-x)`, for `0 <= x <= 1`.

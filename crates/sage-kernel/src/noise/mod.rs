@@ -6,15 +6,15 @@
 //!
 //! * [`DiscreteLaplace`] and [`DiscreteGaussian`] are exact: no float takes part in a decision.
 //! * [`RoundedGaussian`] is the fast noise of vector releases; it misses the ideal law by less
-//!   than 2^-100 a draw, and [`RoundedGaussian::deviation_units`] says what to charge for that.
+//!   than 2^-100 a draw, and [`RoundedGaussian::DEVIATION_PER_DRAW`] says so to the price.
 //! * [`poisson_mask`] selects rows for a step of DP-SGD.
 //!
-//! The arguments are in `proofs/`: `randomness`, `discrete_laplace`, `discrete_gaussian`,
-//! `rounded_gaussian` and `poisson`.
+//! The arguments are in `proofs/randomness.md`, `proofs/discrete_laplace.md`,
+//! `proofs/discrete_gaussian.md`, `proofs/rounded_gaussian.md` and `proofs/poisson.md`.
 //!
 //! This module must never let a floating-point number into a draw, fall back on a weaker source,
-//! return a draw after its source failed, or see a row. Samplers take variable time: whoever can measure a
-//! single draw learns something of its size (`randomness`, section 5).
+//! return a draw after its source failed, or see a row. Samplers take variable time: whoever can
+//! measure a single draw learns something of its size (`proofs/randomness.md`, section 5).
 
 mod exact;
 mod fixed;
@@ -30,7 +30,7 @@ mod seeded;
 #[cfg(test)]
 mod tests;
 
-pub use exact::{bernoulli, bernoulli_exp, uniform_below, uniform_below_wide};
+pub use exact::uniform_below;
 pub use gaussian::DiscreteGaussian;
 pub use laplace::DiscreteLaplace;
 pub use poisson::{SamplingRate, poisson_mask};

@@ -13,9 +13,6 @@ pub struct SamplingRate {
 }
 
 impl SamplingRate {
-    /// Every row, always.
-    pub const ALL: Self = Self { numerator: 1 << 64 };
-
     /// The rate `numerator / 2^64`.
     ///
     /// # Guarantee
@@ -28,12 +25,6 @@ impl SamplingRate {
             return Err(NoiseError::ParameterOutOfRange);
         }
         Ok(Self { numerator })
-    }
-
-    /// The numerator over 2^64, for the accountant.
-    #[must_use]
-    pub fn numerator(self) -> u128 {
-        self.numerator
     }
 }
 

@@ -8,10 +8,6 @@
 use super::exact::checked;
 use super::rounded_table::{BUCKET_BITS, BUCKETS, INDEX_BITS, LEADING_SHIFT, REMAINDER, Table, integer_at};
 use super::{NoiseError, NoiseSource};
-use std::sync::OnceLock;
-
-/// Words taken from the source at a time.
-const BATCH: usize = 256;
 
 /// Integer noise `round(N)`, where `N` is normal with mean zero and standard deviation 2^24.
 #[derive(Clone, Copy)]
@@ -23,28 +19,15 @@ impl RoundedGaussian {
     /// The standard deviation of the normal variable that is rounded.
     pub const STANDARD_DEVIATION: u32 = 1 << 24;
 
-    /// One draw's law is within `2^-DEVIATION_BITS` of the ideal in total variation.
-    pub const DEVIATION_BITS: u32 = 100;
-
-    /// The same as a number, for reports; [`RoundedGaussian::deviation_units`] is for the ledger.
-    pub const DEVIATION_PER_DRAW: f64 = 1.0 / (1u128 << Self::DEVIATION_BITS) as f64;
+    /// One draw's law is within this of the ideal in total variation: `2^-100`. To account for a
+    /// distance `v`, charge `(1 + e^epsilon) v` of delta.
+    pub const DEVIATION_PER_DRAW: f64 = 1.0 / (1u128 << 100) as f64;
 
     /// The noise; its table is built once in a process, in a few milliseconds.
     #[must_use]
+    #[allow(clippy::new_without_default, reason = "a default would be one more way to the same table")]
     pub fn new() -> Self {
-        static TABLE: OnceLock<Table> = OnceLock::new();
-        Self { table: TABLE.get_or_init(Table::build) }
-    }
-
-    /// The total-variation distance of `draws` draws from ideal ones, in units of `1e-18`,
-    /// rounded up.
-    ///
-    /// # Guarantee
-    /// Never below the true distance. To account for it, charge `1 + e^epsilon` times as much
-    /// delta.
-    #[must_use]
-    pub fn deviation_units(draws: u64) -> u128 {
-        (u128::from(draws) * 1_000_000_000_000_000_000).div_ceil(1 << Self::DEVIATION_BITS)
+        Self { table: Table::shared() }
     }
 
     /// Fills `noise` with independent draws.
@@ -57,21 +40,13 @@ impl RoundedGaussian {
     /// # Errors
     /// `EntropyUnavailable` from the source.
     pub fn fill(&self, source: &mut impl NoiseSource, noise: &mut [i32]) -> Result<(), NoiseError> {
-        checked(source, |source| {
-            let mut words = [0; BATCH];
-            for batch in noise.chunks_mut(BATCH) {
-                let words = &mut words[..batch.len()];
-                source.fill(words);
-                for (value, &word) in batch.iter_mut().zip(words.iter()) {
-                    *value = self.draw(word, source);
-                }
-            }
-        })
+        checked(source, |source| noise.fill_with(|| self.draw(source)))
     }
 
-    /// One draw from `word`; more words are taken once in some 300 draws.
+    /// One draw, from one word; more words are taken once in some 300 draws.
     #[inline(always)]
-    fn draw(&self, word: u64, source: &mut impl NoiseSource) -> i32 {
+    fn draw(&self, source: &mut impl NoiseSource) -> i32 {
+        let word = source.next_u64();
         let index = word as usize % BUCKETS;
         let column = self.table.columns[index];
         let (leading, threshold) = (word >> LEADING_SHIFT, column >> LEADING_SHIFT);
@@ -90,13 +65,6 @@ impl RoundedGaussian {
     #[cold]
     #[inline(never)]
     fn break_tie(&self, index: usize, alias: usize, source: &mut impl NoiseSource) -> usize {
-        let keeps = source.next_u64() < self.table.thresholds_low[index];
-        if keeps { index } else { alias }
-    }
-}
-
-impl Default for RoundedGaussian {
-    fn default() -> Self {
-        Self::new()
+        if source.next_u64() < self.table.thresholds_low[index] { index } else { alias }
     }
 }

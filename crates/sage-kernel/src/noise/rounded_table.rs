@@ -8,6 +8,7 @@
 use super::NoiseSource;
 use super::exact::draw_below;
 use super::fixed::{HEIGHT_ERROR, rounded_gaussian_height};
+use std::sync::LazyLock;
 
 pub(super) const BUCKET_BITS: u32 = 17;
 pub(super) const INDEX_BITS: u32 = 12;
@@ -43,7 +44,13 @@ pub(super) fn integer_at(index: usize, place: u64) -> i32 {
 }
 
 impl Table {
-    pub(super) fn build() -> Self {
+    /// The one table of this process.
+    pub(super) fn shared() -> &'static Self {
+        static TABLE: LazyLock<Table> = LazyLock::new(Table::build);
+        &TABLE
+    }
+
+    fn build() -> Self {
         let mut floors = Box::new([0; BUCKETS]);
         let mut gaps_through = Box::new([0; BUCKETS]);
         let mut gaps = 0;

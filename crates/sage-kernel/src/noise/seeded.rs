@@ -3,7 +3,7 @@
 //! Compiled only for this crate's tests and under the feature `seeded`, which no shipped build
 //! enables. Anyone who knows the seed can subtract the noise: it must never reach a release.
 
-use super::source::{KeyStream, NoiseSource, sealed};
+use super::source::{KeyStream, sealed};
 use rand_chacha::ChaCha20Core;
 use rand_chacha::rand_core::SeedableRng;
 use rand_chacha::rand_core::block::Generator;
@@ -50,10 +50,4 @@ impl sealed::Sealed for SeededNoise {
     fn stream(&mut self) -> &mut KeyStream {
         &mut self.stream
     }
-
-    fn next_buffer(&mut self) {
-        self.stream.refill();
-    }
 }
-
-impl NoiseSource for SeededNoise {}

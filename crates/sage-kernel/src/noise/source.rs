@@ -16,58 +16,51 @@ const WORDS_PER_CALL: usize = 32;
 /// A new key is taken from the operating system after this many buffers (64 KiB of output).
 const BUFFERS_PER_KEY: u32 = 32;
 
-pub(super) mod sealed {
-    /// Keeps [`super::NoiseSource`] closed: no caller can bring randomness of its own.
-    pub trait Sealed {
-        /// The words made ahead.
-        fn stream(&mut self) -> &mut super::KeyStream;
-
-        /// Makes more of them.
-        fn next_buffer(&mut self);
-    }
-}
-
 /// A source of independent, uniform 64-bit words.
 ///
 /// # Guarantee
 ///
-/// Only `SecureNoise` implements this in a build without the `seeded` feature. A draw is
-/// `begin`, any number of words, `finish`; its result may be used only if both returned `Ok`.
-/// The public samplers of this module do so themselves.
-pub trait NoiseSource: sealed::Sealed {
-    /// Makes sure that the words to come belong to this process alone.
-    ///
-    /// # Errors
-    /// [`NoiseError::EntropyUnavailable`] if a new key was needed and could not be had.
-    fn begin(&mut self) -> Result<(), NoiseError> {
-        Ok(())
-    }
+/// Only `SecureNoise` implements this in a build without the `seeded` feature, and only the
+/// samplers of this module can take words.
+pub trait NoiseSource: sealed::Sealed {}
 
-    /// Says whether every word since `begin` may be relied on.
-    ///
-    /// # Errors
-    /// [`NoiseError::EntropyUnavailable`] if a key could not be renewed on the way.
-    fn finish(&mut self) -> Result<(), NoiseError> {
-        Ok(())
-    }
+impl<S: sealed::Sealed> NoiseSource for S {}
 
-    /// The next word. Outside `begin` and `finish` it may be one that a parent process used too.
-    #[inline(always)]
-    fn next_u64(&mut self) -> u64 {
-        loop {
-            if let Some(word) = self.stream().take() {
-                return word;
-            }
-            self.next_buffer();
+pub(super) mod sealed {
+    use super::{KeyStream, NoiseError};
+
+    /// Keeps [`super::NoiseSource`] closed: no caller can bring randomness of its own.
+    ///
+    /// A draw is `begin`, any number of words, `finish`; its result may be used only if both
+    /// returned `Ok`.
+    pub trait Sealed {
+        /// The words made ahead.
+        fn stream(&mut self) -> &mut KeyStream;
+
+        /// Makes more of them.
+        fn next_buffer(&mut self) {
+            self.stream().refill();
         }
-    }
 
-    /// Overwrites `words` with fresh ones.
-    fn fill(&mut self, words: &mut [u64]) {
-        let mut done = self.stream().take_into(words);
-        while done < words.len() {
-            self.next_buffer();
-            done += self.stream().take_into(&mut words[done..]);
+        /// Makes sure that the words to come belong to this process alone.
+        fn begin(&mut self) -> Result<(), NoiseError> {
+            Ok(())
+        }
+
+        /// Says whether every word since `begin` may be relied on.
+        fn finish(&mut self) -> Result<(), NoiseError> {
+            Ok(())
+        }
+
+        /// The next word. Outside `begin` and `finish` it may be one that a parent process used too.
+        #[inline(always)]
+        fn next_u64(&mut self) -> u64 {
+            loop {
+                if let Some(word) = self.stream().take() {
+                    return word;
+                }
+                self.next_buffer();
+            }
         }
     }
 }
@@ -84,28 +77,12 @@ impl KeyStream {
         Self { cipher: ChaCha12Core::from_seed(key), buffer: [0; BUFFER_WORDS], used: BUFFER_WORDS }
     }
 
-    fn replace_key(&mut self, key: [u8; 32]) {
-        self.cipher = ChaCha12Core::from_seed(key);
-        self.buffer = [0; BUFFER_WORDS];
-        self.used = BUFFER_WORDS;
-    }
-
     /// The next word of the buffer, if one is left.
     #[inline(always)]
     pub(super) fn take(&mut self) -> Option<u64> {
         let word = *self.buffer.get(self.used)?;
         self.used += 1;
         Some(word)
-    }
-
-    /// Moves what it can of the buffer to the front of `words`; says how many words that was.
-    #[inline]
-    pub(super) fn take_into(&mut self, words: &mut [u64]) -> usize {
-        let ready = self.buffer.get(self.used..).unwrap_or(&[]);
-        let count = ready.len().min(words.len());
-        words[..count].copy_from_slice(&ready[..count]);
-        self.used += count;
-        count
     }
 
     #[inline(never)]
@@ -135,7 +112,10 @@ impl KeyStream {
 /// It is neither `Clone` nor `Debug`. See `proofs/randomness.md`.
 pub struct SecureNoise {
     stream: Box<KeyStream>,
-    process: u32,
+    /// Writes a key, or says that there is none.
+    pub(super) entropy: fn(&mut [u8; 32]) -> bool,
+    /// The process which took the key.
+    pub(super) process: u32,
     buffers_left: u32,
     failed: bool,
 }
@@ -146,12 +126,9 @@ impl SecureNoise {
     /// # Errors
     /// [`NoiseError::EntropyUnavailable`] if it has none to give.
     pub fn new() -> Result<Self, NoiseError> {
-        let mut source = Self {
-            stream: Box::new(KeyStream::new([0; 32])),
-            process: std::process::id(),
-            buffers_left: 0,
-            failed: false,
-        };
+        let stream = Box::new(KeyStream::new([0; 32]));
+        let entropy = |key: &mut [u8; 32]| getrandom::fill(key).is_ok();
+        let mut source = Self { stream, entropy, process: 0, buffers_left: 0, failed: false };
         source.renew()?;
         Ok(source)
     }
@@ -161,45 +138,20 @@ impl SecureNoise {
     /// # Errors
     /// [`NoiseError::EntropyUnavailable`]; the source stays unusable.
     pub fn renew(&mut self) -> Result<(), NoiseError> {
-        self.rekey(std::process::id(), system_entropy);
-        self.finish()
-    }
-
-    /// Replaces the key by what `entropy` writes, or marks the source as failed for ever.
-    pub(super) fn rekey(&mut self, process: u32, entropy: fn(&mut [u8; 32]) -> bool) {
         let mut key = [0; 32];
-        if entropy(&mut key) {
-            self.stream.replace_key(key);
-            self.process = process;
+        if (self.entropy)(&mut key) {
+            *self.stream = KeyStream::new(key);
+            self.process = std::process::id();
             self.buffers_left = BUFFERS_PER_KEY;
         } else {
             self.failed = true;
         }
+        self.result()
     }
 
-    /// The fork rule: a process which did not take this key takes its own before any word.
-    #[inline]
-    pub(super) fn belong_to(&mut self, process: u32, entropy: fn(&mut [u8; 32]) -> bool) {
-        if process != self.process {
-            self.rekey(process, entropy);
-        }
+    fn result(&self) -> Result<(), NoiseError> {
+        if self.failed { Err(NoiseError::EntropyUnavailable) } else { Ok(()) }
     }
-
-    /// Makes the next buffer, under a new key when the old one has made its share.
-    ///
-    /// After a failure the old key goes on, so that samplers end; `finish` withholds the result.
-    #[inline(never)]
-    pub(super) fn next_buffer_with(&mut self, entropy: fn(&mut [u8; 32]) -> bool) {
-        if self.buffers_left == 0 {
-            self.rekey(std::process::id(), entropy);
-        }
-        self.buffers_left = self.buffers_left.saturating_sub(1);
-        self.stream.refill();
-    }
-}
-
-fn system_entropy(key: &mut [u8; 32]) -> bool {
-    getrandom::fill(key).is_ok()
 }
 
 impl sealed::Sealed for SecureNoise {
@@ -208,20 +160,26 @@ impl sealed::Sealed for SecureNoise {
         &mut self.stream
     }
 
+    /// Makes the next buffer, under a new key when the old one has made its share.
+    ///
+    /// After a failure the old key goes on, so that samplers end; `finish` withholds the result.
+    #[inline(never)]
     fn next_buffer(&mut self) {
-        self.next_buffer_with(system_entropy);
+        if self.buffers_left == 0 {
+            let _recorded = self.renew();
+        }
+        self.buffers_left = self.buffers_left.saturating_sub(1);
+        self.stream.refill();
     }
-}
 
-impl NoiseSource for SecureNoise {
+    /// The fork rule: a process which did not take this key takes its own before any word.
     #[inline]
     fn begin(&mut self) -> Result<(), NoiseError> {
-        self.belong_to(std::process::id(), system_entropy);
-        self.finish()
+        if std::process::id() == self.process { self.result() } else { self.renew() }
     }
 
     #[inline]
     fn finish(&mut self) -> Result<(), NoiseError> {
-        if self.failed { Err(NoiseError::EntropyUnavailable) } else { Ok(()) }
+        self.result()
     }
 }

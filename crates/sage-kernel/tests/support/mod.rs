@@ -4,7 +4,7 @@
 
 pub(crate) mod distinguish;
 
-use sage_kernel::noise::{NoiseSource, SeededNoise};
+use sage_kernel::noise::{SeededNoise, uniform_below};
 use sage_kernel::{
     Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Mechanism, MemoryLog, Permit,
     Policy, Rate, Request, RequestKey, Rows, Rule, Session, Sigma, StreamId,
@@ -166,7 +166,7 @@ impl Dice {
     }
 
     pub(crate) fn word(&mut self) -> u64 {
-        self.0.next_u64()
+        uniform_below(&mut self.0, u64::MAX).expect("seeded words")
     }
 
     pub(crate) fn below(&mut self, bound: usize) -> usize {

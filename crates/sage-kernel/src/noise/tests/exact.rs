@@ -1,9 +1,9 @@
 //! Uniform integers and coins.
 
-use super::super::exact::digits_below;
-use super::super::{NoiseError, bernoulli, bernoulli_exp, uniform_below, uniform_below_wide};
-use super::{chi_square_fits, count_fits, seeded};
-use crate::noise::NoiseSource;
+use super::super::exact::{coin, digits_below, draw_below, exp_coin};
+use super::super::source::sealed::Sealed;
+use super::super::{NoiseError, uniform_below};
+use super::{Scripted, chi_square_fits, count_fits, seeded};
 
 #[test]
 fn uniform_integers_are_uniform() {
@@ -28,7 +28,7 @@ fn wide_bounds_are_exact_at_word_borders() {
     for bound in [1, 1 << 63, (1 << 64) - 1, 1 << 64, (1 << 64) + 1, 3 << 126, u128::MAX] {
         let mut upper = 0;
         for _ in 0..20_000 {
-            let value = uniform_below_wide(&mut source, bound).expect("a draw");
+            let value = draw_below(&mut source, bound);
             assert!(value < bound);
             upper += u64::from(value >= bound / 2);
         }
@@ -40,10 +40,10 @@ fn wide_bounds_are_exact_at_word_borders() {
 fn coins_have_their_probability() {
     let mut source = seeded("coins_have_their_probability");
     let trials = 200_000;
-    for (numerator, denominator) in [(0, 5), (1, 3), (1, 1000), (7, 7), (9, 7), (u64::MAX - 1, u64::MAX)] {
-        let probability = (numerator as f64 / denominator as f64).min(1.0);
-        let heads =
-            (0..trials).filter(|_| bernoulli(&mut source, numerator, denominator).expect("a coin")).count() as u64;
+    for (numerator, denominator) in [(0, 5), (1, 3), (1, 1000), (7, 7), (1 << 90, 3 << 90), (1 << 125, (1 << 127) - 1)]
+    {
+        let probability = numerator as f64 / denominator as f64;
+        let heads = (0..trials).filter(|_| coin(&mut source, numerator, denominator)).count() as u64;
         assert!(count_fits(heads, trials, probability), "{numerator}/{denominator}");
         if probability > 0.1 && probability < 0.9 {
             assert!(!count_fits(heads, trials, probability * 1.05));
@@ -55,10 +55,10 @@ fn coins_have_their_probability() {
 fn exponential_coins_have_their_probability() {
     let mut source = seeded("exponential_coins_have_their_probability");
     let trials = 200_000;
-    for (numerator, denominator) in [(0, 5), (1, 3), (1, 1), (5, 2), (u64::MAX, 1)] {
+    for (numerator, denominator) in [(0, 5), (1, 3), (5, 7), (1, 1)] {
         let probability = (-(numerator as f64) / denominator as f64).exp();
         let heads =
-            (0..trials).filter(|_| bernoulli_exp(&mut source, numerator, denominator).expect("a coin")).count() as u64;
+            (0..trials).filter(|_| exp_coin(&mut source, |source| coin(source, numerator, denominator))).count() as u64;
         assert!(count_fits(heads, trials, probability), "{numerator}/{denominator}");
         if probability > 0.01 && probability < 0.99 {
             assert!(!count_fits(heads, trials, probability * 0.9));
@@ -86,29 +86,54 @@ fn open_digits_are_followed_exactly() {
                     continue;
                 };
                 let mut fed = digits[..depth].iter().copied().chain([last]);
-                let answer = digits_below(|| fed.next().expect("no more digits needed"), numerator, denominator);
+                let answer =
+                    digits_below(|| fed.next().expect("no more digits needed"), numerator.into(), denominator.into());
                 assert_eq!(answer, below, "{numerator}/{denominator} at digit {depth}");
             }
         }
     }
 }
 
-/// A digit on the ratio itself, where nothing of the ratio is left, decides without another.
+/// A number equal to the ratio in every digit that the ratio has is not below it.
 #[test]
 fn a_digit_on_the_ratio_is_not_below_it() {
-    for (digit, below) in [((1 << 63) - 1, true), (1 << 63, false)] {
-        let mut fed = [digit].into_iter();
-        let answer = digits_below(|| fed.next().expect("one digit is enough"), 1, 2);
-        assert_eq!(answer, below);
+    for (digits, below) in [([(1 << 63) - 1, u64::MAX], true), ([1 << 63, 0], false), ([1 << 63, 1], false)] {
+        let mut fed = digits.into_iter().chain([1]);
+        assert_eq!(digits_below(|| fed.next().expect("three digits are enough"), 1, 2), below);
+    }
+    assert!(digits_below(|| unreachable!("one is above every digit"), 7, 7));
+}
+
+/// Leading digits may save work; they may not change one decision. Words are taken at and around
+/// the ratio's own digits, where leading digits are least able to decide.
+#[test]
+fn leading_digits_never_change_a_coin() {
+    let mut source = seeded("leading_digits_never_change_a_coin");
+    for round in 0..20_000 {
+        let random = u128::from(source.next_u64()) << 64 | u128::from(source.next_u64());
+        let denominator = (random >> (9 + round % 110)).max(1);
+        let numerator = draw_below(&mut source, denominator);
+        let mut remainder = numerator;
+        let mut digit = 0u64;
+        for _ in 0..64 {
+            remainder <<= 1;
+            digit = digit << 1 | u64::from(remainder >= denominator);
+            remainder -= if remainder >= denominator { denominator } else { 0 };
+        }
+        let offset = source.next_u64() % 9;
+        let word = digit.wrapping_add(offset).wrapping_sub(4);
+        for word in [word, source.next_u64()] {
+            let fast = coin(&mut Scripted::new(&[word], round), numerator, denominator);
+            let mut fed = Scripted::new(&[word], round);
+            let slow = digits_below(|| fed.next_u64(), numerator, denominator);
+            assert_eq!(fast, slow, "{numerator}/{denominator} against {word}");
+        }
     }
 }
 
 #[test]
-fn zero_denominators_are_refused() {
-    let mut source = seeded("zero_denominators_are_refused");
-    let refused = Err(NoiseError::ParameterOutOfRange);
-    assert_eq!(uniform_below(&mut source, 0), refused);
-    assert_eq!(uniform_below_wide(&mut source, 0), Err(NoiseError::ParameterOutOfRange));
-    assert_eq!(bernoulli(&mut source, 1, 0), Err(NoiseError::ParameterOutOfRange));
-    assert_eq!(bernoulli_exp(&mut source, 1, 0), Err(NoiseError::ParameterOutOfRange));
+fn a_bound_of_zero_is_refused() {
+    let mut source = seeded("a_bound_of_zero_is_refused");
+    assert_eq!(uniform_below(&mut source, 0), Err(NoiseError::ParameterOutOfRange));
+    assert_eq!(uniform_below(&mut source, 1), Ok(0));
 }

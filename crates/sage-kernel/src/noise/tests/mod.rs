@@ -10,9 +10,9 @@ mod poisson;
 mod rounded;
 mod source;
 
+use super::SeededNoise;
 use super::source::KeyStream;
 use super::source::sealed::Sealed;
-use super::{NoiseSource, SeededNoise};
 
 /// The seed of a test: from `SAGE_SEED`, or fresh; printed either way.
 fn fresh_seed(test: &str) -> u64 {
@@ -45,19 +45,9 @@ impl Sealed for Scripted {
         self.then.stream()
     }
 
-    fn next_buffer(&mut self) {
-        self.then.next_buffer();
-    }
-}
-
-impl NoiseSource for Scripted {
     fn next_u64(&mut self) -> u64 {
         let word = self.words.pop_front();
         word.unwrap_or_else(|| self.then.next_u64()) & self.mask
-    }
-
-    fn fill(&mut self, words: &mut [u64]) {
-        words.fill_with(|| self.next_u64());
     }
 }
 

@@ -1,8 +1,9 @@
 //! Sources: keys, forks, failures, and that seeded noise can be found in a binary.
 
-use super::super::source::{KeyStream, NoiseSource};
+use super::super::source::KeyStream;
+use super::super::source::sealed::Sealed;
 use super::super::{
-    DiscreteGaussian, DiscreteLaplace, NoiseError, RoundedGaussian, SamplingRate, SecureNoise, SeededNoise, bernoulli,
+    DiscreteGaussian, DiscreteLaplace, NoiseError, RoundedGaussian, SamplingRate, SecureNoise, SeededNoise,
     poisson_mask, uniform_below,
 };
 use super::{chi_square_fits, seeded};
@@ -36,21 +37,9 @@ fn the_key_stream_is_the_cipher() {
 }
 
 #[test]
-fn filling_and_single_words_are_one_stream() {
-    let seed = super::fresh_seed("filling_and_single_words_are_one_stream");
-    let (mut single, mut filled) = (SeededNoise::new(seed), SeededNoise::new(seed));
-    for length in [0, 1, 31, 255, 256, 257, 2000, 3] {
-        let mut words = vec![0; length];
-        filled.fill(&mut words);
-        assert!(words.iter().all(|&word| word == single.next_u64()), "length {length}");
-    }
-}
-
-#[test]
 fn secure_bytes_are_even() {
     let mut source = SecureNoise::new().expect("entropy");
-    let mut words = vec![0; 1 << 17];
-    source.fill(&mut words);
+    let words: Vec<u64> = (0..1 << 17).map(|_| source.next_u64()).collect();
     let mut counts = [0; 256];
     for byte in words.iter().flat_map(|word| word.to_le_bytes()) {
         counts[usize::from(byte)] += 1;
@@ -74,14 +63,17 @@ fn another_process_takes_a_key_of_its_own() {
         key.fill(8);
         true
     }
-    let word_after = |process: u32| {
+    let word_after = |another: bool| {
         let mut source = SecureNoise::new().expect("entropy");
-        source.rekey(1, fixed_entropy);
+        source.entropy = fixed_entropy;
+        source.renew().expect("a key");
         let first = source.next_u64();
-        source.belong_to(process, childs_entropy);
+        source.process ^= u32::from(another);
+        source.entropy = childs_entropy;
+        source.begin().expect("a key");
         (first, source.next_u64())
     };
-    let (parent, child) = (word_after(1), word_after(2));
+    let (parent, child) = (word_after(false), word_after(true));
     assert_eq!(parent.0, child.0);
     assert_ne!(parent.1, child.1);
     assert_eq!(child.1, ChaCha12Rng::from_seed([9; 32]).next_u64());
@@ -91,21 +83,20 @@ fn another_process_takes_a_key_of_its_own() {
 #[test]
 fn without_entropy_nothing_is_drawn() {
     let mut source = SecureNoise::new().expect("entropy");
-    source.belong_to(std::process::id() ^ 1, no_entropy);
+    let system = std::mem::replace(&mut source.entropy, no_entropy);
+    source.process ^= 1;
     let failed = NoiseError::EntropyUnavailable;
     let laplace = DiscreteLaplace::new(1, 1).expect("in range");
     let gaussian = DiscreteGaussian::new(1, 1).expect("in range");
     let mut mask = vec![1];
     for _ in 0..2 {
-        assert_eq!(laplace.sample(&mut source), Err(failed));
         assert_eq!(laplace.fill(&mut source, &mut [0; 3]), Err(failed));
-        assert_eq!(gaussian.sample(&mut source), Err(failed));
         assert_eq!(gaussian.fill(&mut source, &mut [0; 3]), Err(failed));
         assert_eq!(RoundedGaussian::new().fill(&mut source, &mut [0; 3]), Err(failed));
-        assert_eq!(poisson_mask(&mut source, SamplingRate::ALL, 9, &mut mask), Err(failed));
-        assert_eq!(bernoulli(&mut source, 1, 2), Err(failed));
+        assert_eq!(poisson_mask(&mut source, SamplingRate::new(1 << 64).expect("one"), 9, &mut mask), Err(failed));
         assert_eq!(uniform_below(&mut source, 2), Err(failed));
         assert!(mask.is_empty());
+        source.entropy = system;
     }
     assert_eq!(source.renew(), Err(failed));
 }
@@ -120,12 +111,14 @@ fn keys_are_renewed_on_schedule() {
         true
     }
     let mut source = SecureNoise::new().expect("entropy");
+    source.entropy = counted;
     for buffers in 1..=96 {
-        source.next_buffer_with(counted);
+        source.next_buffer();
         assert_eq!(ASKED.load(Ordering::Relaxed), (buffers - 1) / 32);
     }
     assert_eq!(source.finish(), Ok(()));
-    source.next_buffer_with(no_entropy);
+    source.entropy = no_entropy;
+    source.next_buffer();
     assert_eq!(source.finish(), Err(NoiseError::EntropyUnavailable));
     assert_eq!(source.begin(), Err(NoiseError::EntropyUnavailable));
 }

@@ -1,0 +1,231 @@
+//! Attempts to spend less than is used: extreme numbers, forged logs, rows used twice.
+
+use sage_kernel::{
+    Answer, Blocks, Ceiling, ContextId, Cost, Curve, Declared, Delta, Door, Doors, Epsilon, Event, Filter, Gate,
+    GateError, Lane, Mechanism, MemoryLog, MomentBounds, ORDER_COUNT, Permit, Policy, Rate, Request, RequestKey, Rows,
+    Rule, Session, SessionError, Sigma, StreamId,
+};
+
+fn ceiling(epsilon: &str, delta: &str) -> Ceiling {
+    Ceiling { epsilon: Epsilon::ceiling(epsilon).expect("ε"), delta: Delta::ceiling(delta).expect("δ") }
+}
+
+fn epsilon(text: &str) -> Epsilon {
+    Epsilon::cost(text).expect("ε")
+}
+
+fn sigma(text: &str) -> Sigma {
+    Sigma::cost(text).expect("σ")
+}
+
+fn blocks() -> Blocks {
+    Blocks::range(0, 0).expect("a block")
+}
+
+/// Whether an empty lane under the ceiling takes the mechanism.
+fn admitted(rule: Rule, ceiling: Ceiling, part: &Mechanism, delta: &str) -> bool {
+    let cost = Cost::at_delta(vec![part.clone()], Delta::cost(delta).expect("δ")).expect("a cost");
+    let filter = Filter::new(rule, ceiling).expect("a filter");
+    let Ok(asked) = filter.price(&cost, Lane::Train, &blocks()) else { return false };
+    assert!(asked.units().iter().any(|&units| units > 0), "{rule}: {part:?} costs nothing");
+    let spent = vec![0; filter.caps().len()];
+    assert_eq!(filter.admits(&spent, &asked), filter.fits(&spent, &asked) > 0, "{rule}: {part:?}");
+    filter.admits(&spent, &asked)
+}
+
+fn curve(bound: Option<&str>, infinite: Option<&str>) -> Mechanism {
+    let (bound, infinite) = (bound.map(epsilon), infinite.map(epsilon));
+    Mechanism::Curve(Box::new(Curve { orders: [bound; ORDER_COUNT], infinite, delta: Delta::ZERO }))
+}
+
+fn gaussian(noise: &str, coordinates: u32, count: u32) -> Mechanism {
+    Mechanism::Gaussian { sigma: sigma(noise), coordinates, count }
+}
+
+fn sampled(rate: &str, noise: &str, coordinates: u32, steps: u32) -> Mechanism {
+    Mechanism::SampledGaussian { rate: Rate::cost(rate).expect("q"), sigma: sigma(noise), coordinates, steps }
+}
+
+/// Mechanisms that lose far more than any usual ceiling, at the ends of every parameter's range.
+#[test]
+fn nothing_extreme_is_cheap() {
+    let most = u32::MAX;
+    for part in [
+        Mechanism::Pure { epsilon: Epsilon::LIMIT },
+        Mechanism::Laplace { epsilon: Epsilon::LIMIT, count: most },
+        Mechanism::Laplace { epsilon: epsilon("0.1"), count: most },
+        gaussian("1e-9", 1, 1),
+        gaussian("1e-9", most, most),
+        gaussian("100", 1, most),
+        sampled("1e-12", "1e-9", 1, most),
+        sampled("1", "1e-9", most, most),
+        sampled("0.5", "1", 1, most),
+        Mechanism::Zcdp { rho: Epsilon::LIMIT },
+        Mechanism::BlackBox { epsilon: Epsilon::LIMIT, delta: Delta::LIMIT },
+        curve(None, None),
+        curve(Some("1000000"), None),
+    ] {
+        for rule in Rule::ADAPTIVE {
+            for (loss, chance) in [("1", "1e-6"), ("10", "1e-3"), ("0.000000000001", "1e-18")] {
+                assert!(!admitted(rule, ceiling(loss, chance), &part, "1e-9"), "{rule} ({loss}, {chance}): {part:?}");
+            }
+        }
+    }
+}
+
+/// The smallest of everything still costs something, and no rule takes it without end.
+#[test]
+fn nothing_is_free() {
+    for part in [
+        Mechanism::Pure { epsilon: epsilon("1e-12") },
+        Mechanism::Laplace { epsilon: epsilon("1e-12"), count: 1 },
+        gaussian("1000000000", 1, 1),
+        sampled("1e-12", "1000000000", 1, 1),
+        Mechanism::Zcdp { rho: epsilon("1e-12") },
+        curve(Some("1e-12"), Some("1e-12")),
+    ] {
+        for rule in Rule::ADAPTIVE {
+            let _ = admitted(rule, ceiling("1", "1e-6"), &part, "1e-9");
+        }
+    }
+    for (bound, infinite) in [(Some("0"), Some("0")), (None, Some("0")), (Some("0"), None)] {
+        assert!(Cost::new(vec![curve(bound, infinite)]).is_err(), "a curve of zero costs nothing");
+    }
+}
+
+/// What has no finite loss is above every ceiling, the largest that exists included.
+#[test]
+fn the_largest_ceiling_does_not_admit_what_has_no_bound() {
+    for part in [curve(None, None), gaussian("1e-9", 1, 1), sampled("1", "1e-9", 1, 1)] {
+        for rule in Rule::ADAPTIVE {
+            assert!(!admitted(rule, ceiling("1000000", "0.1"), &part, "1e-9"), "{rule}: {part:?}");
+        }
+    }
+    // The request's δ is used up by the deviation of the noise: nothing is left to state an ε at.
+    assert!(!admitted(Rule::Basic, ceiling("1000000", "0.1"), &gaussian("1", 1, 1), "1e-18"));
+}
+
+/// A large δ_g puts caps of high orders above ε_g; reading the odometer must survive that.
+#[test]
+fn odometers_read_under_every_ceiling() {
+    for (loss, chance) in
+        [("0.0001", "0.01"), ("1", "0.9"), ("0.000000000001", "0.999"), ("1000000", "0.5"), ("1", "0")]
+    {
+        for rule in Rule::ADAPTIVE {
+            let filter = Filter::new(rule, ceiling(loss, chance)).expect("a filter");
+            let nothing = vec![0; filter.caps().len()];
+            let much = vec![u128::from(u64::MAX) << 32; filter.caps().len()];
+            assert!(filter.odometer(&nothing) <= filter.odometer(&much), "{rule} ({loss}, {chance})");
+        }
+    }
+}
+
+/// A fixed filter is read back only with the caps of its declarations, and with some declaration.
+#[test]
+fn forged_fixed_caps_are_not_read() {
+    let cost = Cost::pure(epsilon("0.1")).expect("a cost");
+    let declared = Declared { blocks: blocks(), lane: Lane::Train, cost, times: 3 };
+    let filter = Filter::fixed(ceiling("1", "1e-6"), vec![declared]).expect("within the ceiling");
+    let policy = Policy::single(filter, Doors::EnforcedOnly);
+    let bytes = Event::StreamCreated { name: "s".into(), policy }.to_bytes();
+    let mut read = 0;
+    for place in 0..bytes.len() {
+        for value in 0..=255 {
+            let mut forged = bytes.clone();
+            forged[place] = value;
+            let Ok(Event::StreamCreated { policy, .. }) = Event::from_bytes(&forged) else { continue };
+            let filter = &policy.contexts()[0].filter;
+            let times: Vec<u64> = filter.declared().iter().map(|one| u64::from(one.times)).collect();
+            assert_eq!(filter.caps(), times, "byte {place} as {value}");
+            read += 1;
+        }
+    }
+    assert!(read > 256);
+}
+
+struct Days(Vec<f64>);
+
+impl Rows for Days {
+    type Row<'rows> = f64;
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    fn row(&self, place: usize) -> f64 {
+        self.0[place]
+    }
+}
+
+fn gate(doors: Doors) -> Gate<MemoryLog> {
+    let filter = Filter::new(Rule::Renyi, ceiling("1", "1e-6")).expect("a filter");
+    let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
+    let stream = gate.create_stream(0, "rides", Policy::single(filter, doors)).expect("a stream");
+    gate.add_blocks(0, stream, vec!["day 0".into()]).expect("blocks");
+    gate
+}
+
+fn request(key: &str, door: Door) -> Request {
+    let cost = Cost::new(vec![gaussian("50", 10, 1)]).expect("a cost");
+    Request {
+        key: RequestKey::from_text(key),
+        stream: StreamId(0),
+        context: ContextId(0),
+        blocks: blocks(),
+        costs: [Some(cost), None],
+        door,
+        purpose: "a test".into(),
+    }
+}
+
+fn grant(gate: &mut Gate<MemoryLog>, door: Door) -> sage_kernel::Grant {
+    match gate.charge(0, vec![request("a", door)]).expect("healthy").pop() {
+        Some(Answer::Granted(grant)) => grant,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn session(permit: Permit) -> Session<Days> {
+    let read = |_: &Permit| Ok::<_, ()>([vec![Days(vec![0.5; 100])], Vec::new()]);
+    permit.open(read).unwrap_or_else(|_| panic!("a session"))
+}
+
+/// A block is retired so that nobody reads it again: not those either who were charged before.
+#[test]
+fn a_waiting_grant_does_not_read_retired_blocks() {
+    let mut gate = gate(Doors::EnforcedOnly);
+    let held = grant(&mut gate, Door::Enforced);
+    gate.retire(1, StreamId(0), blocks()).expect("a block");
+    assert!(matches!(gate.start(2, held), Err(GateError::NotAllowed)));
+}
+
+/// Rows charged once are used once: by the kernel's mechanisms or by declared code, never by both.
+#[test]
+fn declared_rows_have_not_been_spent_before() {
+    let mut gate = gate(Doors::DeclaredToo);
+    let door = Door::Declared { author: "someone".into(), reason: "a test".into() };
+    let held = grant(&mut gate, door);
+    let permit = gate.start(1, held).expect("started");
+    let mut session = session(permit);
+    let released = session.vector_sum(Lane::Train, 1, 1.0, sigma("50"), |row, out| out[0] = row);
+    assert!(released.is_err() || session.into_declared().is_err());
+}
+
+/// Moments are free because they stay with their session; its grant's number is no proof of that,
+/// since another log has the same numbers.
+#[test]
+fn moments_of_another_log_are_refused() {
+    let bounds = MomentBounds { width: 1, feature_norm: 1.0, label_size: 1.0 };
+    let mut sessions = [(); 2].map(|()| {
+        let mut gate = gate(Doors::EnforcedOnly);
+        let held = grant(&mut gate, Door::Enforced);
+        session(gate.start(1, held).expect("started"))
+    });
+    let value = |row: f64, out: &mut [f64]| {
+        out[0] = row;
+        row
+    };
+    let moments = sessions[0].moments(Lane::Train, bounds, value).expect("moments");
+    assert_eq!(sessions[1].noisy_cross(&moments, sigma("50")), Err(SessionError::NotCovered));
+    assert!(sessions[0].noisy_cross(&moments, sigma("50")).is_ok());
+}

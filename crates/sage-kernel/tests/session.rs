@@ -348,7 +348,7 @@ fn what_a_row_does_not_write_is_zero() {
         (session.vector_sum(Lane::Train, 2, 2.0, sigma, write).expect("covered"), matrix)
     };
     let (loud, silent) = (vec![1.0, 1.0], vec![-1.0, 1.0]);
-    assert_eq!(run(&[loud.clone()]), run(&[loud, silent]));
+    assert_eq!(run(std::slice::from_ref(&loud)), run(&[loud.clone(), silent]));
 }
 
 /// Noise is drawn some thousand numbers at a time; across those borders no draw is used twice.

@@ -74,7 +74,7 @@ fn laplace_score(numbers: &[(f64, f64)]) -> f64 {
     numbers.iter().map(|&(number, shift)| number.abs() - (number - shift).abs()).sum()
 }
 
-fn table_cases(cases: &mut Vec<Case>) {
+fn laplace_table_cases(cases: &mut Vec<Case>) {
     let range = Range::new(UNIT_RANGE.0, UNIT_RANGE.1).expect("a range");
     for epsilon in ["0.5", "1", "3"] {
         let noise = TableNoise::Laplace(epsilon_of(epsilon));
@@ -116,6 +116,10 @@ fn table_cases(cases: &mut Vec<Case>) {
             samples: 100_000,
         });
     }
+}
+
+fn gaussian_table_cases(cases: &mut Vec<Case>) {
+    let range = Range::new(UNIT_RANGE.0, UNIT_RANGE.1).expect("a range");
     for sigma in ["0.5", "1", "1.4"] {
         let noise = TableNoise::Gaussian(sigma_of(sigma));
         let width: f64 = sigma.parse().expect("a number");
@@ -318,7 +322,8 @@ fn gradient_cases(cases: &mut Vec<Case>) {
 
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    table_cases(&mut cases);
+    laplace_table_cases(&mut cases);
+    gaussian_table_cases(&mut cases);
     vector_cases(&mut cases);
     loss_cases(&mut cases);
     gradient_cases(&mut cases);

@@ -131,6 +131,26 @@ fn planted() -> Vec<Planted> {
             },
             samples: 20_000,
         },
+    ];
+    list.extend(planted_reuse());
+    list.extend(planted_sizes());
+    if size(0, 1) == 1 {
+        list.push(Planted {
+            name: "scale times 0.99",
+            claim: pure,
+            without: &[],
+            with: &[1.0],
+            right: right_sum,
+            wrong: SCALE_OFF_SLIGHTLY,
+            samples: 20_000_000,
+        });
+    }
+    list
+}
+
+/// Those in which two releases share their noise.
+fn planted_reuse() -> Vec<Planted> {
+    vec![
         Planted {
             name: "noise reused across releases",
             claim: Claim::Pure(2.0),
@@ -176,20 +196,7 @@ fn planted() -> Vec<Planted> {
             },
             samples: 20_000,
         },
-    ];
-    list.extend(planted_sizes());
-    if size(0, 1) == 1 {
-        list.push(Planted {
-            name: "scale times 0.99",
-            claim: pure,
-            without: &[],
-            with: &[1.0],
-            right: right_sum,
-            wrong: SCALE_OFF_SLIGHTLY,
-            samples: 20_000_000,
-        });
-    }
-    list
+    ]
 }
 
 /// Those that let the number of rows out.

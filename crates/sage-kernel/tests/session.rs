@@ -50,14 +50,15 @@ fn ask(session: &mut Seeded, ask: Ask) -> Result<(), SessionError> {
     }
 }
 
-/// Each row: what was charged on the train lane, what is asked in turn, and whether it is covered.
-#[test]
-fn a_charge_is_used_up_exactly() {
+/// What was charged on the train lane, and what is asked in turn, each with whether it is covered.
+type Covered = (Vec<Mechanism>, Vec<(Ask, bool)>);
+
+fn covered() -> Vec<Covered> {
     let pure = |epsilon: &str| Mechanism::Pure { epsilon: epsilon_of(epsilon) };
     let listed = |epsilon: &str, count| laplace(epsilon_of(epsilon), count);
     let wide = |sigma: &str, numbers, count| gaussian(sigma_of(sigma), numbers, count);
     let steps = |rate: &str, sigma: &str, count| sampled(rate_of(rate), sigma_of(sigma), 2, count);
-    let table = vec![
+    vec![
         (
             vec![listed("1", 2)],
             vec![
@@ -131,9 +132,13 @@ fn a_charge_is_used_up_exactly() {
             ],
         ),
         (vec![listed("1", 1)], vec![(Ask::Test("0.1"), false), (Ask::Laplace("1"), true)]),
-    ];
+    ]
+}
+
+#[test]
+fn a_charge_is_used_up_exactly() {
     let mut yard = Yard::new();
-    for (parts, asks) in table {
+    for (parts, asks) in covered() {
         let mut session = yard.train(parts.clone(), &[vec![0.5]], 1);
         for (wanted, covered) in asks {
             let expected = if covered { Ok(()) } else { Err(SessionError::NotCovered) };
@@ -358,7 +363,7 @@ fn what_a_row_does_not_write_is_zero() {
         (session.vector_sum(Lane::Train, 2, 2.0, sigma, write).expect("covered"), matrix)
     };
     let (loud, silent) = (vec![1.0, 1.0], vec![-1.0, 1.0]);
-    assert_eq!(run(&[loud.clone()]), run(&[loud, silent]));
+    assert_eq!(run(std::slice::from_ref(&loud)), run(&[loud.clone(), silent]));
 }
 
 /// Noise is drawn some thousand numbers at a time; across those borders no draw is used twice.

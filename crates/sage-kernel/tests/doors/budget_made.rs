@@ -1,7 +1,9 @@
-#[path = "common.rs"]
-mod common;
+//! A budget is not made of a bare number.
+
+#[path = "granted.rs"]
+mod granted;
 
 use sage_kernel::Epsilon;
 fn main() {
-    let _ = (Epsilon(1), common::session());
+    let _ = (Epsilon(1), granted::session());
 }

@@ -1,9 +1,11 @@
-#[path = "common.rs"]
-mod common;
+//! Moments cannot be printed.
+
+#[path = "granted.rs"]
+mod granted;
 
 fn print(moments: &sage_kernel::Moments) {
     println!("{moments:?}");
 }
 fn main() {
-    let _ = (print, common::session());
+    let _ = (print, granted::session());
 }

@@ -1,9 +1,11 @@
-#[path = "common.rs"]
-mod common;
+//! Moments cannot be read.
+
+#[path = "granted.rs"]
+mod granted;
 
 fn read(moments: &sage_kernel::Moments) -> usize {
     moments.sums.len()
 }
 fn main() {
-    let _ = (read, common::session());
+    let _ = (read, granted::session());
 }

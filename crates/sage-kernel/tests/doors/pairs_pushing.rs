@@ -1,9 +1,11 @@
-#[path = "common.rs"]
-mod common;
+//! A function of a row has nowhere to put it.
+
+#[path = "granted.rs"]
+mod granted;
 
 use sage_kernel::{Epsilon, Lane, Range, TableNoise, Taken};
 fn main() {
-    let mut session = common::session();
+    let mut session = granted::session();
     let range = Range::new(0.0, 1.0).expect("a range");
     let noise = TableNoise::Laplace(Epsilon::cost("0.5").expect("a number"));
     let mut stolen = Vec::new();

@@ -1,7 +1,9 @@
-#[path = "common.rs"]
-mod common;
+//! A permit cannot be copied.
+
+#[path = "granted.rs"]
+mod granted;
 
 fn main() {
-    let permit = common::permit();
+    let permit = granted::permit();
     let _ = permit.clone();
 }

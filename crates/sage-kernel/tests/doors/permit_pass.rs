@@ -1,9 +1,11 @@
-#[path = "common.rs"]
-mod common;
+//! A permit opens one session.
+
+#[path = "granted.rs"]
+mod granted;
 
 fn main() {
-    let permit = common::permit();
-    let rows = vec![common::Numbers(vec![1.0])];
+    let permit = granted::permit();
+    let rows = vec![granted::Numbers(vec![1.0])];
     let session = permit.open(|_| Ok::<_, ()>([rows, Vec::new()]));
     let _ = session.is_ok();
 }

@@ -1,9 +1,11 @@
-#[path = "common.rs"]
-mod common;
+//! A permit does not open two sessions.
+
+#[path = "granted.rs"]
+mod granted;
 
 fn main() {
-    let permit = common::permit();
-    let open = || Ok::<[Vec<common::Numbers>; 2], ()>([Vec::new(), Vec::new()]);
+    let permit = granted::permit();
+    let open = || Ok::<[Vec<granted::Numbers>; 2], ()>([Vec::new(), Vec::new()]);
     let _ = permit.open(|_| open());
     let _ = permit.open(|_| open());
 }

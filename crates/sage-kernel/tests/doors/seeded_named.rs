@@ -1,8 +1,10 @@
-#[path = "common.rs"]
-mod common;
+//! Noise that can be repeated does not exist without its feature.
+
+#[path = "granted.rs"]
+mod granted;
 
 fn main() {
-    let rows = vec![common::Numbers(vec![1.0])];
+    let rows = vec![granted::Numbers(vec![1.0])];
     let _ = sage_kernel::noise::SeededNoise::new(1);
-    let _ = common::permit().open_seeded(1, |_| Ok::<_, ()>([rows, Vec::new()]));
+    let _ = granted::permit().open_seeded(1, |_| Ok::<_, ()>([rows, Vec::new()]));
 }

@@ -1,7 +1,9 @@
-#[path = "common.rs"]
-mod common;
+//! A session does not tell how many rows it has.
+
+#[path = "granted.rs"]
+mod granted;
 
 fn main() {
-    let session = common::session();
+    let session = granted::session();
     let _ = session.count();
 }

@@ -1,7 +1,9 @@
-#[path = "common.rs"]
-mod common;
+//! A session cannot be iterated.
+
+#[path = "granted.rs"]
+mod granted;
 
 fn main() {
-    let session = common::session();
+    let session = granted::session();
     for _ in session {}
 }

@@ -1,7 +1,9 @@
-#[path = "common.rs"]
-mod common;
+//! The rows of a session are out of reach.
+
+#[path = "granted.rs"]
+mod granted;
 
 fn main() {
-    let session = common::session();
+    let session = granted::session();
     let _ = &session.rows;
 }

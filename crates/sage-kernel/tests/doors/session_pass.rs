@@ -1,9 +1,11 @@
-#[path = "common.rs"]
-mod common;
+//! A session ends by being used up.
+
+#[path = "granted.rs"]
+mod granted;
 
 use sage_kernel::Lane;
 fn main() {
-    let session = common::session();
+    let session = granted::session();
     let finished = session.finish();
     let _ = (finished, Lane::Train);
 }

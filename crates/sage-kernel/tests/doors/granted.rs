@@ -1,8 +1,8 @@
 //! A gate with one block and one granted request, for the programs beside this file.
 
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Grant, MemoryLog,
-    Permit, Policy, Request, RequestKey, Rows, Rule, Session,
+    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Grant, MemoryLog, Permit,
+    Policy, Request, RequestKey, Rows, Rule, Session,
 };
 
 pub struct Numbers(pub Vec<f64>);
@@ -21,10 +21,8 @@ impl Rows for Numbers {
 
 pub fn granted() -> (Gate<MemoryLog>, Grant) {
     let mut gate = Gate::open(MemoryLog::default()).expect("opens");
-    let ceiling = Ceiling {
-        epsilon: Epsilon::ceiling("1").expect("a number"),
-        delta: Delta::ceiling("1e-6").expect("a number"),
-    };
+    let ceiling =
+        Ceiling { epsilon: Epsilon::ceiling("1").expect("a number"), delta: Delta::ceiling("1e-6").expect("a number") };
     let filter = Filter::new(Rule::Basic, ceiling).expect("a filter");
     let stream = gate.create_stream(0, "rows", Policy::single(filter, Doors::EnforcedOnly)).expect("new");
     gate.add_blocks(0, stream, vec!["today".to_owned()]).expect("added");

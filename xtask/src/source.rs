@@ -26,7 +26,7 @@ impl Source {
         let code: Vec<String> = mask(text).lines().map(str::to_owned).collect();
         let whole_file = in_test_directory(path);
         let mut test = vec![whole_file; code.len()];
-        for (first, last) in test_items(&code) {
+        for (first, last) in test_items(&code, text) {
             test[first..=last].fill(true);
         }
         let raw = text.lines().map(str::to_owned).collect();
@@ -133,13 +133,21 @@ fn declared_module(line: &str) -> Option<&str> {
     Some(name[start + 3..].trim())
 }
 
-/// First and last line (from 0) of each item under `#[cfg(test)]`.
-fn test_items(code: &[String]) -> Vec<(usize, usize)> {
+/// Code for tests and experiments, which no shipped build contains: `check` proves that.
+const SEEDED: &str = "#[cfg(any(test, feature =";
+
+/// First and last line (from 0) of each item under `#[cfg(test)]` or [`SEEDED`].
+fn test_items(code: &[String], raw: &str) -> Vec<(usize, usize)> {
+    let raw: Vec<&str> = raw.lines().collect();
     let text = code.join("\n");
     let line_of = |position: usize| text[..position].matches('\n').count();
     let mut items = Vec::new();
-    for attribute in ["#[cfg(test)]", "#[cfg(all(test,"] {
+    for attribute in ["#[cfg(test)]", "#[cfg(all(test,", SEEDED] {
         for (start, _) in text.match_indices(attribute) {
+            // The feature's name is masked in `code`.
+            if attribute == SEEDED && !raw[line_of(start)].contains("feature = \"seeded\"") {
+                continue;
+            }
             let after = closing(&text, start + 1).unwrap_or(start);
             let end = body_end(&text, after + 1)
                 .or_else(|| text[start..].find(';').map(|offset| start + offset))
@@ -310,8 +318,10 @@ mod tests {
     }
 
     #[test]
-    fn a_feature_for_tests_and_others_is_no_test() {
+    fn what_no_shipped_build_contains_counts_as_test() {
         let source = Source::new("a.rs", "#[cfg(any(test, feature = \"seeded\"))]\nfn a() {}\n");
+        assert_eq!(source.lines_outside_tests(), 0);
+        let source = Source::new("a.rs", "#[cfg(any(test, feature = \"other\"))]\nfn a() {}\n");
         assert_eq!(source.lines_outside_tests(), 2);
     }
 

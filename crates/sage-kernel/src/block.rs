@@ -57,13 +57,11 @@ pub struct BlockRange {
 
 impl BlockRange {
     /// The first block.
-    #[must_use]
     pub const fn first(self) -> BlockId {
         BlockId(self.first)
     }
 
     /// The last block.
-    #[must_use]
     pub const fn last(self) -> BlockId {
         BlockId(self.last)
     }
@@ -132,20 +130,17 @@ impl Blocks {
     }
 
     /// The ranges, in order.
-    #[must_use]
     pub fn ranges(&self) -> &[BlockRange] {
         &self.0
     }
 
     /// Whether the block is in the set.
-    #[must_use]
     pub fn contains(&self, block: BlockId) -> bool {
         let at = self.0.partition_point(|range| range.last < block.0);
         self.0.get(at).is_some_and(|range| range.first <= block.0)
     }
 
     /// The lowest block that both sets have.
-    #[must_use]
     pub fn first_common(&self, other: &Self) -> Option<BlockId> {
         self.0.iter().find_map(|range| {
             let at = other.0.partition_point(|theirs| theirs.last < range.first);
@@ -155,17 +150,10 @@ impl Blocks {
     }
 
     /// The blocks of both sets.
-    #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let ranges = self.0.iter().chain(&other.0).map(|range| (range.first, range.last));
         // Both hold ranges in order, and neither is empty.
         Self::from_ranges(ranges).unwrap_or_else(|_| self.clone())
-    }
-
-    /// The highest block of the set.
-    #[must_use]
-    pub fn highest(&self) -> BlockId {
-        BlockId(self.0.last().map_or(0, |range| range.last))
     }
 }
 
@@ -210,7 +198,6 @@ mod tests {
         let blocks = Blocks::from_ranges([(2, 4), (8, 8)]).expect("not empty");
         let inside: Vec<u32> = (0..12).filter(|&block| blocks.contains(BlockId(block))).collect();
         assert_eq!(inside, [2, 3, 4, 8]);
-        assert_eq!(blocks.highest(), BlockId(8));
         for (first, last, common) in
             [(0, 1, None), (0, 2, Some(2)), (3, 9, Some(3)), (5, 7, None), (6, 9, Some(8)), (9, 9, None)]
         {

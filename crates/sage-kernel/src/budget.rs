@@ -11,7 +11,7 @@ use crate::message::says;
 
 /// Which way a decimal that falls between two units is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Round {
+pub(crate) enum Round {
     /// Towards more: for what is asked or spent.
     Up,
     /// Towards less: for what is allowed.
@@ -120,7 +120,7 @@ pub(crate) fn decimal(units: u128, places: u32) -> String {
 }
 
 macro_rules! quantity {
-    ($(#[$doc:meta])* $name:ident, places $places:expr, below_or_at $limit:expr) => {
+    ($(#[$doc:meta])* $name:ident, places $places:expr, below_or_at $limit:expr, dearer $dearer:ident $cheaper:ident) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(u64);
@@ -134,40 +134,29 @@ macro_rules! quantity {
             pub const PLACES: u32 = $places;
 
             /// The value of that many units, if there is one.
-            #[must_use]
             pub const fn from_units(units: u64) -> Option<Self> {
                 if units <= $limit { Some(Self(units)) } else { None }
             }
 
             /// The number of units.
-            #[must_use]
             pub const fn units(self) -> u64 {
                 self.0
             }
 
-            /// Reads decimal text, rounding what lies between two units as told.
+            /// Reads what is asked for: rounded to what costs more.
             ///
             /// # Errors
             /// When the text is no decimal, negative, or above the limit.
-            pub fn parse(text: &str, round: Round) -> Result<Self, NumberError> {
-                let units = parse_units(text, $places, round)?;
-                Self::from_units(units).ok_or(NumberError::TooLarge)
-            }
-
-            /// Reads what is asked for: rounded up.
-            ///
-            /// # Errors
-            /// As [`Self::parse`].
             pub fn cost(text: &str) -> Result<Self, NumberError> {
-                Self::parse(text, Round::Up)
+                Self::from_units(parse_units(text, $places, Round::$dearer)?).ok_or(NumberError::TooLarge)
             }
 
-            /// Reads what is allowed: rounded down.
+            /// Reads what is allowed: rounded to what costs less.
             ///
             /// # Errors
-            /// As [`Self::parse`].
+            /// As [`Self::cost`].
             pub fn ceiling(text: &str) -> Result<Self, NumberError> {
-                Self::parse(text, Round::Down)
+                Self::from_units(parse_units(text, $places, Round::$cheaper)?).ok_or(NumberError::TooLarge)
             }
         }
 
@@ -187,22 +176,22 @@ macro_rules! quantity {
 
 quantity! {
     /// A privacy loss ε, or a Rényi divergence, in units of 10⁻¹²; at most 10⁶.
-    Epsilon, places 12, below_or_at 1_000_000_000_000_000_000
+    Epsilon, places 12, below_or_at 1_000_000_000_000_000_000, dearer Up Down
 }
 
 quantity! {
     /// A probability δ below one, in units of 10⁻¹⁸.
-    Delta, places 18, below_or_at 999_999_999_999_999_999
+    Delta, places 18, below_or_at 999_999_999_999_999_999, dearer Up Down
 }
 
 quantity! {
-    /// A noise multiplier σ (noise over sensitivity) in units of 10⁻⁹; at most 10⁹.
-    Sigma, places 9, below_or_at 1_000_000_000_000_000_000
+    /// A noise multiplier σ (noise over sensitivity) in units of 10⁻⁹; at most 10⁹. Less of it costs more.
+    Sigma, places 9, below_or_at 1_000_000_000_000_000_000, dearer Down Up
 }
 
 quantity! {
     /// A sampling rate in units of 10⁻¹², from zero to one.
-    Rate, places 12, below_or_at 1_000_000_000_000
+    Rate, places 12, below_or_at 1_000_000_000_000, dearer Up Down
 }
 
 #[cfg(test)]
@@ -258,6 +247,7 @@ mod tests {
         assert_eq!(Delta::ceiling("0.9999999999999999999"), Ok(Delta::LIMIT));
         assert_eq!(Rate::cost("1"), Ok(Rate::LIMIT));
         assert_eq!(Rate::cost("1.0000000000001"), Err(NumberError::TooLarge));
+        assert_eq!(Sigma::cost("1.9999999999").map(Sigma::units), Ok(1_999_999_999), "less noise costs more");
     }
 
     #[test]

@@ -86,7 +86,6 @@ pub enum Mechanism {
 
 impl Mechanism {
     /// Whether the kernel itself can run it, clipping and noise included.
-    #[must_use]
     pub const fn is_enforceable(&self) -> bool {
         !matches!(self, Self::Curve(_) | Self::BlackBox { .. })
     }
@@ -185,19 +184,16 @@ impl Cost {
     }
 
     /// The mechanisms.
-    #[must_use]
     pub fn parts(&self) -> &[Mechanism] {
         &self.parts
     }
 
     /// The δ at which (ε, δ) filters state the mechanisms that need one.
-    #[must_use]
     pub const fn delta(&self) -> Delta {
         self.delta
     }
 
     /// Whether the kernel can run all of it.
-    #[must_use]
     pub fn is_enforceable(&self) -> bool {
         self.parts.iter().all(Mechanism::is_enforceable)
     }
@@ -209,7 +205,6 @@ pub struct Amounts(pub(crate) Vec<u64>);
 
 impl Amounts {
     /// The numbers, in units of 10⁻¹² (losses) and 10⁻¹⁸ (probabilities).
-    #[must_use]
     pub fn units(&self) -> &[u64] {
         &self.0
     }

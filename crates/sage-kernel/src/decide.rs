@@ -24,7 +24,6 @@ pub enum Decision {
 
 impl Ledger {
     /// Decides a request.
-    #[must_use]
     pub fn decide(&self, request: &Request) -> Decision {
         if let Some(grant) = self.grant_for(request.key) {
             let same = self.charge(grant).is_some_and(|charge| charge.request == *request);

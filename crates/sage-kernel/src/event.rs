@@ -20,7 +20,6 @@ pub struct RequestKey([u8; 32]);
 
 impl RequestKey {
     /// The key for a client's own text.
-    #[must_use]
     pub fn from_text(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
     }
@@ -31,7 +30,6 @@ impl RequestKey {
     }
 
     /// The digest of the client's text.
-    #[must_use]
     pub const fn bytes(self) -> [u8; 32] {
         self.0
     }

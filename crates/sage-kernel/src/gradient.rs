@@ -18,9 +18,6 @@ use crate::vector::{Lattice, check_clip};
 /// Units of each factor's grid: an input of length one, an error of the largest allowed length.
 const SIZE: u64 = 1 << 20;
 
-/// Rows whose sums fit 64 bits: each adds at most 2^40 to a coordinate.
-const ROWS_IN_WORDS: usize = 1 << 22;
-
 /// What goes into a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputShape {
@@ -37,7 +34,6 @@ pub enum InputShape {
 
 impl InputShape {
     /// Numbers the layer sees for each row.
-    #[must_use]
     pub const fn width(self) -> u32 {
         match self {
             Self::Dense(width) | Self::Places { width, .. } => width,
@@ -56,7 +52,6 @@ pub struct LayerShape {
 
 impl LayerShape {
     /// Parameters: a weight for each pair of an output and an input, then the biases of the outputs.
-    #[must_use]
     pub const fn parameters(self) -> u64 {
         self.outputs as u64 * (self.inputs.width() as u64 + 1)
     }
@@ -80,13 +75,11 @@ pub struct Sample<'session, R> {
 
 impl<R: Rows> Sample<'_, R> {
     /// How many there are. Known to the function that computes the step, and to nobody else.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.rows.len()
     }
 
     /// The row at a place below [`Sample::count`].
-    #[must_use]
     pub fn row(&self, place: usize) -> R::Row<'_> {
         let (batch, row) = self.rows[place];
         batch.row(row)
@@ -173,7 +166,6 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
                 }
             }
         }
-        rows.retain(|&(batch, row)| row < batch.count());
         Ok(Sample { rows })
     }
 }
@@ -189,32 +181,17 @@ fn clipped_sums(layers: &[LayerShape], filled: &[LayerRows], count: usize, clip:
     if !sized {
         return totals;
     }
-    for first in (0..count).step_by(ROWS_IN_WORDS) {
-        let rows = first..count.min(first + ROWS_IN_WORDS);
-        let sums = sums_in_words(layers, filled, rows, clip);
-        for (total, sum) in totals.iter_mut().flatten().zip(sums.into_iter().flatten()) {
-            *total += i128::from(sum);
-        }
-    }
-    totals
-}
-
-/// The same over at most [`ROWS_IN_WORDS`] rows.
-fn sums_in_words(
-    layers: &[LayerShape],
-    filled: &[LayerRows],
-    rows: std::ops::Range<usize>,
-    clip: f64,
-) -> Vec<Vec<i64>> {
-    let mut totals: Vec<Vec<i64>> = layers.iter().map(|layer| vec![0; layer.parameters() as usize]).collect();
-    for first in rows.clone().step_by(ROWS_AT_A_TIME) {
-        let rows = first..rows.end.min(first + ROWS_AT_A_TIME);
+    for first in (0..count).step_by(ROWS_AT_A_TIME) {
+        let rows = first..count.min(first + ROWS_AT_A_TIME);
         let scales: Vec<Option<f64>> = rows.clone().map(|row| scale_of(layers, filled, row, clip)).collect();
         let mut factors: Vec<Factors> =
             layers.iter().zip(filled).map(|(layer, filled)| filled.quantise(*layer, rows.clone(), &scales)).collect();
         silence_long_rows(&mut factors, rows.len());
         for ((layer, factors), total) in layers.iter().zip(&factors).zip(&mut totals) {
-            factors.add_to(*layer, rows.len(), total);
+            // So few rows of at most 2^40 each fit into 64 bits.
+            let mut sums = vec![0i64; total.len()];
+            factors.add_to(*layer, rows.len(), &mut sums);
+            total.iter_mut().zip(sums).for_each(|(total, sum)| *total += i128::from(sum));
         }
     }
     totals

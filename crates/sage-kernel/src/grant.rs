@@ -51,7 +51,6 @@ pub struct Grant {
 
 impl Grant {
     /// The grant's number.
-    #[must_use]
     pub const fn id(&self) -> GrantId {
         self.id
     }
@@ -68,25 +67,21 @@ pub struct Permit {
 
 impl Permit {
     /// Whether the lane of the block may be read.
-    #[must_use]
     pub fn covers(&self, stream: StreamId, block: BlockId, lane: Lane) -> bool {
         self.stream == stream && self.plans[lane.index()].is_some() && self.blocks.contains(block)
     }
 
     /// The stream.
-    #[must_use]
     pub const fn stream(&self) -> StreamId {
         self.stream
     }
 
     /// The blocks.
-    #[must_use]
     pub const fn blocks(&self) -> &Blocks {
         &self.blocks
     }
 
     /// The grant's number.
-    #[must_use]
     pub const fn grant(&self) -> GrantId {
         self.grant
     }
@@ -131,25 +126,21 @@ impl<L: Log> Gate<L> {
     }
 
     /// The state so far.
-    #[must_use]
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
     /// Where the log ends.
-    #[must_use]
     pub const fn head(&self) -> Head {
         self.head
     }
 
     /// The store.
-    #[must_use]
     pub const fn log(&self) -> &L {
         &self.log
     }
 
     /// Gives the store back.
-    #[must_use]
     pub fn into_log(self) -> L {
         self.log
     }
@@ -326,7 +317,7 @@ impl<L: Log> Gate<L> {
     /// Adds unspent blocks to a stream.
     ///
     /// # Errors
-    /// When there is no such stream, or the log fails.
+    /// When there is no such stream, it has a block with such a key, or the log fails.
     pub fn add_blocks(&mut self, time: u64, stream: StreamId, keys: Vec<String>) -> Result<(), GateError> {
         self.record(time, Event::BlocksAdded { stream, keys })
     }

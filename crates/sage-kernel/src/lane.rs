@@ -19,13 +19,11 @@ impl Split {
     pub const DEFAULT: Self = Self { test: Rate::from_units(Rate::LIMIT.units() / 10).expect("a tenth is a rate") };
 
     /// A split with this chance of the test lane; nothing if one of the lanes would stay empty.
-    #[must_use]
     pub fn new(test: Rate) -> Option<Self> {
         (test > Rate::ZERO && test < Rate::LIMIT).then_some(Self { test })
     }
 
     /// The chance of the test lane.
-    #[must_use]
     pub const fn test(self) -> Rate {
         self.test
     }

@@ -47,6 +47,8 @@ pub struct Stream {
     name: String,
     policy: Policy,
     keys: Vec<String>,
+    /// The same, to find one: a key names one block for ever.
+    known: BTreeSet<String>,
     retired: Option<Blocks>,
     /// For each book and lane, the numbers of each block, one block after the other.
     spent: Vec<[Vec<u128>; 2]>,
@@ -54,31 +56,26 @@ pub struct Stream {
 
 impl Stream {
     /// Its name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Its policy.
-    #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
     }
 
     /// The public keys of its blocks, in order of arrival.
-    #[must_use]
     pub fn block_keys(&self) -> &[String] {
         &self.keys
     }
 
     /// Whether the block may never be read again.
-    #[must_use]
     pub fn is_retired(&self, block: BlockId) -> bool {
         self.retired.as_ref().is_some_and(|retired| retired.contains(block))
     }
 
     /// What a lane of a block has spent in a context, number by number as the context's filter has them.
-    #[must_use]
     pub fn spent(&self, context: ContextId, block: BlockId, lane: Lane) -> Option<&[u128]> {
         self.cell(
             context.0 as usize,
@@ -89,7 +86,6 @@ impl Stream {
     }
 
     /// What a lane of a block has spent in all contexts together, where the policy caps that.
-    #[must_use]
     pub fn spent_jointly(&self, block: BlockId, lane: Lane) -> Option<&[u128]> {
         self.cell(self.policy.contexts().len(), self.policy.joint()?, block, lane)
     }
@@ -148,35 +144,30 @@ impl PartialEq for Ledger {
 
 impl Ledger {
     /// The stream with this number.
-    #[must_use]
     pub fn stream(&self, stream: StreamId) -> Option<&Stream> {
         self.streams.get(stream.0 as usize)
     }
 
     /// The stream with this name.
-    #[must_use]
     pub fn stream_named(&self, name: &str) -> Option<StreamId> {
         let place = self.streams.iter().position(|stream| stream.name == name)?;
         u32::try_from(place).ok().map(StreamId)
     }
 
     /// How far the grant has come.
-    #[must_use]
     pub fn grant_state(&self, grant: GrantId) -> Option<GrantState> {
         self.entry(grant).map(|entry| entry.state)
     }
 
     /// What was charged for the grant.
-    #[must_use]
     pub fn charge(&self, grant: GrantId) -> Option<&Charge> {
         self.entry(grant).map(|entry| &*entry.charge)
     }
 
     /// The grant that was charged for the key.
-    #[must_use]
     pub fn grant_for(&self, key: RequestKey) -> Option<GrantId> {
-        let place = self.keys.find(key, |place| self.grants[place].charge.request.key == key)?;
-        Some(self.grants[place].id)
+        let is = |place: usize| self.grants.get(place).is_some_and(|entry| entry.charge.request.key == key);
+        self.keys.find(key, is).map(|place| self.grants[place].id)
     }
 
     fn entry(&self, grant: GrantId) -> Option<&Entry> {
@@ -202,7 +193,9 @@ impl Ledger {
                 self.stream_named(name).is_none() && self.streams.len() < u32::MAX as usize
             }
             Event::BlocksAdded { stream, keys } => self.stream(*stream).is_some_and(|stream| {
-                stream.keys.len().checked_add(keys.len()).is_some_and(|count| count < u32::MAX as usize)
+                let mut added = BTreeSet::new();
+                keys.iter().all(|key| !stream.known.contains(key) && added.insert(key))
+                    && stream.keys.len().checked_add(keys.len()).is_some_and(|count| count < u32::MAX as usize)
             }),
             Event::Charged(charge) => {
                 self.grants.len() < u32::MAX as usize - 1
@@ -269,11 +262,12 @@ impl Ledger {
 
     fn create(&mut self, name: String, policy: Policy) {
         let spent = policy.filters().map(|_| [Vec::new(), Vec::new()]).collect();
-        self.streams.push(Stream { name, policy, keys: Vec::new(), retired: None, spent });
+        self.streams.push(Stream { name, policy, keys: Vec::new(), known: BTreeSet::new(), retired: None, spent });
     }
 
     fn add_blocks(&mut self, stream: StreamId, keys: Vec<String>) {
         let Some(stream) = self.streams.get_mut(stream.0 as usize) else { return };
+        stream.known.extend(keys.iter().cloned());
         stream.keys.extend(keys);
         let count = stream.keys.len();
         for (book, filter) in stream.spent.iter_mut().zip(stream.policy.filters()) {
@@ -299,7 +293,6 @@ impl Ledger {
     pub(crate) fn withdraw_last(&mut self) -> Option<Request> {
         let Entry { id, charge, .. } = self.grants.pop()?;
         book(&mut self.streams, &charge, |spent, amount| *spent -= amount);
-        self.keys.remove(charge.request.key, self.grants.len());
         self.waiting.remove(&id);
         Some(charge.request)
     }

@@ -24,6 +24,8 @@ mod cost;
 mod decide;
 mod double;
 mod event;
+#[cfg(any(test, feature = "seeded"))]
+mod faulty;
 mod filter;
 mod gradient;
 mod grant;
@@ -46,18 +48,20 @@ mod vector;
 mod wire;
 
 pub use block::{BlockId, BlockRange, Blocks, BlocksError, ContextId, Lane, StreamId};
-pub use budget::{Delta, Epsilon, NumberError, Rate, Round, Sigma};
+pub use budget::{Delta, Epsilon, NumberError, Rate, Sigma};
 pub use codec::Malformed;
 pub use cost::{Amounts, Cost, CostError, Curve, Mechanism, ORDER_COUNT, SCALE};
 pub use decide::Decision;
 pub use event::{Charge, Door, Event, GrantId, Request, RequestKey};
+#[cfg(any(test, feature = "seeded"))]
+pub use faulty::{Fault, FaultyLog};
 pub use filter::{Ceiling, Component, Declared, Filter, FixedError, Rule, Unpriced};
 pub use gradient::{InputShape, LayerRows, LayerShape, Sample, Step};
 pub use grant::{Answer, Finished, Gate, GateError, Grant, Permit};
 pub use lane::Split;
 pub use ledger::{GrantState, Inconsistent, Ledger, Stream};
 pub use log::{BrokenChain, Head, Log, LogError, Record};
-pub use memory::{Fault, MemoryLog};
+pub use memory::MemoryLog;
 pub use moments::{BestLoss, MomentBounds, Moments};
 pub use plan::NotCovered;
 pub use policy::{Context, Doors, Policy};

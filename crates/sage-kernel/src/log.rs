@@ -44,7 +44,6 @@ pub struct Record {
 
 impl Record {
     /// The record of an event that follows a head.
-    #[must_use]
     pub fn after(head: Head, time: u64, event: &Event) -> Self {
         let mut record = Self { number: head.length, time, previous: head.hash, body: event.to_bytes(), hash: [0; 32] };
         record.hash = record.digest();
@@ -52,7 +51,6 @@ impl Record {
     }
 
     /// The head of a log that ends with this record.
-    #[must_use]
     pub const fn head(&self) -> Head {
         Head { length: self.number + 1, hash: self.hash }
     }

@@ -12,7 +12,7 @@ use crate::noise::NoiseSource;
 use crate::product::{ROWS_AT_A_TIME, add_product};
 use crate::session::{Rows, Session, SessionError};
 use crate::spectral::{GAP, least_loss, smallest_eigenvalue};
-use crate::table::Sampler;
+use crate::table::laplace;
 use crate::vector::{Lattice, check_clip, quantise_vector, unit_of};
 
 /// Units of the grid that a feature vector, or a label, of the largest allowed size has.
@@ -207,9 +207,10 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         }
         let gap_units = libm::ceil(GAP * SCALE as f64) as u64;
         let sensitivity = SCALE + 2 * gap_units;
-        let sampler = Sampler::laplace(epsilon, sensitivity)?;
+        let sampler = laplace(epsilon, sensitivity)?;
         self.plan(moments.lane)?.take_laplace(epsilon)?;
-        let noise = sampler.draw(&mut self.noise, 2)?;
+        let mut noise = [0; 2];
+        sampler.fill(&mut self.noise, &mut noise)?;
         let cross: Vec<i128> = (0..width).map(|row| moments.sums[row * (width + 1) + width]).collect();
         let squares = moments.sums[width * (width + 1) + width];
         let rows = moments.rows as f64;

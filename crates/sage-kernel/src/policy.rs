@@ -36,7 +36,6 @@ pub struct Policy {
 
 impl Policy {
     /// A policy with one context, named `default`.
-    #[must_use]
     pub fn single(filter: Filter, doors: Doors) -> Self {
         Self { contexts: vec![Context { name: "default".to_owned(), filter }], joint: None, doors }
     }
@@ -50,19 +49,16 @@ impl Policy {
     }
 
     /// The contexts.
-    #[must_use]
     pub fn contexts(&self) -> &[Context] {
         &self.contexts
     }
 
     /// The ceiling over all contexts.
-    #[must_use]
     pub const fn joint(&self) -> Option<&Filter> {
         self.joint.as_ref()
     }
 
     /// The doors.
-    #[must_use]
     pub const fn doors(&self) -> Doors {
         self.doors
     }

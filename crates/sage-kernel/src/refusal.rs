@@ -49,7 +49,6 @@ pub struct Shortfall {
 
 impl Shortfall {
     /// A number of this shortfall as a decimal.
-    #[must_use]
     pub fn decimal(&self, units: u128) -> String {
         if units >= u128::from(u64::MAX) {
             return "without bound".to_owned();

@@ -175,7 +175,6 @@ pub struct DeclaredRows<R> {
 
 impl<R> DeclaredRows<R> {
     /// The rows of a lane.
-    #[must_use]
     pub fn lane(&self, lane: Lane) -> &[R] {
         &self.rows[lane.index()]
     }

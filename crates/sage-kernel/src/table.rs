@@ -21,20 +21,17 @@ pub struct Range {
 
 impl Range {
     /// The range from `low` to `high`, if both are finite and `low` is the smaller.
-    #[must_use]
     pub fn new(low: f64, high: f64) -> Option<Self> {
         let width = high - low;
         (low.is_finite() && high.is_finite() && width.is_finite() && width > 0.0).then_some(Self { low, high })
     }
 
     /// The lower end.
-    #[must_use]
     pub const fn low(self) -> f64 {
         self.low
     }
 
     /// The upper end.
-    #[must_use]
     pub const fn high(self) -> f64 {
         self.high
     }
@@ -135,12 +132,20 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         if keys == 0 || keys > KEYS_LIMIT {
             return Err(SessionError::Parameter("a table has from 1 to 2^24 keys"));
         }
-        let sampler = Sampler::new(noise)?;
+        let mut drawn = vec![0; cells as usize];
         match noise {
-            TableNoise::Laplace(epsilon) => self.plan(lane)?.take_laplace(epsilon)?,
-            TableNoise::Gaussian(sigma) => self.plan(lane)?.take_zcdp(concentrated(sigma)?)?,
+            TableNoise::Laplace(epsilon) => {
+                let sampler = laplace(epsilon, SCALE)?;
+                self.plan(lane)?.take_laplace(epsilon)?;
+                sampler.fill(&mut self.noise, &mut drawn)?;
+            }
+            TableNoise::Gaussian(sigma) => {
+                let sampler = gaussian(sigma)?;
+                self.plan(lane)?.take_zcdp(concentrated(sigma)?)?;
+                sampler.fill(&mut self.noise, &mut drawn)?;
+            }
         }
-        sampler.draw(&mut self.noise, cells as usize)
+        Ok(drawn)
     }
 }
 
@@ -174,39 +179,17 @@ fn in_rows(units: i128) -> f64 {
     units as f64 / SCALE as f64
 }
 
-/// Noise for sums that one row moves by [`SCALE`] at most.
-pub(crate) enum Sampler {
-    Laplace(DiscreteLaplace),
-    Gaussian(DiscreteGaussian),
+/// Noise for a loss of ε where one row moves the sums by `sensitivity` in total.
+pub(crate) fn laplace(epsilon: Epsilon, sensitivity: u64) -> Result<DiscreteLaplace, SessionError> {
+    let too_wide = SessionError::Parameter("the sensitivity is too large for Laplace noise");
+    let numerator = sensitivity.checked_mul(1_000_000_000_000).ok_or(too_wide)?;
+    Ok(DiscreteLaplace::new(numerator, epsilon.units())?)
 }
 
-impl Sampler {
-    pub(crate) fn new(noise: TableNoise) -> Result<Self, SessionError> {
-        match noise {
-            TableNoise::Laplace(epsilon) => Self::laplace(epsilon, SCALE),
-            TableNoise::Gaussian(sigma) => {
-                let bad =
-                    SessionError::Parameter("the noise multiplier of a table is more than zero and at most 262144");
-                // σ · SCALE, where 10^9 / 2^9 is whole.
-                let numerator = sigma.units().checked_mul(SCALE >> 9).ok_or(bad)?;
-                Ok(Self::Gaussian(DiscreteGaussian::new(numerator, 1_000_000_000 >> 9).map_err(|_| bad)?))
-            }
-        }
-    }
-
-    /// Laplace noise for a loss of ε where one row moves the sums by `sensitivity` in total.
-    pub(crate) fn laplace(epsilon: Epsilon, sensitivity: u64) -> Result<Self, SessionError> {
-        let too_wide = SessionError::Parameter("the sensitivity is too large for Laplace noise");
-        let numerator = sensitivity.checked_mul(1_000_000_000_000).ok_or(too_wide)?;
-        Ok(Self::Laplace(DiscreteLaplace::new(numerator, epsilon.units())?))
-    }
-
-    pub(crate) fn draw(&self, noise: &mut impl NoiseSource, count: usize) -> Result<Vec<i128>, SessionError> {
-        let mut drawn = vec![0; count];
-        match self {
-            Self::Laplace(sampler) => sampler.fill(noise, &mut drawn)?,
-            Self::Gaussian(sampler) => sampler.fill(noise, &mut drawn)?,
-        }
-        Ok(drawn)
-    }
+/// Noise with this multiplier where one row moves the sums by [`SCALE`] in length.
+fn gaussian(sigma: Sigma) -> Result<DiscreteGaussian, SessionError> {
+    let bad = SessionError::Parameter("the noise multiplier of a table is more than zero and at most 262144");
+    // σ · SCALE, where 10^9 / 2^9 is whole.
+    let numerator = sigma.units().checked_mul(SCALE >> 9).ok_or(bad)?;
+    DiscreteGaussian::new(numerator, 1_000_000_000 >> 9).map_err(|_| bad)
 }

@@ -16,7 +16,6 @@ const COMMON_SIZE: usize = 256;
 
 impl Event {
     /// The event's canonical bytes.
-    #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(COMMON_SIZE));
         self.put(&mut out);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use sage_kernel::{
     Answer, BlockId, Blocks, Ceiling, Context, ContextId, Cost, Curve, Declared, Delta, Door, Doors, Epsilon, Event,
-    Fault, Filter, Gate, GateError, Grant, GrantState, Head, Lane, Log, LogError, Mechanism, MemoryLog, ORDER_COUNT,
+    Fault, FaultyLog, Filter, Gate, GateError, Grant, GrantState, Head, Lane, Log, LogError, Mechanism, ORDER_COUNT,
     Policy, Rate, Record, Refusal, Request, RequestKey, Rule, Sigma, StreamId, Unpriced,
 };
 
@@ -38,8 +38,8 @@ fn days(count: u32) -> Vec<String> {
     (0..count).map(|day| format!("2026-11-{:02}", day + 1)).collect()
 }
 
-fn open(blocks: u32) -> Gate<MemoryLog> {
-    let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
+fn open(blocks: u32) -> Gate<FaultyLog> {
+    let mut gate = Gate::open(FaultyLog::default()).expect("an empty log");
     let stream = gate.create_stream(0, "rides", policy(Rule::Basic, Doors::EnforcedOnly)).expect("a stream");
     gate.add_blocks(0, stream, days(blocks)).expect("blocks");
     gate
@@ -151,7 +151,7 @@ fn a_grant_starts_once_and_ends_once() {
 
 /// A store that others write to as well.
 #[derive(Clone, Default)]
-struct Shared(Rc<RefCell<MemoryLog>>);
+struct Shared(Rc<RefCell<FaultyLog>>);
 
 impl Log for Shared {
     fn read(&self, from: u64, limit: usize) -> Result<Vec<Record>, LogError> {
@@ -207,7 +207,7 @@ fn writers_that_lose_the_race_decide_again() {
 /// Every append of a small workload fails in every way; whatever was handed out is in the log.
 #[test]
 fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
-    let script = |gate: &mut Gate<MemoryLog>, handed: &mut Vec<u64>| -> Result<(), GateError> {
+    let script = |gate: &mut Gate<FaultyLog>, handed: &mut Vec<u64>| -> Result<(), GateError> {
         if gate.ledger().stream_named("rides").is_none() {
             gate.create_stream(0, "rides", policy(Rule::Renyi, Doors::EnforcedOnly))?;
         }
@@ -233,13 +233,13 @@ fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
         gate.retire(4, StreamId(0), Blocks::range(0, 0).expect("a block"))?;
         gate.note(5, "done", vec![1, 2, 3])
     };
-    let mut whole = Gate::open(MemoryLog::default()).expect("an empty log");
+    let mut whole = Gate::open(FaultyLog::default()).expect("an empty log");
     script(&mut whole, &mut Vec::new()).expect("no fault");
     let appends = whole.log().records().len() as u64;
     let mut closed = 0;
     for fault in [Fault::Refuse, Fault::LoseBefore, Fault::LoseAfter, Fault::Misreport] {
         for at in 0..appends {
-            let mut log = MemoryLog::default();
+            let mut log = FaultyLog::default();
             log.fail_at(at, fault);
             let mut gate = Gate::open(log).expect("an empty log");
             let mut handed = Vec::new();
@@ -248,7 +248,7 @@ fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
             closed += 1;
             // The process dies; another one opens what is there and does the same again.
             let records = gate.into_log().records().to_vec();
-            let mut again = Gate::open(MemoryLog::holding(records)).expect("a sound log");
+            let mut again = Gate::open(FaultyLog::holding(records)).expect("a sound log");
             for id in &handed {
                 assert!(
                     again.ledger().grant_state(sage_kernel::GrantId(*id)).is_some(),
@@ -258,7 +258,7 @@ fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
             let running: Vec<_> = again.ledger().running().collect();
             running.into_iter().for_each(|grant| again.burn(8, grant).expect("a running grant"));
             script(&mut again, &mut Vec::new()).expect("no second fault");
-            let totals = |gate: &Gate<MemoryLog>| {
+            let totals = |gate: &Gate<FaultyLog>| {
                 let stream = gate.ledger().stream(StreamId(0)).expect("the stream");
                 (0..5)
                     .map(|block| stream.spent(ContextId(0), BlockId(block), Lane::Train).map(<[u128]>::to_vec))
@@ -400,7 +400,7 @@ fn any_change_of_the_log_is_found() {
     }
     let head = gate.head();
     let records = gate.into_log().records().to_vec();
-    let sound = |records: Vec<Record>| Gate::open(MemoryLog::holding(records)).is_ok_and(|gate| gate.head() == head);
+    let sound = |records: Vec<Record>| Gate::open(FaultyLog::holding(records)).is_ok_and(|gate| gate.head() == head);
     assert!(sound(records.clone()));
     for place in 0..records.len() {
         for byte in 0..records[place].body.len() {
@@ -430,7 +430,7 @@ fn any_change_of_the_log_is_found() {
         swapped.swap(place, (place + 1) % records.len());
         assert!(!sound(swapped));
         // A cut tail is a sound, older log: only a head that was kept elsewhere shows it.
-        let cut = Gate::open(MemoryLog::holding(records[..place].to_vec())).expect("a sound prefix");
+        let cut = Gate::open(FaultyLog::holding(records[..place].to_vec())).expect("a sound prefix");
         assert_ne!(cut.head(), head);
     }
 }
@@ -465,7 +465,7 @@ fn a_log_that_breaks_the_rules_is_refused() {
         let head = gate.head();
         let mut records = gate.into_log().records().to_vec();
         records.push(Record::after(head, 9, &event));
-        let error = Gate::open(MemoryLog::holding(records)).err();
+        let error = Gate::open(FaultyLog::holding(records)).err();
         assert!(matches!(error, Some(GateError::Ledger(_))), "{event:?}: {error:?}");
         assert!(error.is_some_and(|error| error.to_string().contains("event 3")));
     }
@@ -481,7 +481,7 @@ fn contexts_have_their_own_ceilings_and_a_joint_one() {
     )
     .expect("a policy");
     assert!(Policy::with_contexts(vec![], None, Doors::EnforcedOnly).is_err());
-    let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
+    let mut gate = Gate::open(FaultyLog::default()).expect("an empty log");
     let stream = gate.create_stream(0, "rides", policy).expect("a stream");
     gate.add_blocks(0, stream, days(1)).expect("blocks");
     let ask =

@@ -143,6 +143,19 @@ fn forged_fixed_caps_are_not_read() {
     assert!(read > 256);
 }
 
+/// Uses beyond counting are refused, not added until they overflow.
+#[test]
+fn uncountable_declarations_are_refused() {
+    let cost = Cost::new(vec![Mechanism::Laplace { epsilon: epsilon("1e-12"), count: u32::MAX }]).expect("a cost");
+    let one = |last: u32| Declared {
+        blocks: Blocks::range(0, last).expect("blocks"),
+        lane: Lane::Train,
+        cost: cost.clone(),
+        times: u32::MAX,
+    };
+    assert!(Filter::fixed(ceiling("1000000", "0.1"), vec![one(0), one(1)]).is_err());
+}
+
 struct Days(Vec<f64>);
 
 impl Rows for Days {
@@ -188,6 +201,17 @@ fn grant(gate: &mut Gate<MemoryLog>, door: Door) -> sage_kernel::Grant {
 fn session(permit: Permit) -> Session<Days> {
     let read = |_: &Permit| Ok::<_, ()>([vec![Days(vec![0.5; 100])], Vec::new()]);
     permit.open(read).unwrap_or_else(|_| panic!("a session"))
+}
+
+/// Adding a key again would give its units a second budget.
+#[test]
+fn a_key_names_one_block() {
+    let mut gate = gate(Doors::EnforcedOnly);
+    for keys in [&["day 0"][..], &["day 1", "day 0"], &["day 1", "day 1"]] {
+        let keys = keys.iter().map(|key| (*key).to_owned()).collect();
+        assert_eq!(gate.add_blocks(1, StreamId(0), keys), Err(GateError::NotAllowed));
+    }
+    gate.add_blocks(1, StreamId(0), vec!["day 1".into()]).expect("a new key");
 }
 
 /// A block is retired so that nobody reads it again: not those either who were charged before.

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dashu::rational::RBig;
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, Context, ContextId, Cost, Delta, Door, Doors, Epsilon, Fault, Filter, Gate,
-    GateError, Grant, GrantId, GrantState, Lane, Mechanism, MemoryLog, Permit, Policy, Refusal, Request, RequestKey,
-    Rule, Sigma, StreamId,
+    Answer, BlockId, Blocks, Ceiling, Context, ContextId, Cost, Delta, Door, Doors, Epsilon, Fault, FaultyLog, Filter,
+    Gate, GateError, Grant, GrantId, GrantState, Lane, Mechanism, Permit, Policy, Refusal, Request, RequestKey, Rule,
+    Sigma, StreamId,
 };
 
 /// A small generator of numbers with a printed seed.
@@ -127,7 +127,7 @@ fn caps(filter: &Filter, ceiling: (&str, &str)) -> Numbers {
 }
 
 struct World {
-    gate: Gate<MemoryLog>,
+    gate: Gate<FaultyLog>,
     model: Model,
     policy: Policy,
     stream: StreamId,
@@ -155,7 +155,7 @@ impl World {
         let contexts: Vec<Context> =
             ["one", "two"].iter().map(|name| Context { name: (*name).to_owned(), filter: own.clone() }).collect();
         let policy = Policy::with_contexts(contexts, over.clone(), Doors::DeclaredToo).expect("a policy");
-        let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
+        let mut gate = Gate::open(FaultyLog::default()).expect("an empty log");
         let stream = gate.create_stream(0, "rides", policy.clone()).expect("a stream");
         let book = |filter: &Filter, ceiling| Book {
             rule,
@@ -364,7 +364,7 @@ impl World {
 
     /// Loses everything in memory, sometimes in the middle of a write.
     fn crash(&mut self, dice: &mut Dice) {
-        let mut log = MemoryLog::holding(self.gate.log().records().to_vec());
+        let mut log = FaultyLog::holding(self.gate.log().records().to_vec());
         let fault = dice.pick(&[
             None,
             Some(Fault::Refuse),
@@ -388,7 +388,7 @@ impl World {
             }
             log = gate.into_log();
         }
-        self.gate = Gate::open(MemoryLog::holding(log.records().to_vec())).expect("a sound log");
+        self.gate = Gate::open(FaultyLog::holding(log.records().to_vec())).expect("a sound log");
         // Grants in memory are gone; what was started stays charged, what was not can be asked for again.
         self.held.clear();
         self.running.clear();
@@ -475,7 +475,7 @@ fn random_operations_agree_with_the_naive_ledger() {
         }
         world.compare();
         // The state is a function of the log alone.
-        let again = Gate::open(MemoryLog::holding(world.gate.log().records().to_vec())).expect("a sound log");
+        let again = Gate::open(FaultyLog::holding(world.gate.log().records().to_vec())).expect("a sound log");
         assert_eq!(again.ledger(), world.gate.ledger());
         for (_, fate) in world.model.charges.values() {
             *sometimes.entry(format!("{fate:?}")).or_insert(0u64) += 1;

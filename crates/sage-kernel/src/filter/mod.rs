@@ -93,7 +93,6 @@ says!(Component {
 
 impl Component {
     /// Decimal places of one unit of this number.
-    #[must_use]
     pub const fn places(self) -> u32 {
         match self {
             Self::Delta => Delta::PLACES,
@@ -142,7 +141,6 @@ impl Filter {
     /// The filter of that rule for a ceiling.
     ///
     /// Nothing for [`Rule::Fixed`], which needs its declarations: [`Filter::fixed`]; nor for ε_g = 0.
-    #[must_use]
     pub fn new(rule: Rule, ceiling: Ceiling) -> Option<Self> {
         if ceiling.epsilon == Epsilon::ZERO {
             return None;
@@ -198,31 +196,26 @@ impl Filter {
     }
 
     /// The rule.
-    #[must_use]
     pub const fn rule(&self) -> Rule {
         self.rule
     }
 
     /// The ceiling.
-    #[must_use]
     pub const fn ceiling(&self) -> Ceiling {
         self.ceiling
     }
 
     /// What each number counts.
-    #[must_use]
     pub fn components(&self) -> &[Component] {
         &self.components
     }
 
     /// The most each number may come to.
-    #[must_use]
     pub fn caps(&self) -> &[u64] {
         &self.caps
     }
 
     /// What was declared in advance; empty but for [`Rule::Fixed`].
-    #[must_use]
     pub fn declared(&self) -> &[Declared] {
         &self.declared
     }
@@ -242,7 +235,6 @@ impl Filter {
     }
 
     /// Whether the amounts may be added to what has been spent.
-    #[must_use]
     pub fn admits(&self, spent: &[u128], asked: &Amounts) -> bool {
         spent.len() == self.caps.len() && self.first_short(spent, asked).is_none()
     }
@@ -271,7 +263,6 @@ impl Filter {
     }
 
     /// How many more times the amounts fit after what has been spent.
-    #[must_use]
     pub fn fits(&self, spent: &[u128], asked: &Amounts) -> u64 {
         if asked.0.len() != self.caps.len() || spent.len() != self.caps.len() {
             return 0;
@@ -289,7 +280,6 @@ impl Filter {
     }
 
     /// What has been spent, as the smallest ε at δ_g for which this filter would have admitted it.
-    #[must_use]
     pub fn odometer(&self, spent: &[u128]) -> Epsilon {
         let units = match self.rule {
             Rule::Basic => basic::odometer(spent),

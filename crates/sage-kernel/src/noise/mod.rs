@@ -16,6 +16,8 @@
 //! return a draw after its source failed, or see a row. Samplers take variable time: whoever can
 //! measure a single draw learns something of its size (`proofs/randomness.md`, section 5).
 
+use crate::message::says;
+
 mod exact;
 mod fixed;
 mod gaussian;
@@ -49,13 +51,7 @@ pub enum NoiseError {
     ParameterOutOfRange,
 }
 
-impl std::fmt::Display for NoiseError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::EntropyUnavailable => "the operating system gave no randomness",
-            Self::ParameterOutOfRange => "a noise parameter is outside its documented range",
-        })
-    }
-}
-
-impl std::error::Error for NoiseError {}
+says!(error NoiseError {
+    Self::EntropyUnavailable => "the operating system gave no randomness",
+    Self::ParameterOutOfRange => "a noise parameter is outside its documented range",
+});

@@ -24,7 +24,6 @@ impl RoundedGaussian {
     pub const DEVIATION_PER_DRAW: f64 = 1.0 / (1u128 << 100) as f64;
 
     /// The noise; its table is built once in a process, in a few milliseconds.
-    #[must_use]
     #[allow(clippy::new_without_default, reason = "a default would be one more way to the same table")]
     pub fn new() -> Self {
         Self { table: Table::shared() }

@@ -24,7 +24,6 @@ pub struct SeededNoise {
 
 impl SeededNoise {
     /// The stream of this seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         // The optimiser may not look through `black_box`: the label stays whole in the binary.
         let label = std::hint::black_box(&SEEDED_LABEL);

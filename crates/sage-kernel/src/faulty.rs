@@ -1,0 +1,65 @@
+//! A log in memory that goes wrong on demand: for tests and experiments alone.
+
+use std::collections::BTreeMap;
+
+use crate::log::{Head, Log, LogError, Record};
+use crate::memory::MemoryLog;
+
+/// What goes wrong with an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing is written, and the writer is told so.
+    Refuse,
+    /// The writer is told that the outcome is not known, and nothing was written.
+    LoseBefore,
+    /// The writer is told that the outcome is not known, and everything was written.
+    LoseAfter,
+    /// Everything is written, and the store answers with a head that is not the log's.
+    Misreport,
+}
+
+/// Records in memory, with faults at chosen appends.
+#[derive(Clone, Debug, Default)]
+pub struct FaultyLog {
+    log: MemoryLog,
+    appends: u64,
+    faults: BTreeMap<u64, Fault>,
+}
+
+impl FaultyLog {
+    /// A log that already holds these records, and no fault yet.
+    pub fn holding(records: Vec<Record>) -> Self {
+        Self { log: MemoryLog::holding(records), ..Self::default() }
+    }
+
+    /// Makes the append with this number (counted from zero) go wrong.
+    pub fn fail_at(&mut self, append: u64, fault: Fault) {
+        self.faults.insert(append, fault);
+    }
+
+    /// The records.
+    pub fn records(&self) -> &[Record] {
+        self.log.records()
+    }
+}
+
+impl Log for FaultyLog {
+    fn read(&self, from: u64, limit: usize) -> Result<Vec<Record>, LogError> {
+        self.log.read(from, limit)
+    }
+
+    fn append(&mut self, expected: Head, records: Vec<Record>) -> Result<Head, LogError> {
+        let fault = self.faults.get(&self.appends).copied();
+        self.appends += 1;
+        match fault {
+            None => self.log.append(expected, records),
+            Some(Fault::Refuse) => Err(LogError::Failed("injected".to_owned())),
+            Some(Fault::LoseBefore) => Err(LogError::Unknown("injected".to_owned())),
+            Some(Fault::LoseAfter) => {
+                self.log.append(expected, records)?;
+                Err(LogError::Unknown("injected".to_owned()))
+            }
+            Some(Fault::Misreport) => self.log.append(expected, records).map(|_| expected),
+        }
+    }
+}

@@ -16,7 +16,7 @@ pub mod simulate;
 
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Doors, Epsilon,
-    Filter, Gate, GateError, Lane, Ledger, Log, Mechanism, MemoryLog, NumberError, Policy, Rate, Refusal, Round, Rule,
+    Filter, Gate, GateError, Lane, Ledger, Log, Mechanism, MemoryLog, NumberError, Policy, Rate, Refusal, Rule,
     Shortfall, Sigma, StreamId,
 };
 

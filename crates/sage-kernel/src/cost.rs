@@ -24,7 +24,7 @@ pub const ORDER_COUNT: usize = accountant::ORDERS.len();
 /// A Rényi curve as its author declares it: one value for each order of the grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
-    /// The divergence at each order of [`crate::orders`], or nothing where it has no bound.
+    /// The divergence at each order of [`crate::accountant::ORDERS`], or nothing where it has no bound.
     pub orders: [Option<Epsilon>; ORDER_COUNT],
     /// The bound at order ∞, where there is one.
     pub infinite: Option<Epsilon>,

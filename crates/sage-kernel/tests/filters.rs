@@ -216,10 +216,8 @@ fn twenty_twentieths_fit_and_no_more() {
 #[test]
 fn prices_that_do_not_exist_are_refused() {
     let curved = Cost::new(gaussian().parts().to_vec()).expect("a cost without a δ");
-    for rule in [Rule::Basic] {
-        let filter = Filter::new(rule, ceiling("1", "1e-6")).expect("a filter");
-        assert_eq!(filter.price(&curved, Lane::Train, &anywhere()), Err(Unpriced::NeedsDelta), "{rule}");
-    }
+    let basic = Filter::new(Rule::Basic, ceiling("1", "1e-6")).expect("a filter");
+    assert_eq!(basic.price(&curved, Lane::Train, &anywhere()), Err(Unpriced::NeedsDelta));
     for rule in [Rule::Strong, Rule::Renyi] {
         let filter = Filter::new(rule, ceiling("1", "1e-6")).expect("a filter");
         assert!(filter.price(&curved, Lane::Train, &anywhere()).is_ok(), "{rule}");

@@ -4,7 +4,7 @@
 //! negative values have no way in. Each error names the flag, the field, what was given and what is
 //! allowed.
 
-use sage_engine::{Delta, Epsilon, NumberError, Rate, Round, Sigma};
+use sage_engine::{Delta, Epsilon, NumberError, Rate, Sigma};
 
 use crate::failure::{Failure, quoted};
 use crate::suggest::nearest;
@@ -134,7 +134,7 @@ pub(crate) const RATE: Number<Rate> = Number {
 
 /// Noise over sensitivity: rounded down, since less noise is what must be accounted for.
 pub(crate) const NOISE: Number<Sigma> = Number {
-    read: |text| above_zero(Sigma::parse(text, Round::Down)?, &Sigma::ZERO),
+    read: |text| above_zero(Sigma::cost(text)?, &Sigma::ZERO),
     allowed: "a number above 0",
     smallest: " and at least 1e-9",
     largest: " and at most 1e9",

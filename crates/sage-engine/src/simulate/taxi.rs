@@ -1,6 +1,6 @@
 //! The made-up traffic of the demonstration: who asks for how much, how often.
 
-use sage_kernel::{Cost, Epsilon, Mechanism, Rate, Round, Sigma};
+use sage_kernel::{Cost, Epsilon, Mechanism, Rate, Sigma};
 
 use super::Pipeline;
 
@@ -10,11 +10,11 @@ pub(super) fn pipelines() -> Option<Vec<Pipeline>> {
         Cost::new(vec![Mechanism::Laplace { epsilon: Epsilon::cost(epsilon).ok()?, count }]).ok()
     };
     let gaussian = |sigma: &str, coordinates, count| {
-        let sigma = Sigma::parse(sigma, Round::Down).ok()?;
+        let sigma = Sigma::cost(sigma).ok()?;
         Cost::new(vec![Mechanism::Gaussian { sigma, coordinates, count }]).ok()
     };
     let sampled = |rate: &str, sigma: &str, coordinates, steps| {
-        let (rate, sigma) = (Rate::cost(rate).ok()?, Sigma::parse(sigma, Round::Down).ok()?);
+        let (rate, sigma) = (Rate::cost(rate).ok()?, Sigma::cost(sigma).ok()?);
         Cost::new(vec![Mechanism::SampledGaussian { rate, sigma, coordinates, steps }]).ok()
     };
     let pipeline = |name, does, window, every_days, costs| Pipeline { name, does, window, every_days, costs };

@@ -74,7 +74,7 @@ pub enum Component {
     Delta,
     /// The sum of ρ.
     Rho,
-    /// The Rényi divergence at the order with this place in [`crate::orders`].
+    /// The Rényi divergence at the order with this place in [`crate::accountant::ORDERS`].
     Order(u32),
     /// The Rényi divergence at order ∞.
     Infinite,

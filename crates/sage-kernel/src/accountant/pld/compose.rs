@@ -92,7 +92,7 @@ impl Composed {
             let (weight, log_norm) = (*count as f64, log(norm));
             let size = 4.0 + 2.0 * log_norm.abs() + reference.abs();
             log_scale += weight * (log_norm + reference + 2.0 * f64::EPSILON * size);
-            exponent = exponent.max(tilt * step * lattice.masses.len() as f64);
+            exponent = exponent.max(tilt.abs() * step * lattice.masses.len() as f64);
             offset += i128::from(lattice.first) * i128::from(*count);
             infinity += weight * lattice.infinity;
         }
@@ -106,7 +106,7 @@ impl Composed {
         let log_above = log_moment(parts, side.tilt_above) - side.tilt_above * above;
         // The last addend covers what underflows on the way.
         let outside = (infinity + exp(log_above)) * (1.0 + 1e-9) + 1e-295;
-        let widest = tilt * step * (first.abs() + length as i64) as f64 + f64::abs(log_scale);
+        let widest = tilt.abs() * step * (first.abs() + length as i64) as f64 + f64::abs(log_scale);
         if !(error.is_finite() && outside.is_finite() && exponent.max(widest) < LARGEST_EXPONENT) {
             return Err(AccountantError::Unbounded);
         }

@@ -33,9 +33,12 @@ pub(super) struct Plan {
 /// Part of delta the cut tails may take.
 const TAIL_SHARE: f64 = 3e-5;
 /// Log of the part of delta that either end of the window may take.
-const LOG_WINDOW_SHARE: f64 = -11.5;
-/// The error of epsilon aimed at: absolute, and relative.
-const AIM: (f64, f64) = (8e-6, 1e-6);
+const LOG_WINDOW_SHARE: f64 = -10.0;
+/// Log of how much larger than delta the tilted law may be beyond epsilon.
+const LOG_ROUNDING: f64 = 8.0;
+/// The error of epsilon aimed at: absolute, and relative for one mechanism,
+/// which calibration asks for again and again.
+const AIM: (f64, f64) = (6e-6, 3e-5);
 /// The most points of all transforms of one direction together.
 const MOST_POINTS: usize = 1 << 25;
 
@@ -61,26 +64,39 @@ fn sketch(part: Part, tail: f64) -> Vec<(f64, f64)> {
 /// One direction, roughly: its side, the top of its window, its epsilon and
 /// how fast the log of delta falls there. `moment` is the log moment at a tilt.
 fn outline(log_delta: f64, spread: f64, moment: impl Fn(f64) -> f64) -> Certified<(Side, f64, (f64, f64))> {
-    let ladder = (-14..=22).map(|half| exp2(0.5 * f64::from(half)) / spread);
-    let ladder: Vec<(f64, f64)> = ladder.map(|tilt| (tilt, moment(tilt))).filter(|rung| rung.1.is_finite()).collect();
+    let rungs = |sign: f64| (-14..=22).map(move |half| sign * exp2(0.5 * f64::from(half)) / spread);
+    let tilts = rungs(-1.0).rev().chain([0.0]).chain(rungs(1.0));
+    let ladder: Vec<(f64, f64)> = tilts.map(|tilt| (tilt, moment(tilt))).filter(|rung| rung.1.is_finite()).collect();
     // The smallest Chernoff bound of the loss exceeded with a chance.
     let smallest = |log_chance: f64, credit: f64| {
         let bound = |rung: &(f64, f64)| (rung.1 - log_chance - credit * log1p(rung.0)) / rung.0;
-        let bounds = ladder.iter().map(|rung| (bound(rung), *rung));
+        let bounds = ladder.iter().filter(|rung| rung.0 > 0.0).map(|rung| (bound(rung), rung.0));
         bounds.min_by(|a, b| a.0.total_cmp(&b.0)).ok_or(AccountantError::Unbounded)
     };
-    let (epsilon, (steepness, _)) = smallest(log_delta, 1.0)?;
-    let (high, (tilt_above, _)) = smallest(log_delta + LOG_WINDOW_SHARE, 0.0)?;
+    let (epsilon, steepness) = smallest(log_delta, 1.0)?;
+    let (highest, tilt_above) = smallest(log_delta + LOG_WINDOW_SHARE, 0.0)?;
     let epsilon = epsilon.max(0.0);
-    // A gentler tilt than the best spreads the law less; rounding errors are
-    // small enough to give up e^4 for it.
-    let enough = |rung: &&(f64, f64)| rung.1 - rung.0 * epsilon <= log_delta + 4.0;
-    let (tilt, own) = ladder.iter().find(enough).copied().unwrap_or((steepness, moment(steepness)));
-    // Tilted mass below the window is wrapped to the top: it must vanish.
-    let vanishing = log_delta + LOG_WINDOW_SHARE - (own - tilt * epsilon);
-    let closed = |&(back, _): &(f64, f64)| (own - moment(tilt - back) + vanishing) / back;
-    let low = ladder.iter().step_by(2).map(closed).fold(f64::NEG_INFINITY, f64::max).min(0.0);
-    Ok((Side { tilt, tilt_above, low }, high, (epsilon, steepness)))
+    // Tilted mass outside the window is wrapped into it and must vanish there.
+    // Of the tilts that keep rounding errors small the one with the narrowest
+    // window is taken.
+    let mut best = None;
+    let mut narrowest = f64::INFINITY;
+    for (place, &(tilt, own)) in ladder.iter().enumerate() {
+        let size = own - tilt * epsilon - log_delta;
+        if tilt < 0.0 || size > LOG_ROUNDING {
+            continue;
+        }
+        let edge = |&(other, moment): &(f64, f64)| (moment - own + size - LOG_WINDOW_SHARE) / (other - tilt);
+        let low = ladder[..place].iter().map(edge).fold(f64::NEG_INFINITY, f64::max).min(0.0);
+        let top = ladder[place + 1..].iter().map(edge).fold(f64::INFINITY, f64::min);
+        // From above it is wrapped to the bottom, and harmless below epsilon.
+        let top = (top - epsilon + low).max(highest);
+        if top - low < narrowest {
+            narrowest = top - low;
+            best = Some((Side { tilt, tilt_above, low }, top, (epsilon, steepness)));
+        }
+    }
+    best.ok_or(AccountantError::Unbounded)
 }
 
 impl Plan {
@@ -101,12 +117,11 @@ impl Plan {
         let (epsilon, steepness) = found.unwrap_or(if added.0 > removed.0 { added } else { removed });
         // Splitting adds about `step^2 / 6` of variance per use, which moves
         // epsilon by half the steepness times that.
-        let wanted = sqrt(12.0 * (AIM.0 + AIM.1 * epsilon) / (steepness * uses));
+        let wanted = sqrt(12.0 * (AIM.0 + AIM.1 * epsilon / items.len() as f64) / (steepness * uses));
         let longest = (MOST_POINTS / items.len().max(1)).clamp(1 << 12, 1 << 18);
-        let length = (width / wanted).clamp(1024.0, longest as f64) as usize;
-        let length =
-            if length.is_power_of_two() { length } else { length.next_power_of_two().min(1 << longest.ilog2()) };
-        let step = wanted.max(width / length as f64).min(width / 512.0);
+        let points = (width / wanted / std::f64::consts::SQRT_2).clamp(1024.0, longest as f64);
+        let length = 1 << (points as usize).next_power_of_two().min(longest).ilog2();
+        let step = width / length as f64;
         if !(step.is_normal() && width.is_finite()) {
             return Err(AccountantError::Unbounded);
         }

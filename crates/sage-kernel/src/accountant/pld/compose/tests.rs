@@ -104,6 +104,6 @@ fn one_added_record_is_exact() {
         let lattice = discretise(items[0].0, plan.step, plan.tail).unwrap().reversed();
         let composed = Composed::new(&[(lattice, 1)], plan.length, &plan.add, &mut RealFftPlanner::new()).unwrap();
         let (found, _) = composed.epsilon(exact).unwrap();
-        assert!(found >= epsilon && found <= epsilon + 1e-4, "{epsilon}: {found}");
+        assert!(found >= epsilon && found <= epsilon + 5e-4, "{epsilon}: {found}");
     }
 }

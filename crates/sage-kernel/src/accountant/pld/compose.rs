@@ -30,7 +30,7 @@ pub(super) struct Composed {
 
 /// Exponents up to this keep their exponentials within the 1e-12 by which
 /// masses are raised.
-const LARGEST_EXPONENT: f64 = 2000.0;
+const LARGEST_EXPONENT: f64 = 1500.0;
 /// Powers below `e^` this are taken for zero, and their error for `UNSEEN`.
 const LOG_UNSEEN: f64 = -700.0;
 const UNSEEN: f64 = 1e-300;
@@ -92,7 +92,7 @@ impl Composed {
             let (weight, log_norm) = (*count as f64, log(norm));
             let size = 4.0 + 2.0 * log_norm.abs() + reference.abs();
             log_scale += weight * (log_norm + reference + 2.0 * f64::EPSILON * size);
-            exponent = exponent.max(tilt.abs() * step * lattice.masses.len() as f64);
+            exponent = exponent.max(reference.abs());
             offset += i128::from(lattice.first) * i128::from(*count);
             infinity += weight * lattice.infinity;
         }
@@ -106,8 +106,7 @@ impl Composed {
         let log_above = log_moment(parts, side.tilt_above) - side.tilt_above * above;
         // The last addend covers what underflows on the way.
         let outside = (infinity + exp(log_above)) * (1.0 + 1e-9) + 1e-295;
-        let widest = tilt.abs() * step * (first.abs() + length as i64) as f64 + f64::abs(log_scale);
-        if !(error.is_finite() && outside.is_finite() && exponent.max(widest) < LARGEST_EXPONENT) {
+        if !(error.is_finite() && outside.is_finite() && exponent.max(f64::abs(log_scale)) < LARGEST_EXPONENT) {
             return Err(AccountantError::Unbounded);
         }
         signal.rotate_left((i128::from(first) - offset).rem_euclid(length as i128) as usize);

@@ -22,6 +22,8 @@ pub(super) struct Side {
 /// One lattice for both directions, and a side for each.
 pub(super) struct Plan {
     pub(super) step: f64,
+    /// The step that the aim asks for, whatever it costs.
+    pub(super) wanted: f64,
     /// Transform length, a power of two.
     pub(super) length: usize,
     /// Mass that may be cut from each end of one use of a mechanism.
@@ -109,10 +111,13 @@ impl Plan {
             let one = |nodes: &[(f64, f64)]| log1p(nodes.iter().map(|node| node.0 * expm1(tilt * node.1)).sum::<f64>());
             sketches.iter().map(|(nodes, count)| count * one(nodes)).sum()
         };
-        let second = |nodes: &[(f64, f64)]| -> f64 { nodes.iter().map(|node| node.0 * node.1 * node.1).sum() };
-        let spread = sqrt(sketches.iter().map(|(nodes, count)| count * second(nodes)).sum());
-        let (remove, top, removed) = outline(log(delta), spread, &moment)?;
-        let (add, other_top, added) = outline(log(delta), spread, |tilt| moment(-1.0 - tilt))?;
+        // The root of the second moment of the loss, under P and under Q.
+        let spread = |lean: f64| -> f64 {
+            let one = |node: &(f64, f64)| node.0 * exp(lean * node.1) * node.1 * node.1;
+            sqrt(sketches.iter().map(|(nodes, count)| count * nodes.iter().map(one).sum::<f64>()).sum())
+        };
+        let (remove, top, removed) = outline(log(delta), spread(0.0), &moment)?;
+        let (add, other_top, added) = outline(log(delta), spread(-1.0), |tilt| moment(-1.0 - tilt))?;
         let width = (top - remove.low).max(other_top - add.low);
         let (epsilon, steepness) = found.unwrap_or(if added.0 > removed.0 { added } else { removed });
         // Splitting adds about `step^2 / 6` of variance per use, which moves
@@ -131,6 +136,6 @@ impl Plan {
         if !(step.is_normal() && width.is_finite()) {
             return Err(AccountantError::Unbounded);
         }
-        Ok(Self { step, length, tail, remove, add })
+        Ok(Self { step, wanted, length, tail, remove, add })
     }
 }

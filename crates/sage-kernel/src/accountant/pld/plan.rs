@@ -36,8 +36,9 @@ pub(super) struct Plan {
 const TAIL_SHARE: f64 = 3e-5;
 /// Log of the part of delta that either end of the window may take.
 const LOG_WINDOW_SHARE: f64 = -10.0;
-/// Log of how much larger than delta the tilted law may be beyond epsilon.
-const LOG_ROUNDING: f64 = 8.0;
+/// Log of how much larger than delta, or than the least, the tilted law may be
+/// beyond epsilon.
+const LOG_ROUNDING: f64 = 9.0;
 /// The error of epsilon aimed at: absolute, and relative for one mechanism,
 /// which calibration asks for again and again.
 const AIM: (f64, f64) = (4e-6, 4.6e-5);
@@ -81,11 +82,13 @@ fn outline(log_delta: f64, spread: f64, moment: impl Fn(f64) -> f64) -> Certifie
     // Tilted mass outside the window is wrapped into it and must vanish there.
     // Of the tilts that keep rounding errors small the one with the narrowest
     // window is taken.
+    let size_at = |rung: &(f64, f64)| rung.1 - rung.0 * epsilon - log_delta;
+    let least = ladder.iter().map(size_at).fold(f64::INFINITY, f64::min).max(0.0);
     let mut best = None;
     let mut narrowest = f64::INFINITY;
     for (place, &(tilt, own)) in ladder.iter().enumerate() {
-        let size = own - tilt * epsilon - log_delta;
-        if tilt < 0.0 || size > LOG_ROUNDING + log1p(steepness) {
+        let size = size_at(&(tilt, own));
+        if tilt < 0.0 || size > LOG_ROUNDING + least {
             continue;
         }
         let edge = |&(other, moment): &(f64, f64)| (moment - own + size - LOG_WINDOW_SHARE) / (other - tilt);

@@ -38,7 +38,7 @@ const TAIL_SHARE: f64 = 3e-5;
 const LOG_WINDOW_SHARE: f64 = -10.0;
 /// Log of how much larger than delta, or than the least, the tilted law may be
 /// beyond epsilon.
-const LOG_ROUNDING: f64 = 9.0;
+const LOG_ROUNDING: f64 = 2.5;
 /// The error of epsilon aimed at: absolute, and relative for one mechanism,
 /// which calibration asks for again and again.
 const AIM: (f64, f64) = (4e-6, 4.6e-5);
@@ -67,7 +67,7 @@ fn sketch(part: Part, tail: f64) -> Vec<(f64, f64)> {
 /// One direction, roughly: its side, the top of its window, its epsilon and
 /// how fast the log of delta falls there. `moment` is the log moment at a tilt.
 fn outline(log_delta: f64, spread: f64, moment: impl Fn(f64) -> f64) -> Certified<(Side, f64, (f64, f64))> {
-    let rungs = |sign: f64| (-14..=22).map(move |half| sign * exp2(0.5 * f64::from(half)) / spread);
+    let rungs = |sign: f64| (-42..=66).map(move |sixth| sign * exp2(f64::from(sixth) / 6.0) / spread);
     let tilts = rungs(-1.0).rev().chain([0.0]).chain(rungs(1.0));
     let ladder: Vec<(f64, f64)> = tilts.map(|tilt| (tilt, moment(tilt))).filter(|rung| rung.1.is_finite()).collect();
     // The smallest Chernoff bound of the loss exceeded with a chance.
@@ -119,7 +119,7 @@ impl Plan {
             let one = |node: &(f64, f64)| node.0 * exp(lean * node.1) * node.1 * node.1;
             sqrt(sketches.iter().map(|(nodes, count)| count * nodes.iter().map(one).sum::<f64>()).sum())
         };
-        let (remove, top, removed) = outline(log(delta), spread(0.0), &moment)?;
+        let (remove, top, removed) = outline(log(delta), spread(0.0), moment)?;
         let (add, other_top, added) = outline(log(delta), spread(-1.0), |tilt| moment(-1.0 - tilt))?;
         let width = (top - remove.low).max(other_top - add.low);
         let (epsilon, steepness) = found.unwrap_or(if added.0 > removed.0 { added } else { removed });

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use crate::workspace::{self, Failure, text};
 
-/// A set of measurements: the crate with the bench program, the peers' program and what it installs.
+/// A set of measurements: the crates with their bench programs, the peers' program and what it installs.
 struct Suite {
     name: &'static str,
-    package: &'static str,
+    programs: &'static [(&'static str, &'static str)],
     peers: &'static str,
     requirements: &'static str,
 }
 
 const SUITES: &[Suite] = &[Suite {
     name: "kernel",
-    package: "sage-kernel",
+    programs: &[("sage-kernel", "kernel"), ("sage-learn", "plan")],
     peers: "xtask/peers/kernel_peers.py",
     requirements: "xtask/peers/kernel_requirements.txt",
 }];
@@ -74,8 +74,12 @@ fn options<'a>(words: &[&str]) -> Result<Options<'a>, Failure> {
 }
 
 fn measure_ours(suite: &Suite) -> Result<Vec<Value>, Failure> {
-    let arguments = ["bench", "--quiet", "-p", suite.package, "--bench", suite.name];
-    lines(&workspace::output(&mut workspace::cargo(&arguments))?)
+    let mut measured = Vec::new();
+    for (package, program) in suite.programs {
+        let arguments = ["bench", "--quiet", "-p", package, "--bench", program];
+        measured.extend(lines(&workspace::output(&mut workspace::cargo(&arguments))?)?);
+    }
+    Ok(measured)
 }
 
 fn measure_peers(suite: &Suite) -> Result<Vec<Value>, Failure> {

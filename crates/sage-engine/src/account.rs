@@ -6,10 +6,9 @@
 
 use std::fmt;
 
-use sage_kernel::accountant::{
-    AccountantError, Composition, Loss, calibrate_sigma, epsilon_from_zcdp, gaussian_epsilon,
-};
-use sage_kernel::{Blocks, Ceiling, Cost, Delta, Epsilon, Filter, Lane, Mechanism, Rate, Rule, Sigma};
+use sage_kernel::accountant::{AccountantError, Composition, Loss, epsilon_from_zcdp, gaussian_epsilon};
+use sage_kernel::{Blocks, Ceiling, Cost, Delta, Epsilon, Filter, Lane, Mechanism, Rate, Rule, SCALE, Sigma};
+use sage_learn::plan::{Comparison, Statement, calibrate_sigma};
 
 pub use crate::orders::epsilon_by_orders;
 
@@ -157,7 +156,7 @@ impl Release {
             Self::Gaussian { sigma, count } => (Loss::Gaussian { mu: 1.0 / sigma_value(sigma) }, u64::from(count)),
             Self::Laplace { scale, count } => {
                 let epsilon = laplace_epsilon(scale).ok_or(NoNumber::Unbounded)?;
-                (Loss::Laplace { epsilon: epsilon_value(epsilon) }, u64::from(count))
+                (Loss::DiscreteLaplace { epsilon: epsilon_value(epsilon), units: SCALE }, u64::from(count))
             }
             Self::Pure { epsilon, count } => {
                 (Loss::BlackBox { epsilon: epsilon_value(epsilon), delta: 0.0 }, u64::from(count))
@@ -322,13 +321,14 @@ fn first_within(noise: Sigma, within: impl Fn(Sigma) -> bool) -> Result<Sigma, N
     Err(NoNumber::TargetOutOfReach)
 }
 
-/// How many times the whole list fits under a ceiling, by each rule that needs no declarations.
+/// How many times the whole list fits under a ceiling, by each of the kernel's rules that need no
+/// declarations and by two other theorems, for comparison: the name of each, and the count.
 ///
-/// Rules that count (ε, δ) state what has no ε of its own as one pair at `at_delta`.
+/// What counts (ε, δ) states all that has no ε of its own as one pair at `at_delta`.
 ///
 /// # Errors
 /// When the list is too long for a filter, or a number is out of its range.
-pub fn fits(releases: &[Release], ceiling: Ceiling, at_delta: Delta) -> Result<Vec<(Rule, u64)>, NoNumber> {
+pub fn fits(releases: &[Release], ceiling: Ceiling, at_delta: Delta) -> Result<Vec<(String, u64)>, NoNumber> {
     let mut parts = Vec::new();
     for release in releases {
         let (mechanism, times) = release.mechanisms()?;
@@ -339,10 +339,48 @@ pub fn fits(releases: &[Release], ceiling: Ceiling, at_delta: Delta) -> Result<V
     }
     let cost = Cost::at_delta(parts, at_delta).map_err(|_| NoNumber::TooManyForFilter)?;
     let blocks = Blocks::range(0, 0).map_err(|_| NoNumber::Unbounded)?;
-    let count = |rule| {
+    let count = |rule: Rule| -> Result<(String, u64), NoNumber> {
         let filter = Filter::new(rule, ceiling).ok_or(NoNumber::Unbounded)?;
         let asked = filter.price(&cost, Lane::Train, &blocks).map_err(|_| NoNumber::Unbounded)?;
-        Ok((rule, filter.fits(&vec![0; filter.caps().len()], &asked)))
+        Ok((rule.to_string(), filter.fits(&vec![0; filter.caps().len()], &asked)))
     };
-    Rule::ADAPTIVE.into_iter().map(count).collect()
+    let other = Comparison::of(&statements(releases, at_delta)?, ceiling);
+    Ok(vec![
+        count(Rule::Basic)?,
+        count(Rule::Strong)?,
+        ("whitehouse".to_owned(), other.whitehouse),
+        ("rogers".to_owned(), other.rogers),
+        count(Rule::Renyi)?,
+    ])
+}
+
+/// The list as (ε, δ) statements, as a filter that counts them would have it.
+fn statements(releases: &[Release], at_delta: Delta) -> Result<Vec<Statement>, NoNumber> {
+    let mut statements = Vec::new();
+    let mut curved = Vec::new();
+    for release in releases {
+        let (epsilon, delta, count) = match *release {
+            Release::Laplace { scale, count } => {
+                (laplace_epsilon(scale).ok_or(NoNumber::Unbounded)?, Delta::ZERO, count)
+            }
+            Release::Pure { epsilon, count } => (epsilon, Delta::ZERO, count),
+            Release::BlackBox { epsilon, delta, count } => (epsilon, delta, count),
+            Release::SampledGaussian { .. } | Release::Gaussian { .. } | Release::Zcdp { .. } => {
+                curved.push(*release);
+                continue;
+            }
+        };
+        statements.push(Statement { epsilon, delta, count: u64::from(count) });
+    }
+    if !curved.is_empty() {
+        let found = match epsilon_by_distribution(&curved, at_delta) {
+            Err(NoNumber::NoDistribution) => epsilon_by_orders(&curved, at_delta)?,
+            found => found?,
+        };
+        let units = (found * 1e12).ceil();
+        let units = if units < Epsilon::LIMIT.units() as f64 { units as u64 } else { Epsilon::LIMIT.units() };
+        let epsilon = Epsilon::from_units(units).ok_or(NoNumber::Unbounded)?;
+        statements.push(Statement { epsilon, delta: at_delta, count: 1 });
+    }
+    Ok(statements)
 }

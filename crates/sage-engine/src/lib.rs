@@ -20,11 +20,14 @@ pub use sage_kernel::{
     Shortfall, Sigma, StreamId,
 };
 
-/// The kernel's certified formulas, for front ends that plan and never charge.
+/// Certified formulas, the kernel's and those for planning, for front ends that plan and never charge.
 pub mod accountant {
     pub use sage_kernel::accountant::{
-        AccountantError, Certified, Composition, DENSE_ORDERS, Loss, ORDERS, calibrate_sampled_gaussian,
-        calibrate_sigma, conversion, epsilon_from_curve, epsilon_from_zcdp, gaussian_delta, gaussian_epsilon,
-        gaussian_sigma, optimal_epsilon, sampled_gaussian_epsilon,
+        AccountantError, Certified, Composition, Loss, ORDERS, conversion, epsilon_from_curve, epsilon_from_zcdp,
+        gaussian_delta, gaussian_epsilon,
+    };
+    pub use sage_learn::plan::{
+        Comparison, DENSE_ORDERS, Statement, calibrate_sampled_gaussian, calibrate_sigma, gaussian_sigma,
+        optimal_epsilon, sampled_gaussian_epsilon,
     };
 }

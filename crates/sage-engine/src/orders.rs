@@ -3,11 +3,9 @@
 //! Every order gives a true bound, so the search only decides how tight the answer is. It must never serve
 //! a filter: there, orders and weights are fixed before the first charge.
 
-use sage_kernel::accountant::{
-    Certified, DENSE_ORDERS, conversion, gaussian, laplace, pure, sampled_gaussian_continuous, sampled_gaussian_curve,
-    zcdp,
-};
+use sage_kernel::accountant::{Certified, conversion, gaussian, pure, sampled_gaussian_curve, zcdp};
 use sage_kernel::{Delta, Epsilon};
+use sage_learn::plan::{DENSE_ORDERS, laplace, sampled_gaussian_continuous};
 
 use crate::account::{NoNumber, Release, delta_left, epsilon_value, rate_value, sigma_value};
 

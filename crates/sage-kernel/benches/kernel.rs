@@ -8,7 +8,6 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use sage_kernel::accountant::{self, Composition, Loss};
 use sage_kernel::noise::{DiscreteGaussian, DiscreteLaplace, RoundedGaussian, SecureNoise};
 use sage_kernel::{
     Answer, Blocks, Ceiling, ContextId, Cost, Decision, Delta, Door, Doors, Epsilon, Filter, Gate, Mechanism,
@@ -43,11 +42,6 @@ const MEASUREMENTS: &[Measurement] = &[
     entry("discrete_laplace", "ns/draw", discrete_laplace),
     entry("discrete_gaussian", "ns/draw", discrete_gaussian),
     entry("fast_gaussian", "draws/s", fast_gaussian),
-    entry("pld_epsilon", "s", pld_epsilon),
-    entry("pld_calibrate", "s", pld_calibrate),
-    entry("pld_hetero", "s", pld_hetero),
-    entry("rdp_epsilon", "s", rdp_epsilon),
-    entry("rdp_hetero", "s", rdp_hetero),
 ];
 
 /// The shortest time of `runs`, in seconds, with what the last run computed.
@@ -197,72 +191,6 @@ fn fast_gaussian() -> Outcome {
         }
     });
     Outcome { ours: 256.0 * 4096.0 / seconds, value: None }
-}
-
-/// The training run that the peers are measured on.
-fn training() -> Composition {
-    Composition::new(&[(Loss::SampledGaussian { q: 1024.0 / 5e6, sigma: 1.0 }, 15_000)]).expect("a composition")
-}
-
-fn timed(runs: usize, work: impl FnMut() -> f64) -> Outcome {
-    let (ours, value) = best_of(runs, work);
-    Outcome { ours, value }
-}
-
-fn pld_epsilon() -> Outcome {
-    timed(20, || training().epsilon(1e-6).expect("an epsilon"))
-}
-
-fn pld_calibrate() -> Outcome {
-    timed(5, || {
-        accountant::calibrate_sigma(1.0, 1e-6, |sigma| {
-            Composition::new(&[(Loss::SampledGaussian { q: 1024.0 / 5e6, sigma }, 15_000)])
-        })
-        .expect("a sigma")
-    })
-}
-
-/// A thousand mechanisms, three kinds, the list of `xtask/peers/kernel_peers.py`.
-fn mixture() -> Vec<(Loss, u64)> {
-    let mechanism = |place: u32| match place % 4 {
-        0 | 1 => {
-            Loss::SampledGaussian { q: 0.001 * f64::from(1 + place % 7), sigma: 1.0 + 0.01 * f64::from(place % 50) }
-        }
-        2 => Loss::Gaussian { mu: 1.0 / f64::from(40 + place % 20) },
-        _ => Loss::Laplace { epsilon: 1.0 / f64::from(60 + place % 30) },
-    };
-    (0..1000).map(|place| (mechanism(place), 1)).collect()
-}
-
-fn pld_hetero() -> Outcome {
-    timed(3, || Composition::new(&mixture()).expect("a composition").epsilon(1e-6).expect("an epsilon"))
-}
-
-fn rdp_epsilon() -> Outcome {
-    timed(50, || accountant::sampled_gaussian_epsilon(1024.0 / 5e6, 1.0, 15_000, 1e-6).expect("an epsilon"))
-}
-
-fn rdp_hetero() -> Outcome {
-    let orders = accountant::DENSE_ORDERS;
-    timed(10, || {
-        let mut total = vec![0.0; orders.len()];
-        for (loss, _) in mixture() {
-            let curve: Vec<f64> = match loss {
-                Loss::SampledGaussian { q, sigma } => {
-                    accountant::sampled_gaussian_curve(&orders, q, sigma).expect("a curve")
-                }
-                Loss::Gaussian { mu } => {
-                    orders.iter().map(|&order| accountant::gaussian(order, 1.0 / mu).expect("a cost")).collect()
-                }
-                Loss::Laplace { epsilon } => {
-                    orders.iter().map(|&order| accountant::laplace(order, epsilon).expect("a cost")).collect()
-                }
-                _ => Vec::new(),
-            };
-            total.iter_mut().zip(curve).for_each(|(total, value)| *total += value);
-        }
-        accountant::epsilon_from_curve(&orders, &total, 1e-6).expect("an epsilon")
-    })
 }
 
 fn main() {

@@ -1,7 +1,7 @@
 //! `sage account`: reads the question, asks the engine, hands the answers to the report.
 
 use sage_engine::account::{self, NoNumber, Release};
-use sage_engine::{Ceiling, Delta, Epsilon, Rule, Sigma};
+use sage_engine::{Ceiling, Delta, Epsilon, Sigma};
 
 use crate::cli::AccountArgs;
 use crate::failure::{Failure, quoted};
@@ -24,7 +24,7 @@ pub(crate) struct Calibrated {
 pub(crate) struct Fits {
     pub(crate) ceiling: Ceiling,
     pub(crate) at_delta: Delta,
-    pub(crate) counts: Vec<(Rule, u64)>,
+    pub(crate) counts: Vec<(String, u64)>,
 }
 
 /// Everything that was asked, answered.

@@ -66,7 +66,7 @@ pub(crate) fn json(account: &Account) -> Value {
         object.insert("target_epsilon".to_owned(), json!(epsilon_value(found.target)));
     }
     if let Some(fits) = &account.fits {
-        let counts = fits.counts.iter().map(|(rule, count)| (rule.to_string(), json!(count)));
+        let counts = fits.counts.iter().map(|(rule, count)| (rule.clone(), json!(count)));
         object.insert("fits".to_owned(), Value::Object(counts.collect()));
         let policy = json!({
             "epsilon": epsilon_value(fits.ceiling.epsilon),
@@ -156,8 +156,8 @@ fn fits_text(lines: &mut String, fits: &Fits) {
     let (epsilon, delta) = (fits.ceiling.epsilon, parameter(delta_value(fits.ceiling.delta)));
     line(lines, format_args!("\nhow often all of it fits under epsilon {epsilon}, delta {delta}"));
     for (rule, count) in &fits.counts {
-        let note = if rule.to_string() == "renyi" { "  (the default filter)" } else { "" };
-        line(lines, format_args!("  {:<11} {count}{note}", rule.to_string()));
+        let note = if rule == "renyi" { "  (the default filter)" } else { "" };
+        line(lines, format_args!("  {rule:<11} {count}{note}"));
     }
 }
 

@@ -7,7 +7,6 @@
 
 use libm::{exp, log, log1p, tanh};
 
-use super::gaussian::normal_quantile;
 use super::parameter::{AccountantError, Certified, golden_section, not_negative, order, positive, probability, raise};
 
 /// What `delta` adds to a cost at order `alpha` to make it an epsilon; may be
@@ -98,22 +97,4 @@ pub fn rho_for(epsilon: f64, delta: f64) -> Certified<f64> {
 pub fn pure_to_zcdp(epsilon: f64) -> Certified<f64> {
     positive(epsilon, "epsilon")?;
     Ok(raise(epsilon * tanh(0.5 * epsilon), 1e-14))
-}
-
-/// The `mu` of a Gaussian mechanism that dominates every `epsilon`-DP one.
-///
-/// # Guarantee
-/// Rounded up. Above epsilon 700 no useful `mu` exists and none is given.
-pub fn pure_to_gdp(epsilon: f64) -> Certified<f64> {
-    positive(epsilon, "epsilon")?;
-    if epsilon > 700.0 {
-        return Err(AccountantError::Unbounded);
-    }
-    if epsilon < 1e-6 {
-        // 2 Phi^{-1} has slope sqrt(2 pi)/2 at the centre and the logistic is
-        // concave above it; the quantile itself would cancel here.
-        return Ok(raise(epsilon * 1.253_314_137_315_500_4, 1e-12));
-    }
-    let quantile = normal_quantile(1.0 / (1.0 + exp(epsilon)))?;
-    Ok(raise(-2.0 * quantile, 1e-9))
 }

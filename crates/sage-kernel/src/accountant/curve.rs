@@ -14,27 +14,6 @@ pub const ORDERS: [f64; 32] = [
     40.0, 48.0, 56.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0,
 ];
 
-/// Orders for calibration: every integer up to 64, then a coarser tail.
-pub const DENSE_ORDERS: [f64; 80] = dense_orders();
-
-const fn dense_orders() -> [f64; 80] {
-    let mut orders = [0.0; 80];
-    let tail = [
-        72.0, 80.0, 88.0, 96.0, 112.0, 128.0, 160.0, 192.0, 224.0, 256.0, 320.0, 384.0, 448.0, 512.0, 640.0, 768.0,
-        1024.0,
-    ];
-    let mut index = 0;
-    while index < 63 {
-        orders[index] = (index + 2) as f64;
-        index += 1;
-    }
-    while index < 80 {
-        orders[index] = tail[index - 63];
-        index += 1;
-    }
-    orders
-}
-
 /// Slack for formulas whose relative error stays below 1e-11.
 const SLACK: f64 = 1e-10;
 /// Slack the specification asks of the pure curve.
@@ -64,21 +43,6 @@ pub fn pure(alpha: f64, epsilon: f64) -> Certified<f64> {
     let saved = log1p(exp(-epsilon)) - log1p(exp(-(2.0 * alpha - 1.0) * epsilon));
     let cost = raise(epsilon - saved / (alpha - 1.0), PURE_SLACK) + 4.0 * f64::EPSILON / (alpha - 1.0);
     Ok(cost.min(raise(ceiling, SLACK)))
-}
-
-/// The cost of continuous Laplace noise of scale `sensitivity / epsilon`.
-///
-/// # Guarantee
-/// As [`pure`], for continuous noise alone: a sampler on a grid must declare
-/// [`discrete_laplace`].
-pub fn laplace(alpha: f64, epsilon: f64) -> Certified<f64> {
-    let ceiling = pure(alpha, epsilon)?;
-    if epsilon < SMALL_EPSILON {
-        return Ok(ceiling);
-    }
-    // Factor e^{(alpha-1) eps} out: what remains lies in (0, 1].
-    let inner = ((alpha - 1.0) * expm1(-(2.0 * alpha - 1.0) * epsilon)) / (2.0 * alpha - 1.0);
-    Ok(tighter(alpha, epsilon, inner, ceiling))
 }
 
 /// `epsilon + ln(1 + inner)/(alpha - 1)`, raised, if below the ceiling.

@@ -41,38 +41,6 @@ pub fn log_normal_cdf(x: f64) -> f64 {
     -0.5 * x * x - LOG_SQRT_TWO_PI - log(-x) + log1p(series)
 }
 
-/// The `p` quantile of the standard normal law.
-///
-/// # Guarantee
-/// Within 1e-12 relative (or 1e-15) of the quantile, for `0 < p < 1`.
-pub fn normal_quantile(p: f64) -> Certified<f64> {
-    probability(p, "probability")?;
-    if p == 0.5 {
-        return Ok(0.0);
-    }
-    if p > 0.5 {
-        return Ok(-lower_quantile(1.0 - p));
-    }
-    Ok(lower_quantile(p))
-}
-
-/// The quantile at `p <= 1/2`, by Newton steps on the concave `ln Phi`: from
-/// the left of the root they never overshoot.
-fn lower_quantile(p: f64) -> f64 {
-    let target = log(p);
-    let mut x = -(-2.0 * (target + std::f64::consts::LN_2)).max(0.0).sqrt();
-    for _ in 0..60 {
-        let value = log_normal_cdf(x);
-        let slope = exp(-0.5 * x * x - LOG_SQRT_TWO_PI - value);
-        let next = x - (value - target) / slope;
-        if (next - x).abs() <= 1e-16 * (1.0 + x.abs()) || !next.is_finite() {
-            break;
-        }
-        x = next.min(0.0);
-    }
-    x
-}
-
 /// An upper bound of delta at `epsilon` for a Gaussian mechanism of `mu`.
 fn delta_above(mu: f64, epsilon: f64) -> f64 {
     let ratio = epsilon / mu;
@@ -122,37 +90,4 @@ pub fn gaussian_epsilon(mu: f64, delta: f64) -> Certified<f64> {
         }
     }
     Ok(bisect(high, 0.0, |epsilon| delta_above(mu, epsilon) <= delta))
-}
-
-/// The largest `mu` whose Gaussian mechanism is `(epsilon, delta)`-DP.
-///
-/// # Guarantee
-/// The `mu` returned satisfies [`gaussian_delta`]`(mu, epsilon) <= delta`: the
-/// lower end of a bisection.
-pub fn gaussian_mu(epsilon: f64, delta: f64) -> Certified<f64> {
-    not_negative(epsilon, "epsilon")?;
-    probability(delta, "delta")?;
-    let holds = |mu: f64| delta_above(mu, epsilon) <= delta;
-    let mut high = 1.0;
-    while holds(high) && high < 1e150 {
-        high *= 2.0;
-    }
-    let mut low = high;
-    while !holds(low) {
-        low *= 0.5;
-        if low < 1e-290 {
-            return Err(super::AccountantError::Unbounded);
-        }
-    }
-    Ok(bisect(low, high, holds))
-}
-
-/// The smallest noise, in sensitivities, that makes one Gaussian release
-/// `(epsilon, delta)`-DP.
-///
-/// # Guarantee
-/// Rounded up: the release with this sigma is `(epsilon, delta)`-DP.
-pub fn gaussian_sigma(epsilon: f64, delta: f64) -> Certified<f64> {
-    let mu = gaussian_mu(epsilon, delta)?;
-    Ok((1.0 / mu) * (1.0 + 4.0 * f64::EPSILON))
 }

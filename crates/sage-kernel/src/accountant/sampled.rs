@@ -1,16 +1,13 @@
 //! The Poisson-sampled Gaussian: the cost of one step of private training.
 //!
 //! Integer orders use the exact binomial sum of Mironov, Talwar and Zhang
-//! (2019). A ledger must use [`sampled_gaussian`] alone at fractional orders:
-//! it interpolates the exact sums, which stays an upper bound for noise drawn
-//! on a grid. The quadrature is for continuous noise and for planning.
+//! (2019). Fractional orders interpolate the exact sums, which stays an upper
+//! bound for noise drawn on a grid; a quadrature for continuous noise would not.
 
-use libm::{exp, expm1, log, log1p};
+use libm::{exp, log, log1p};
 
-use super::convert::conversion;
-use super::curve::{DENSE_ORDERS, log_expm1, log_one_plus_exp};
-use super::gaussian::LOG_SQRT_TWO_PI;
-use super::parameter::{AccountantError, Certified, order, positive, raise, rate};
+use super::curve::{log_expm1, log_one_plus_exp};
+use super::parameter::{Certified, order, positive, raise, rate};
 
 /// The largest order summed term by term; above it the unsampled cost is used.
 const LARGEST_SUMMED: f64 = 4096.0;
@@ -137,98 +134,6 @@ pub fn sampled_gaussian_curve(orders: &[f64], q: f64, sigma: f64) -> Certified<V
     Ok(orders.iter().map(|&alpha| cost(alpha)).collect())
 }
 
-/// The cost of one step at one order; what a ledger charges.
-///
-/// # Guarantee
-/// As [`sampled_gaussian_curve`].
-pub fn sampled_gaussian(alpha: f64, q: f64, sigma: f64) -> Certified<f64> {
-    let curve = sampled_gaussian_curve(&[alpha], q, sigma)?;
-    curve.first().copied().ok_or(AccountantError::Unbounded)
-}
-
-/// The cost of one step at any real order, for continuous noise.
-///
-/// # Guarantee
-/// At least the divergence of order `alpha` for continuous Gaussian noise,
-/// to the relative accuracy of the quadrature (below 1e-9, added); never more
-/// than [`sampled_gaussian`]. Not valid for discrete noise.
-pub fn sampled_gaussian_continuous(alpha: f64, q: f64, sigma: f64) -> Certified<f64> {
-    let ceiling = sampled_gaussian(alpha, q, sigma)?;
-    if alpha.fract() == 0.0 || q == 0.0 || q == 1.0 {
-        return Ok(ceiling);
-    }
-    let excess = moment_excess(alpha, q, sigma);
-    if !excess.is_finite() {
-        return Ok(ceiling);
-    }
-    Ok(raise(log1p(excess) / (alpha - 1.0), 1e-9).min(ceiling))
-}
-
-/// `E_Q[(P/Q)^alpha] - 1` by the trapezium rule, or infinity where the rule
-/// would need too many nodes.
-///
-/// The mean of `P/Q - 1` is zero, so its multiple is subtracted inside the
-/// mean; the integrand is then non-negative and of the order of the answer.
-fn moment_excess(alpha: f64, q: f64, sigma: f64) -> f64 {
-    // The integrand is analytic up to imaginary part pi sigma^2.
-    let step = (0.35 * sigma).min(0.5 * sigma * sigma);
-    let (low, high) = (-9.5 * sigma, alpha + 9.5 * sigma);
-    let nodes = (high - low) / step;
-    if nodes.is_nan() || nodes > 20_000.0 {
-        return f64::INFINITY;
-    }
-    let mut sum = 0.0;
-    for index in 0..=(nodes as usize) {
-        let z = low + step * index as f64;
-        let excess_ratio = q * expm1(0.5 * ((2.0 * z - 1.0) / sigma) / sigma);
-        let log_ratio = log1p(excess_ratio);
-        let log_weight = -0.5 * (z / sigma) * (z / sigma);
-        let power = alpha * log_ratio;
-        sum += if power > 30.0 {
-            exp(power + log_weight)
-        } else {
-            exp(log_weight) * (expm1(power) - alpha * excess_ratio).max(0.0)
-        };
-    }
-    sum * exp(-LOG_SQRT_TWO_PI) * step / sigma
-}
-
-/// The epsilon of `steps` steps at `delta` by Renyi accounting, over integer
-/// orders and then over the real orders beside the best of them.
-///
-/// # Guarantee
-/// The composition of `steps` continuous sampled Gaussians is
-/// `(epsilon, delta)`-DP for the epsilon returned.
-pub fn sampled_gaussian_epsilon(q: f64, sigma: f64, steps: u64, delta: f64) -> Certified<f64> {
-    let steps = steps as f64;
-    let curve = sampled_gaussian_curve(&DENSE_ORDERS, q, sigma)?;
-    let mut best = f64::INFINITY;
-    let mut best_order = 2.0;
-    for (&alpha, &cost) in DENSE_ORDERS.iter().zip(&curve) {
-        let epsilon = steps * cost + conversion(alpha, delta)?;
-        if epsilon < best {
-            (best, best_order) = (epsilon, alpha);
-        }
-    }
-    if best_order < 64.0 {
-        let mut step = 0.5;
-        while step > 0.05 {
-            let centre = best_order;
-            for alpha in [centre - step, centre + step] {
-                if alpha > 1.01 {
-                    let cost = sampled_gaussian_continuous(alpha, q, sigma)?;
-                    let epsilon = steps * cost + conversion(alpha, delta)?;
-                    if epsilon < best {
-                        (best, best_order) = (epsilon, alpha);
-                    }
-                }
-            }
-            step *= 0.5;
-        }
-    }
-    Ok(raise(best, 8.0 * f64::EPSILON))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,7 +142,7 @@ mod tests {
     #[test]
     fn almost_no_noise_is_never_cheap() {
         for sigma in [1e-9, 1e-8, 1e-7, 5e-7, 1e-6, 1e-5, 1e-3] {
-            let orders = super::super::DENSE_ORDERS;
+            let orders = super::super::ORDERS;
             let curve = sampled_gaussian_curve(&orders, 0.01, sigma).expect("in range");
             for (&alpha, &cost) in orders.iter().zip(&curve) {
                 // The last term of the moment alone: q^alpha e^{alpha(alpha-1)/(2 sigma^2)}.

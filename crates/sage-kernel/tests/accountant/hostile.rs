@@ -2,11 +2,9 @@
 
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 use sage_kernel::accountant::{
-    Composition, Loss, calibrate_sampled_gaussian, conversion, discrete_gaussian_quantile, discrete_laplace,
-    discrete_laplace_quantile, epsilon_from_curve, epsilon_from_zcdp, gaussian, gaussian_delta, gaussian_epsilon,
-    gaussian_mu, gaussian_sigma, laplace, laplace_quantile, normal_quantile, optimal_delta, pure, pure_to_gdp,
-    pure_to_zcdp, rho_for, rogers_epsilon, sampled_gaussian, sampled_gaussian_continuous, sampled_gaussian_epsilon,
-    whitehouse_capacity, whitehouse_epsilon, zcdp,
+    Certified, Composition, Loss, conversion, discrete_laplace, epsilon_from_curve, epsilon_from_zcdp, gaussian,
+    gaussian_delta, gaussian_epsilon, pure, pure_to_zcdp, rho_for, sampled_gaussian_curve, whitehouse_capacity,
+    whitehouse_epsilon, zcdp,
 };
 
 const SIZES: [f64; 14] = [5e-324, 1e-300, 1e-30, 1e-12, 1e-6, 1e-3, 0.3, 1.0, 3.0, 50.0, 1e4, 1e12, 1e300, f64::MAX];
@@ -17,30 +15,21 @@ const DELTAS: [f64; 7] = [1e-300, 1e-30, 1e-15, 1e-6, 0.1, 0.5, 0.999];
 fn bad_parameters_are_refused_everywhere() {
     for bad in BAD {
         assert!(pure(bad, 1.0).is_err() && pure(2.0, bad).is_err());
-        assert!(laplace(bad, 1.0).is_err() && laplace(2.0, bad).is_err());
         assert!(discrete_laplace(bad, 1.0, 1).is_err() && discrete_laplace(2.0, bad, 1).is_err());
         assert!(gaussian(bad, 1.0).is_err() && gaussian(2.0, bad).is_err());
         assert!(zcdp(bad, 1.0).is_err() && zcdp(2.0, bad).is_err());
-        assert!(sampled_gaussian(bad, 0.1, 1.0).is_err());
-        assert!(sampled_gaussian(2.0, bad, 1.0).is_err() && sampled_gaussian(2.0, 0.1, bad).is_err());
-        assert!(sampled_gaussian_epsilon(bad, 1.0, 1, 1e-6).is_err());
+        assert!(sampled(bad, 0.1, 1.0).is_err());
+        assert!(sampled(2.0, bad, 1.0).is_err() && sampled(2.0, 0.1, bad).is_err());
         assert!(conversion(bad, 0.1).is_err() && conversion(2.0, bad).is_err());
         assert!(epsilon_from_curve(&[2.0], &[bad], 1e-6).is_err());
         assert!(epsilon_from_zcdp(bad, 1e-6).is_err() && epsilon_from_zcdp(0.1, bad).is_err());
         assert!(rho_for(bad, 1e-6).is_err() && rho_for(1.0, bad).is_err());
         assert!(gaussian_delta(bad, 1.0).is_err() && gaussian_delta(1.0, bad).is_err());
         assert!(gaussian_epsilon(bad, 1e-6).is_err() && gaussian_epsilon(1.0, bad).is_err());
-        assert!(gaussian_mu(bad, 1e-6).is_err() && gaussian_sigma(1.0, bad).is_err());
-        assert!(pure_to_gdp(bad).is_err() && pure_to_zcdp(bad).is_err() && normal_quantile(bad).is_err());
-        assert!(rogers_epsilon(&[bad], 1.0, 1e-6).is_err() && rogers_epsilon(&[0.1], bad, 1e-6).is_err());
+        assert!(pure_to_zcdp(bad).is_err());
         assert!(whitehouse_epsilon(bad, 1e-6).is_err() && whitehouse_capacity(bad, 1e-6).is_err());
-        assert!(optimal_delta(bad, 0.0, 1, 1.0).is_err() && optimal_delta(1.0, bad, 1, 1.0).is_err());
-        assert!(laplace_quantile(bad, 0.1).is_err() && discrete_laplace_quantile(1.0, bad).is_err());
-        assert!(discrete_gaussian_quantile(bad, 0.1).is_err());
-        assert!(calibrate_sampled_gaussian(bad, 1e-6, 0.1, 1, &[2.0]).is_err());
         for loss in [
             Loss::Gaussian { mu: bad },
-            Loss::Laplace { epsilon: bad },
             Loss::DiscreteLaplace { epsilon: bad, units: 1 },
             Loss::BlackBox { epsilon: bad, delta: 0.0 },
             Loss::BlackBox { epsilon: 1.0, delta: bad },
@@ -49,15 +38,19 @@ fn bad_parameters_are_refused_everywhere() {
         ] {
             assert!(Composition::new(&[(loss, 1)]).is_err(), "{loss:?}");
         }
-        let fine = Composition::new(&[(Loss::Laplace { epsilon: 1.0 }, 2)]).unwrap();
-        assert!(fine.epsilon(bad).is_err() && fine.delta(bad).is_err());
+        let fine = Composition::new(&[(Loss::DiscreteLaplace { epsilon: 1.0, units: 9 }, 2)]).unwrap();
+        assert!(fine.epsilon(bad).is_err());
     }
     assert!(discrete_laplace(2.0, 1.0, 0).is_err());
     assert!(Composition::new(&[(Loss::DiscreteLaplace { epsilon: 1.0, units: 0 }, 1)]).is_err());
-    assert!(Composition::new(&[(Loss::Laplace { epsilon: 1.0 }, u64::MAX)]).is_err());
+    assert!(Composition::new(&[(Loss::DiscreteLaplace { epsilon: 1.0, units: 9 }, u64::MAX)]).is_err());
     assert!(conversion(1.0, 0.1).is_err() && conversion(2.0, 1.0).is_err() && conversion(2.0, 0.0).is_err());
     assert!(epsilon_from_curve(&[2.0], &[f64::INFINITY], 0.1).is_err());
     assert!(epsilon_from_curve(&[2.0, 3.0], &[1.0], 0.1).is_err());
+}
+
+fn sampled(alpha: f64, q: f64, sigma: f64) -> Certified<f64> {
+    sampled_gaussian_curve(&[alpha], q, sigma).map(|curve| curve[0])
 }
 
 fn positive(cost: f64, what: &str) {
@@ -72,8 +65,6 @@ fn extreme_costs_stay_positive_and_ordered() {
             let all = pure(alpha, size).unwrap();
             positive(all, &what);
             assert!(all <= size * (1.0 + 1e-7) + 1e-300, "{what}: pure above epsilon");
-            positive(laplace(alpha, size).unwrap(), &what);
-            assert!(laplace(alpha, size).unwrap() <= all, "{what}");
             for units in [1, 1 << 40, u64::MAX] {
                 let discrete = discrete_laplace(alpha, size, units).unwrap();
                 positive(discrete, &what);
@@ -83,12 +74,11 @@ fn extreme_costs_stay_positive_and_ordered() {
             positive(zcdp(alpha, size).unwrap(), &what);
             for q in [5e-324, 1e-300, 1e-9, 0.5, 1.0 - f64::EPSILON, 1.0] {
                 let what = format!("{what} q {q}");
-                let charged = sampled_gaussian(alpha, q, size).unwrap();
+                let charged = sampled(alpha, q, size).unwrap();
                 positive(charged, &what);
-                positive(sampled_gaussian_continuous(alpha, q, size).unwrap(), &what);
                 assert!(charged <= gaussian(alpha, size).unwrap() * (1.0 + 1e-9), "{what}");
             }
-            assert_eq!(sampled_gaussian(alpha, 0.0, size).unwrap(), 0.0);
+            assert_eq!(sampled(alpha, 0.0, size).unwrap(), 0.0);
         }
     }
 }
@@ -102,27 +92,18 @@ fn extreme_statements_are_numbers() {
             assert!((0.0..=1.0).contains(&found), "{what}");
             for answer in [
                 gaussian_epsilon(size, delta),
-                gaussian_mu(size, delta),
-                gaussian_sigma(size, delta),
                 epsilon_from_zcdp(size, delta),
                 rho_for(size, delta),
                 whitehouse_epsilon(size, delta),
                 whitehouse_capacity(size, delta),
-                sampled_gaussian_epsilon(0.01, size, 10, delta),
-                optimal_delta(size, 0.0, 3, 1.0),
-                laplace_quantile(size, delta),
             ]
             .into_iter()
             .flatten()
             {
                 assert!(answer >= 0.0, "{what}: {answer}");
             }
-            if let (Ok(mu), true) = (gaussian_mu(size, delta), size < 1e100) {
-                assert!(gaussian_delta(mu, size).unwrap() <= delta, "{what}");
-            }
-            let _ = (discrete_laplace_quantile(size, delta), discrete_gaussian_quantile(size, delta));
         }
-        let _ = (pure_to_gdp(size), pure_to_zcdp(size), rogers_epsilon(&[size; 3], 1.0, 1e-6));
+        assert!(pure_to_zcdp(size).unwrap() > 0.0);
     }
 }
 
@@ -130,24 +111,31 @@ fn extreme_statements_are_numbers() {
 /// it claims to bound, or an error; never NaN, never below zero.
 fn check_composition(items: &[(Loss, u64)], delta: f64) {
     let composition = Composition::new(items).unwrap();
-    if let Ok((below, above)) = composition.epsilon_bounds(delta) {
-        assert!(below >= 0.0 && below <= above && above.is_finite(), "{items:?} {delta}: {below} {above}");
+    let start = std::time::Instant::now();
+    if let Ok(found) = composition.epsilon(delta) {
+        assert!(found >= 0.0 && found.is_finite(), "{items:?} {delta}: {found}");
     }
-    let found = composition.delta(1.0).unwrap();
-    assert!((0.0..=1.0).contains(&found), "{items:?}: {found}");
+    assert!(start.elapsed().as_secs() < 10, "{items:?} {delta}");
 }
 
 #[test]
 fn extreme_compositions_answer_or_refuse() {
-    for size in [1e-300, 1e-12, 1e-3, 1.0, 40.0, 1e4, 1e100] {
+    for size in [1e-300, 1e-12, 1e-9, 1e-3, 0.04, 1.0, 40.0, 1e4, 1e6, 1e9, 1e100] {
         for delta in [1e-300, 1e-30, 1e-6, 0.999] {
-            check_composition(&[(Loss::Laplace { epsilon: size }, 3)], delta);
+            for units in [1, 1 << 20, u64::MAX] {
+                check_composition(&[(Loss::DiscreteLaplace { epsilon: size, units }, 1 << 40)], delta);
+            }
+            check_composition(&[(Loss::BlackBox { epsilon: size, delta: 1e-12 }, 1 << 40)], delta);
+            for q in [1e-300, 1e-12, 1e-4, 0.5] {
+                check_composition(&[(Loss::SampledGaussian { q, sigma: size }, 1 << 40)], delta);
+            }
             check_composition(&[(Loss::DiscreteLaplace { epsilon: size, units: 5 }, 3)], delta);
             check_composition(&[(Loss::BlackBox { epsilon: size, delta: 1e-9 }, 3)], delta);
             for q in [1e-300, 1e-6, 0.5, 1.0 - 1e-16] {
                 check_composition(&[(Loss::SampledGaussian { q, sigma: size }, 1)], delta);
             }
-            let mixed = [(Loss::Gaussian { mu: size }, 2), (Loss::Laplace { epsilon: 0.1 }, 1 << 30)];
+            let mixed =
+                [(Loss::Gaussian { mu: size }, 2), (Loss::DiscreteLaplace { epsilon: 0.1, units: 1 << 20 }, 1 << 30)];
             check_composition(&mixed, delta);
         }
     }
@@ -159,11 +147,10 @@ proptest! {
     #[test]
     fn no_bit_pattern_yields_a_nan(a in any::<f64>(), b in any::<f64>(), c in any::<f64>()) {
         for answer in [
-            pure(a, b), laplace(a, b), discrete_laplace(a, b, 7), gaussian(a, b), zcdp(a, b),
-            sampled_gaussian(a, b, c), conversion(a, b), epsilon_from_zcdp(a, b), rho_for(a, b),
-            gaussian_delta(a, b), gaussian_epsilon(a, b), gaussian_mu(a, b), pure_to_gdp(a),
-            pure_to_zcdp(a), normal_quantile(a), whitehouse_epsilon(a, b), whitehouse_capacity(a, b),
-            rogers_epsilon(&[a], b, c), optimal_delta(a, 0.0, 5, b), laplace_quantile(a, b),
+            pure(a, b), discrete_laplace(a, b, 7), gaussian(a, b), zcdp(a, b),
+            sampled(a, b, c), conversion(a, b), epsilon_from_zcdp(a, b), rho_for(a, b),
+            gaussian_delta(a, b), gaussian_epsilon(a, b),
+            pure_to_zcdp(a), whitehouse_epsilon(a, b), whitehouse_capacity(a, b),
         ].into_iter().flatten() {
             prop_assert!(!answer.is_nan());
         }
@@ -178,13 +165,10 @@ proptest! {
         let one = Composition::new(&[(Loss::SampledGaussian { q, sigma }, steps)]).unwrap();
         let both = Composition::new(&[
             (Loss::SampledGaussian { q, sigma }, steps),
-            (Loss::Laplace { epsilon }, uses),
+            (Loss::DiscreteLaplace { epsilon, units: 1 << 20 }, uses),
         ]).unwrap();
-        let (below, above) = one.epsilon_bounds(delta).unwrap();
-        let more = both.epsilon(delta).unwrap();
-        prop_assert!(below <= above && below <= more, "{below} {above} {more}");
-        let renyi = sampled_gaussian_epsilon(q, sigma, steps, delta).unwrap();
-        prop_assert!(below <= renyi, "{below} {renyi}");
-        prop_assert!(above <= renyi * 1.01 + 1e-3, "{above} {renyi}");
+        let (alone, together) = (one.epsilon(delta).unwrap(), both.epsilon(delta).unwrap());
+        prop_assert!(alone <= together * 1.001 + 1e-4, "{alone} {together}");
+        prop_assert!(together <= alone + uses as f64 * epsilon * 1.001 + 1e-4, "{alone} {together}");
     }
 }

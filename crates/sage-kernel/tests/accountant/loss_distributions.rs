@@ -1,9 +1,7 @@
 //! The privacy-loss-distribution accountant against exact values, against
 //! other accountants, and against itself.
 
-use sage_kernel::accountant::{
-    Certified, Composition, Loss, calibrate_sigma, gaussian_delta, gaussian_epsilon, optimal_epsilon,
-};
+use sage_kernel::accountant::{Composition, Loss, gaussian_epsilon};
 
 use super::check_above;
 use super::vectors::{GAUSSIANS, LAPLACES, SAMPLED};
@@ -20,12 +18,10 @@ fn sampled(q: f64, sigma: f64, steps: u64) -> Composition {
 fn sampled_gaussians_lie_within_the_references() {
     for setting in SAMPLED {
         let what = format!("q {} sigma {} steps {}", setting.q, setting.sigma, setting.steps);
-        let composition = sampled(setting.q, setting.sigma, setting.steps);
-        let (below, above) = composition.epsilon_bounds(setting.delta).unwrap();
-        assert!(above <= setting.pessimistic + 1e-3, "{what}: {above} > {}", setting.pessimistic);
-        assert!(above >= setting.optimistic, "{what}: {above} < {}", setting.optimistic);
-        assert!(below <= setting.pessimistic, "{what}: {below}");
-        assert!(below > 0.0 && below <= above, "{what}: {below} {above}");
+        let found = sampled(setting.q, setting.sigma, setting.steps).epsilon(setting.delta).unwrap();
+        assert!(found <= setting.pessimistic + 1e-3, "{what}: {found} > {}", setting.pessimistic);
+        assert!(found >= setting.optimistic, "{what}: {found} < {}", setting.optimistic);
+        assert!(found <= setting.renyi_epsilon, "{what}: {found}");
     }
 }
 
@@ -39,47 +35,28 @@ fn gaussians_match_the_exact_epsilon() {
         check_above(compose(&[gaussians]).epsilon(delta).unwrap(), exact, 1e-9, &what);
         let nearly_free = (Loss::BlackBox { epsilon: 1e-9, delta: 0.0 }, 1);
         let on_lattice = compose(&[gaussians, nearly_free]);
-        let (below, above) = on_lattice.epsilon_bounds(delta).unwrap();
-        check_above(above, exact, 2e-4, &what);
-        assert!(below <= exact + 1e-9 && below > 0.8 * exact - 1e-3, "{what}: {below}");
+        check_above(on_lattice.epsilon(delta).unwrap(), exact, 2e-4, &what);
     }
 }
 
 #[test]
 fn laplaces_match_reference() {
     for &(epsilon, count, delta, estimate) in LAPLACES {
-        let found = compose(&[(Loss::Laplace { epsilon }, count)]).epsilon(delta).unwrap();
+        let found = compose(&[(Loss::DiscreteLaplace { epsilon, units: 1 << 20 }, count)]).epsilon(delta).unwrap();
         let what = format!("epsilon {epsilon} count {count}");
         assert!(found <= estimate * (1.0 + 1e-4), "{what}: {found} > {estimate}");
         assert!(found >= estimate * (1.0 - 1e-4), "{what}: {found} < {estimate}");
     }
 }
 
-/// A cell of the continuous law was once split one lattice point too low,
-/// which undercounted; the two Laplace laws are computed by different sums and
-/// agree to ten digits at 2^20 units.
+/// Units beyond counting are a continuous law: finer units change nothing.
 #[test]
-fn discrete_laplace_agrees_with_laplace() {
+fn units_hardly_matter_where_there_are_many() {
     for (epsilon, count) in [(0.01, 100), (0.05, 400), (0.1, 10), (0.3, 7), (1.0, 1)] {
-        let continuous = compose(&[(Loss::Laplace { epsilon }, count)]);
-        let discrete = compose(&[(Loss::DiscreteLaplace { epsilon, units: 1 << 20 }, count)]);
-        let (a, b) = (continuous.epsilon(1e-6).unwrap(), discrete.epsilon(1e-6).unwrap());
-        assert!((a / b - 1.0).abs() < 1e-9, "{epsilon} {count}: {a} {b}");
-    }
-}
-
-/// Black boxes have an exact optimum by another formula.
-#[test]
-fn black_boxes_match_the_optimum() {
-    for (epsilon, delta, count) in
-        [(0.1, 1e-9, 10), (0.1, 0.0, 302), (0.01, 1e-12, 1000), (1.0, 1e-10, 3), (0.05, 1e-9, 400)]
-    {
-        for target in [1e-4, 1e-6] {
-            let exact = optimal_epsilon(epsilon, delta, count, target).unwrap();
-            let boxes = compose(&[(Loss::BlackBox { epsilon, delta }, u64::from(count))]);
-            let (below, above) = boxes.epsilon_bounds(target).unwrap();
-            check_above(above, exact * (1.0 - 1e-8), 1e-4, &format!("{epsilon} {delta} {count}"));
-            assert!(below <= exact, "{below} {exact}");
+        let at = |units: u64| compose(&[(Loss::DiscreteLaplace { epsilon, units }, count)]).epsilon(1e-6).unwrap();
+        let known = at(1 << 20);
+        for units in [1 << 30, 1 << 40, 1 << 53, 1 << 60, u64::MAX] {
+            assert!((at(units) / known - 1.0).abs() < 1e-6, "{epsilon} {count} {units}: {} {known}", at(units));
         }
     }
 }
@@ -96,7 +73,7 @@ fn certain_sampling_is_the_gaussian() {
     }
 }
 
-/// One sampled step has a delta in closed form in each direction.
+/// One sampled step has a delta in closed form as a record is removed.
 #[test]
 fn one_sampled_step_is_exact() {
     let (q, sigma, epsilon) = (0.2, 0.8, 0.5_f64);
@@ -104,10 +81,7 @@ fn one_sampled_step_is_exact() {
     let crossing = 0.5 + sigma * sigma * ((epsilon.exp() - 1.0 + q) / q).ln();
     let tail = |x: f64| 0.5 * libm::erfc(x / sigma / 2.0_f64.sqrt());
     let remove = (1.0 - q) * tail(crossing) + q * tail(crossing - 1.0) - epsilon.exp() * tail(crossing);
-    let found = sampled(q, sigma, 1).delta(epsilon).unwrap();
-    check_above(found, remove, 1e-3, "delta");
-    let composition = sampled(q, sigma, 1);
-    let back = composition.epsilon(remove).unwrap();
+    let back = sampled(q, sigma, 1).epsilon(remove).unwrap();
     check_above(back, epsilon, 1e-4, "epsilon");
 }
 
@@ -122,20 +96,19 @@ fn tiny_deltas_survive_the_transform() {
     }
 }
 
+/// A thousand mechanisms of three kinds; a reference on a fine grid says 1.770541.
 #[test]
-fn delta_and_epsilon_invert_each_other() {
-    for (q, sigma, steps) in [(0.0002048, 1.0, 15_000), (0.01, 1.0, 1000), (0.05, 2.0, 500)] {
-        let composition = sampled(q, sigma, steps);
-        for delta in [1e-3, 1e-6, 1e-10] {
-            let epsilon = composition.epsilon(delta).unwrap();
-            let back = composition.delta(epsilon).unwrap();
-            assert!((back / delta - 1.0).abs() < 0.1, "{q} {delta}: {back}");
+fn many_different_mechanisms_are_accurate() {
+    let mechanism = |place: u32| match place % 4 {
+        0 | 1 => {
+            Loss::SampledGaussian { q: 0.001 * f64::from(1 + place % 7), sigma: 1.0 + 0.01 * f64::from(place % 50) }
         }
-    }
-    let mu = 0.7;
-    let exact = gaussian_delta(mu, 1.5).unwrap();
-    let mixed = compose(&[(Loss::Gaussian { mu }, 1), (Loss::BlackBox { epsilon: 1e-9, delta: 0.0 }, 1)]);
-    check_above(mixed.delta(1.5).unwrap(), exact, 1e-3, "mixed");
+        2 => Loss::Gaussian { mu: 1.0 / f64::from(40 + place % 20) },
+        _ => Loss::DiscreteLaplace { epsilon: 1.0 / f64::from(60 + place % 30), units: 1 << 20 },
+    };
+    let mixture: Vec<(Loss, u64)> = (0..1000).map(|place| (mechanism(place), 1)).collect();
+    let found = compose(&mixture).epsilon(1e-6).unwrap();
+    assert!((1.770_535..=1.770_555).contains(&found), "{found}");
 }
 
 /// A mixture costs no less than its parts and no more than their sum.
@@ -143,13 +116,13 @@ fn delta_and_epsilon_invert_each_other() {
 fn mixtures_lie_between_parts_and_sum() {
     let items = [
         (Loss::Gaussian { mu: 0.1 }, 3),
-        (Loss::Laplace { epsilon: 0.07 }, 5),
+        (Loss::DiscreteLaplace { epsilon: 0.07, units: 1 << 20 }, 5),
         (Loss::DiscreteLaplace { epsilon: 0.05, units: 3 }, 4),
         (Loss::BlackBox { epsilon: 0.1, delta: 1e-9 }, 2),
         (Loss::SampledGaussian { q: 0.01, sigma: 1.0 }, 200),
     ];
     let delta = 1e-6;
-    let (below, above) = compose(&items).epsilon_bounds(delta).unwrap();
+    let above = compose(&items).epsilon(delta).unwrap();
     let mut sum = 0.0;
     for item in items {
         let alone = compose(&[item]).epsilon(delta / 5.0).unwrap();
@@ -157,7 +130,6 @@ fn mixtures_lie_between_parts_and_sum() {
         assert!(above >= compose(&[item]).epsilon(delta).unwrap() * (1.0 - 1e-3));
     }
     assert!(above <= sum, "{above} {sum}");
-    assert!(below > 0.9 * above, "{below} {above}");
     let reordered: Vec<_> = items.into_iter().rev().collect();
     let again = compose(&reordered).epsilon(delta).unwrap();
     assert!((again / above - 1.0).abs() < 1e-9);
@@ -175,23 +147,10 @@ fn epsilon_is_monotone() {
 }
 
 #[test]
-fn calibration_returns_a_sigma_within_the_target() {
-    let q = 1024.0 / 5e6;
-    let steps =
-        |sigma: f64| -> Certified<Composition> { Composition::new(&[(Loss::SampledGaussian { q, sigma }, 15_000)]) };
-    let sigma = calibrate_sigma(1.0, 1e-6, steps).unwrap();
-    assert!(steps(sigma).unwrap().epsilon(1e-6).unwrap() <= 1.0);
-    assert!((sigma - 0.6131).abs() < 2e-4, "{sigma}");
-    let gaussian = |sigma: f64| Composition::new(&[(Loss::Gaussian { mu: 1.0 / sigma }, 1)]);
-    let sigma = calibrate_sigma(1.0, 1e-6, gaussian).unwrap();
-    check_above(sigma, 4.224_678_889_326_8, 1.1e-6, "analytic");
-}
-
-#[test]
 fn pure_compositions_answer_at_delta_zero() {
-    let pure = compose(&[(Loss::Laplace { epsilon: 1.0 }, 1)]);
+    let pure = compose(&[(Loss::DiscreteLaplace { epsilon: 1.0, units: 9 }, 1)]);
     check_above(pure.epsilon(0.0).unwrap(), 1.0, 1e-14, "pure");
     assert!(sampled(0.1, 1.0, 1).epsilon(0.0).is_err());
     assert_eq!(compose(&[]).epsilon(1e-6).unwrap(), 0.0);
-    assert_eq!(compose(&[(Loss::SampledGaussian { q: 0.0, sigma: 1.0 }, 9)]).delta(0.0).unwrap(), 0.0);
+    assert_eq!(compose(&[(Loss::SampledGaussian { q: 0.0, sigma: 1.0 }, 9)]).epsilon(0.0).unwrap(), 0.0);
 }

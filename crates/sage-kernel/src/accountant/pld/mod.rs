@@ -1,5 +1,5 @@
 //! The privacy-loss-distribution accountant: the epsilon of a composition
-//! fixed beforehand, certified from above and, for an error bar, from below.
+//! fixed beforehand, certified from above.
 //!
 //! Each mechanism is replaced by a dominating one on a common lattice of
 //! losses (`discretise`); the lattice laws are convolved by a tilted Fourier
@@ -12,17 +12,17 @@ mod compose;
 mod discretise;
 mod plan;
 
-use libm::{expm1, log1p};
+use libm::{expm1, log1p, sqrt};
 use realfft::RealFftPlanner;
 
 use super::convert::epsilon_from_curve;
-use super::curve::{self, DENSE_ORDERS};
+use super::curve::{self, ORDERS};
 use super::gaussian::gaussian_epsilon;
 use super::parameter::{AccountantError, Certified, not_negative, positive, probability, rate};
 use super::sampled::sampled_gaussian_curve;
 use compose::Composed;
-use discretise::Lattice;
-use plan::{Goal, Plan, Side};
+use discretise::{Normal, discretise};
+use plan::Plan;
 
 /// The privacy loss of one mechanism under add/remove.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,11 +32,6 @@ pub enum Loss {
     Gaussian {
         /// Sensitivity over standard deviation.
         mu: f64,
-    },
-    /// Continuous Laplace noise of scale `sensitivity / epsilon`.
-    Laplace {
-        /// The pure epsilon.
-        epsilon: f64,
     },
     /// Discrete Laplace noise of scale `units / epsilon`.
     DiscreteLaplace {
@@ -61,49 +56,54 @@ pub enum Loss {
     },
 }
 
-impl Loss {
-    fn validate(self) -> Certified<()> {
-        match self {
-            Self::Gaussian { mu } => positive(mu, "mu"),
-            Self::Laplace { epsilon } => positive(epsilon, "epsilon"),
-            Self::DiscreteLaplace { epsilon, units } => {
-                positive(epsilon, "epsilon")?;
-                positive(units as f64, "units")
+/// A mechanism as the lattice knows it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Part {
+    Normal(Normal),
+    /// Discrete Laplace noise that fails outright with chance `delta`; on one
+    /// unit it is randomised response.
+    Laplace {
+        epsilon: f64,
+        units: u64,
+        delta: f64,
+    },
+}
+
+impl Part {
+    fn new(loss: Loss) -> Certified<Self> {
+        Ok(match loss {
+            Loss::Gaussian { mu } => {
+                positive(mu, "mu")?;
+                Self::Normal(Normal { q: 1.0, sigma: 1.0 / mu })
             }
-            Self::BlackBox { epsilon, delta } => {
-                not_negative(epsilon, "epsilon")?;
-                if delta == 0.0 { Ok(()) } else { probability(delta, "delta") }
-            }
-            Self::SampledGaussian { q, sigma } => {
+            Loss::SampledGaussian { q, sigma } => {
                 rate(q, "sampling rate")?;
-                positive(sigma, "sigma")
+                positive(sigma, "sigma")?;
+                Self::Normal(Normal { q, sigma })
             }
-        }
-    }
-
-    /// The pure epsilon, where there is one.
-    fn pure_epsilon(self) -> Option<f64> {
-        match self {
-            Self::Laplace { epsilon } | Self::DiscreteLaplace { epsilon, .. } | Self::BlackBox { epsilon, .. } => {
-                Some(epsilon)
+            Loss::DiscreteLaplace { epsilon, units } => {
+                positive(epsilon, "epsilon")?;
+                positive(units as f64, "units")?;
+                // Randomised response stands for every pure mechanism.
+                let units = if (epsilon / units as f64).is_normal() { units } else { 1 };
+                Self::Laplace { epsilon, units, delta: 0.0 }
             }
-            Self::Gaussian { .. } | Self::SampledGaussian { .. } => None,
-        }
+            Loss::BlackBox { epsilon, delta } => {
+                not_negative(epsilon, "epsilon")?;
+                if delta != 0.0 {
+                    probability(delta, "delta")?;
+                }
+                Self::Laplace { epsilon: epsilon.max(f64::MIN_POSITIVE), units: 1, delta }
+            }
+        })
     }
 
-    fn certain_delta(self) -> f64 {
-        if let Self::BlackBox { delta, .. } = self { delta } else { 0.0 }
-    }
-
-    fn curve(self, orders: &[f64]) -> Certified<Vec<f64>> {
-        let each = |cost: &dyn Fn(f64) -> Certified<f64>| orders.iter().map(|&a| cost(a)).collect();
+    fn curve(self) -> Certified<Vec<f64>> {
         match self {
-            Self::Gaussian { mu } => each(&|a| curve::zcdp(a, 0.5 * mu * mu)),
-            Self::Laplace { epsilon } => each(&|a| curve::laplace(a, epsilon)),
-            Self::DiscreteLaplace { epsilon, units } => each(&|a| curve::discrete_laplace(a, epsilon, units)),
-            Self::BlackBox { epsilon: 0.0, .. } => Ok(vec![0.0; orders.len()]),
-            Self::BlackBox { epsilon, .. } => each(&|a| curve::pure(a, epsilon)),
-            Self::SampledGaussian { q, sigma } => sampled_gaussian_curve(orders, q, sigma),
+            Self::Normal(Normal { q, sigma }) => sampled_gaussian_curve(&ORDERS, q, sigma),
+            Self::Laplace { epsilon, units, .. } => {
+                ORDERS.iter().map(|&order| curve::discrete_laplace(order, epsilon, units)).collect()
+            }
         }
     }
 }
@@ -111,17 +111,11 @@ impl Loss {
 /// The most uses of mechanisms one composition may hold.
 const MOST_USES: u64 = 1 << 40;
 
-/// Up to this many different mechanisms Renyi accounting is always asked as
-/// well: it is cheap, and better where a lattice cannot be fine enough.
-const FEW: usize = 8;
-
 /// A set of mechanisms, each with how often it is used, fixed beforehand.
 #[derive(Debug, Clone)]
 pub struct Composition {
-    /// All but Gaussians, which are one item together.
-    items: Vec<(Loss, u64)>,
-    /// The combined `mu` of the Gaussians, zero if there are none.
-    mu: f64,
+    /// Gaussians are one item together, the last.
+    items: Vec<(Part, u64)>,
 }
 
 impl Composition {
@@ -131,35 +125,31 @@ impl Composition {
     /// Every parameter is in range and at most 2^40 uses are declared; order
     /// does not matter; Gaussians are merged exactly.
     pub fn new(declared: &[(Loss, u64)]) -> Certified<Self> {
-        let mut items: Vec<(Loss, u64)> = Vec::new();
-        let mut mu_square = 0.0;
-        let mut uses = 0_u64;
+        let mut items: Vec<(Part, u64)> = Vec::new();
+        let (mut mu_square, mut uses) = (0.0, 0_u64);
         for &(loss, count) in declared {
-            loss.validate()?;
+            let part = Part::new(loss)?;
             uses = uses.saturating_add(count);
-            let merged = match loss {
-                Loss::Gaussian { mu } => Some(mu),
-                Loss::SampledGaussian { q: 1.0, sigma } => Some(1.0 / sigma),
-                _ => None,
-            };
-            if let Some(mu) = merged {
-                mu_square += mu * mu * count as f64;
-                continue;
-            }
-            let nothing = matches!(loss, Loss::SampledGaussian { q: 0.0, .. })
-                || loss == (Loss::BlackBox { epsilon: 0.0, delta: 0.0 });
-            if count > 0 && !nothing {
-                match items.iter_mut().find(|(known, _)| *known == loss) {
-                    Some((_, known)) => *known += count,
-                    None => items.push((loss, count)),
+            match part {
+                _ if count == 0 => {}
+                Part::Normal(Normal { q: 0.0, .. }) => {}
+                Part::Normal(Normal { q: 1.0, sigma }) => {
+                    mu_square += (count as f64 / sigma / sigma).max(f64::MIN_POSITIVE);
                 }
+                _ => match items.iter_mut().find(|(known, _)| *known == part) {
+                    Some((_, known)) => *known = known.saturating_add(count),
+                    None => items.push((part, count)),
+                },
             }
         }
-        let mu = mu_square.sqrt() * (1.0 + 1e-13);
-        if uses > MOST_USES || !mu.is_finite() {
+        let sigma = 1.0 / sqrt(mu_square) * (1.0 - 1e-13);
+        if uses > MOST_USES || sigma == 0.0 {
             return Err(AccountantError::Parameter("composition"));
         }
-        Ok(Self { items, mu })
+        if sigma.is_finite() {
+            items.push((Part::Normal(Normal { q: 1.0, sigma }), 1));
+        }
+        Ok(Self { items })
     }
 
     /// The smallest certified epsilon at `delta`.
@@ -171,183 +161,79 @@ impl Composition {
         if delta != 0.0 {
             probability(delta, "delta")?;
         }
-        let simple = self.simple_epsilon(delta);
-        if delta == 0.0 || self.items.is_empty() {
-            return finite(simple);
-        }
-        let found = match self.lattice_epsilon(delta) {
-            Ok(found) if self.items.len() > FEW => found,
-            Ok(found) => found.min(self.renyi_epsilon(delta)),
-            Err(AccountantError::Unbounded) => self.renyi_epsilon(delta),
-            Err(error) => return Err(error),
+        let found = match *self.items {
+            [] => 0.0,
+            [(Part::Normal(Normal { q: 1.0, sigma }), 1)] => gaussian_epsilon(1.0 / sigma * (1.0 + 1e-15), delta)?,
+            _ => {
+                let lattice = self.lattice_epsilon(delta).unwrap_or(f64::INFINITY);
+                lattice.min(self.renyi_epsilon(delta).unwrap_or(f64::INFINITY)).min(self.basic_epsilon(delta))
+            }
         };
-        finite(found.min(simple))
+        if found.is_finite() { Ok(found) } else { Err(AccountantError::Unbounded) }
     }
 
     /// The epsilon by composition on a lattice, refined while that pays.
     fn lattice_epsilon(&self, delta: f64) -> Certified<f64> {
-        let items = self.all_items();
-        let mut plan = Plan::new(&items, Goal::Delta(delta))?;
-        let mut best = f64::INFINITY;
-        for _ in 0..3 {
-            let (mut epsilon, mut steepness) = (0.0, 0.0);
-            both_directions(&items, &plan, |composed, _, _| {
-                let found = composed.epsilon(delta)?;
-                if found.0 >= epsilon {
-                    (epsilon, steepness) = found;
-                }
-                Ok(())
-            })?;
-            best = best.min(epsilon);
-            match plan.refined(&items, epsilon, steepness) {
-                Some(finer) => plan = finer,
-                None => break,
-            }
-        }
-        Ok(best)
-    }
-
-    /// A certified delta at `epsilon`.
-    ///
-    /// # Guarantee
-    /// The composition is `(epsilon, delta)`-DP; at most one.
-    pub fn delta(&self, epsilon: f64) -> Certified<f64> {
-        not_negative(epsilon, "epsilon")?;
-        if self.items.is_empty() {
-            if self.mu == 0.0 {
-                return Ok(0.0);
-            }
-            return super::gaussian_delta(self.mu, epsilon);
-        }
-        if self.basic_epsilon().is_some_and(|basic| basic <= epsilon) {
-            return Ok(self.certain_delta());
-        }
-        // Cut tails are sized by a guess of delta; a guess far too large is
-        // replaced by a smaller one. Every answer is a bound.
-        let items = self.all_items();
-        let mut best = 1.0_f64;
-        let mut guess = 1e-6;
-        for _ in 0..6 {
-            let mut found = 0.0_f64;
-            let attempt = Plan::new(&items, Goal::Epsilon(epsilon, guess)).and_then(|plan| {
-                both_directions(&items, &plan, |composed, _, _| {
-                    found = found.max(composed.delta(epsilon));
-                    Ok(())
-                })
-            });
-            if attempt.is_err() {
+        let mut plan = Plan::new(&self.items, delta, None)?;
+        let mut best = self.on_lattice(&plan, delta)?;
+        for _ in 0..2 {
+            let finer = Plan::new(&self.items, delta, Some(best))?;
+            if finer.wanted > 0.4 * plan.step || finer.step > 0.9 * plan.step {
                 break;
             }
-            best = best.min(found);
-            if best >= guess || guess < 1e-280 {
-                break;
+            plan = finer;
+            let found = self.on_lattice(&plan, delta)?;
+            if found.0 < best.0 {
+                best = found;
             }
-            guess = best * 1e-3;
         }
-        Ok(best)
+        Ok(best.0)
     }
 
-    /// A lower and an upper bound of the exact epsilon at `delta`.
-    ///
-    /// # Guarantee
-    /// The second is [`Composition::epsilon`]; the composition is not
-    /// `(e, delta)`-DP for any `e` below the first.
-    pub fn epsilon_bounds(&self, delta: f64) -> Certified<(f64, f64)> {
-        let above = self.epsilon(delta)?;
-        if self.items.is_empty() {
-            let below = if self.mu > 1e-5 { above * (1.0 - 1e-6) - 1e-12 } else { 0.0 };
-            return Ok((below.max(0.0), above));
+    /// Composes on the plan's lattice, first as a record is removed and then,
+    /// if that differs, as one is added: the larger epsilon, and how fast the
+    /// log of delta falls there.
+    fn on_lattice(&self, plan: &Plan, delta: f64) -> Certified<(f64, f64)> {
+        let mut parts = Vec::with_capacity(self.items.len());
+        for &(part, count) in &self.items {
+            parts.push((discretise(part, plan.step, plan.tail)?, count));
         }
-        if delta == 0.0 {
-            return Ok((0.0, above));
+        let mut planner = RealFftPlanner::new();
+        let remove = Composed::new(&parts, plan.length, &plan.remove, &mut planner)?.epsilon(delta)?;
+        if self.items.iter().all(|(part, _)| !matches!(part, Part::Normal(Normal { q, .. }) if *q < 1.0)) {
+            return Ok(remove);
         }
-        let items = self.all_items();
-        let mut below = 0.0_f64;
-        // No lattice, no lower bound: zero always is one.
-        let _ = Plan::new(&items, Goal::Delta(delta)).and_then(|plan| {
-            both_directions(&items, &plan, |composed, parts, side| {
-                below = below.max(composed.epsilon_below(delta, parts, side));
-                Ok(())
-            })
-        });
-        Ok((below.min(above), above))
-    }
-
-    /// Every item, the merged Gaussians last.
-    fn all_items(&self) -> Vec<(Loss, u64)> {
-        let mut items = self.items.clone();
-        if self.mu > 0.0 {
-            items.push((Loss::Gaussian { mu: self.mu }, 1));
-        }
-        items
-    }
-
-    /// Basic composition, if no mechanism is Gaussian.
-    fn basic_epsilon(&self) -> Option<f64> {
-        let mut sum = 0.0;
-        for (loss, count) in &self.items {
-            sum += loss.pure_epsilon()? * *count as f64 * (1.0 + 2.0 * f64::EPSILON);
-        }
-        (self.mu == 0.0).then_some(sum)
+        parts.iter_mut().for_each(|(lattice, _)| *lattice = lattice.reversed());
+        let add = Composed::new(&parts, plan.length, &plan.add, &mut planner)?.epsilon(delta)?;
+        Ok(if add.0 > remove.0 { add } else { remove })
     }
 
     /// The chance that a black box fails outright.
     fn certain_delta(&self) -> f64 {
-        let log_none: f64 = self.items.iter().map(|(loss, count)| *count as f64 * log1p(-loss.certain_delta())).sum();
-        -expm1(log_none) * (1.0 + 1e-12)
+        let log_none = |&(part, count): &(Part, u64)| match part {
+            Part::Laplace { delta, .. } => count as f64 * log1p(-delta),
+            Part::Normal(_) => 0.0,
+        };
+        -expm1(self.items.iter().map(log_none).sum()) * (1.0 + 1e-12)
     }
 
-    /// The best bound that needs no lattice; infinity if there is none.
-    fn simple_epsilon(&self, delta: f64) -> f64 {
-        if self.items.is_empty() && self.mu > 0.0 {
-            return gaussian_epsilon(self.mu, delta).unwrap_or(f64::INFINITY);
-        }
-        match self.basic_epsilon() {
-            Some(basic) if self.certain_delta() <= delta => basic,
-            _ => f64::INFINITY,
-        }
+    /// Basic composition; infinity if a mechanism is Gaussian.
+    fn basic_epsilon(&self, delta: f64) -> f64 {
+        let own = |&(part, count): &(Part, u64)| match part {
+            Part::Laplace { epsilon, .. } => epsilon * count as f64 * (1.0 + 2.0 * f64::EPSILON),
+            Part::Normal(_) => f64::INFINITY,
+        };
+        if self.certain_delta() > delta { f64::INFINITY } else { self.items.iter().map(own).sum() }
     }
 
     /// Renyi accounting, for compositions too wide for a lattice.
-    fn renyi_epsilon(&self, delta: f64) -> f64 {
-        let attempt = || {
-            let mut total = vec![0.0; DENSE_ORDERS.len()];
-            let gaussians = (self.mu > 0.0).then_some((Loss::Gaussian { mu: self.mu }, 1));
-            for (loss, count) in self.items.iter().copied().chain(gaussians) {
-                for (sum, cost) in total.iter_mut().zip(loss.curve(&DENSE_ORDERS)?) {
-                    *sum += cost * count as f64 * (1.0 + 4.0 * f64::EPSILON);
-                }
+    fn renyi_epsilon(&self, delta: f64) -> Certified<f64> {
+        let mut total = [0.0; ORDERS.len()];
+        for (part, count) in &self.items {
+            for (sum, cost) in total.iter_mut().zip(part.curve()?) {
+                *sum += cost * *count as f64 * (1.0 + 4.0 * f64::EPSILON);
             }
-            epsilon_from_curve(&DENSE_ORDERS, &total, delta - self.certain_delta())
-        };
-        attempt().unwrap_or(f64::INFINITY)
+        }
+        epsilon_from_curve(&ORDERS, &total, delta - self.certain_delta())
     }
-}
-
-/// Composes on the plan's lattice, first as a record is removed and then, if
-/// that differs, as one is added.
-fn both_directions(
-    items: &[(Loss, u64)],
-    plan: &Plan,
-    mut see: impl FnMut(&Composed, &[(Lattice, u64)], &Side) -> Certified<()>,
-) -> Certified<()> {
-    let mut parts = Vec::with_capacity(items.len());
-    for &(loss, count) in items {
-        parts.push((discretise::discretise(loss, plan.step, plan.tail)?, count));
-    }
-    let mut planner = RealFftPlanner::new();
-    let remove = Composed::new(&parts, plan, &plan.remove, &mut planner)?;
-    see(&remove, &parts, &plan.remove)?;
-    if items.iter().all(|(loss, _)| !matches!(loss, Loss::SampledGaussian { .. })) {
-        return Ok(());
-    }
-    for (lattice, _) in &mut parts {
-        *lattice = lattice.reversed(plan.step);
-    }
-    let add = Composed::new(&parts, plan, &plan.add, &mut planner)?;
-    see(&add, &parts, &plan.add)
-}
-
-fn finite(epsilon: f64) -> Certified<f64> {
-    if epsilon.is_finite() { Ok(epsilon) } else { Err(AccountantError::Unbounded) }
 }

@@ -4,9 +4,10 @@
 //! must never decide a charge.
 
 use libm::{ceil, expm1, log};
+use sage_kernel::accountant::{AccountantError, Certified};
 
 use super::gaussian::normal_quantile;
-use super::parameter::{AccountantError, Certified, positive, probability};
+use super::number::{positive, probability};
 
 /// The `t` with `P(X > t) <= beta` for continuous Laplace noise of scale
 /// `1 / epsilon`.

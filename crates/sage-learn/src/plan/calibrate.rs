@@ -5,11 +5,9 @@
 //! search may return one slightly too large, never one too small.
 
 use libm::{exp, log, sqrt};
+use sage_kernel::accountant::{AccountantError, Certified, Composition, epsilon_from_curve, sampled_gaussian_curve};
 
-use super::convert::epsilon_from_curve;
-use super::parameter::{AccountantError, Certified, positive, probability};
-use super::pld::Composition;
-use super::sampled::sampled_gaussian_curve;
+use super::number::{positive, probability};
 
 /// Relative width at which a search stops.
 const TOLERANCE: f64 = 1e-6;

@@ -5,9 +5,9 @@
 //! and must never stand behind an adaptive ledger (`proofs/composition.md`).
 
 use libm::{exp, expm1, lgamma, log, log1p, sqrt};
+use sage_kernel::accountant::{AccountantError, Certified};
 
-use super::curve::log_one_plus_exp;
-use super::parameter::{AccountantError, Certified, bisect, not_negative, positive, probability, raise};
+use super::number::{bisect, log_one_plus_exp, not_negative, positive, probability, raise};
 
 /// The left side of Rogers et al. 2016, Theorem 5.1, for the epsilons spent so
 /// far under a ceiling of `(epsilon_ceiling, delta_ceiling)`.
@@ -16,6 +16,17 @@ use super::parameter::{AccountantError, Certified, bisect, not_negative, positiv
 /// Rounded up. Kept for comparison: [`whitehouse_epsilon`] is never larger in
 /// the ranges of interest.
 pub fn rogers_epsilon(epsilons: &[f64], epsilon_ceiling: f64, delta_ceiling: f64) -> Certified<f64> {
+    let (mut drift, mut squares) = (0.0, 0.0);
+    for &epsilon in epsilons {
+        not_negative(epsilon, "epsilon")?;
+        drift += 0.5 * epsilon * expm1(epsilon);
+        squares += epsilon * epsilon;
+    }
+    rogers_sums(drift, squares, epsilon_ceiling, delta_ceiling)
+}
+
+/// [`rogers_epsilon`] from the sum of `e (e^e - 1)/2` and that of `e^2`.
+pub(super) fn rogers_sums(drift: f64, squares: f64, epsilon_ceiling: f64, delta_ceiling: f64) -> Certified<f64> {
     positive(epsilon_ceiling, "epsilon ceiling")?;
     probability(delta_ceiling, "delta ceiling")?;
     if delta_ceiling >= 1.0 / std::f64::consts::E {
@@ -23,12 +34,6 @@ pub fn rogers_epsilon(epsilons: &[f64], epsilon_ceiling: f64, delta_ceiling: f64
     }
     let log_inverse = -log(delta_ceiling);
     let mixture = epsilon_ceiling * epsilon_ceiling / (28.04 * log_inverse);
-    let (mut drift, mut squares) = (0.0, 0.0);
-    for &epsilon in epsilons {
-        not_negative(epsilon, "epsilon")?;
-        drift += 0.5 * epsilon * expm1(epsilon);
-        squares += epsilon * epsilon;
-    }
     let spread = 2.0 * (squares + mixture) * (1.0 + 0.5 * log1p(squares / mixture));
     Ok(raise(drift + sqrt(spread * (log_inverse + std::f64::consts::LN_2)), 1e-12))
 }

@@ -1,0 +1,10 @@
+//! What stands between the trusted kernel and the engine, and cannot leak when wrong.
+//!
+//! Nothing here charges, draws noise or reads a row: whatever it says, the kernel prices a request again
+//! before it reads. A mistake costs budget or accuracy, never privacy.
+//!
+//! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles.
+
+#![forbid(unsafe_code)]
+
+pub mod plan;

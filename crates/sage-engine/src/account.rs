@@ -261,9 +261,7 @@ pub fn epsilon_basic(releases: &[Release], delta: Delta) -> Result<f64, NoNumber
 /// # Errors
 /// When no noise is enough, or a release has no known distribution.
 pub fn calibrate_by_distribution(
-    target: Epsilon,
-    delta: Delta,
-    releases: impl Fn(Sigma) -> Vec<Release>,
+    target: Epsilon, delta: Delta, releases: impl Fn(Sigma) -> Vec<Release>,
 ) -> Result<Sigma, NoNumber> {
     composition(&releases(Sigma::LIMIT))?;
     let found = calibrate_sigma(epsilon_value(target), delta_value(delta), |noise| {
@@ -281,9 +279,7 @@ pub fn calibrate_by_distribution(
 /// # Errors
 /// When no noise is enough.
 pub fn calibrate_by_orders(
-    target: Epsilon,
-    delta: Delta,
-    releases: impl Fn(Sigma) -> Vec<Release>,
+    target: Epsilon, delta: Delta, releases: impl Fn(Sigma) -> Vec<Release>,
 ) -> Result<Sigma, NoNumber> {
     let within = |noise| epsilon_by_orders(&releases(noise), delta).is_ok_and(|found| found <= epsilon_value(target));
     if !within(Sigma::LIMIT) {

@@ -75,8 +75,7 @@ impl<'bytes> Reader<'bytes> {
 
     /// A list whose items take at least one byte each, so a length can never outgrow the input.
     pub(crate) fn list<T>(
-        &mut self,
-        mut item: impl FnMut(&mut Self) -> Result<T, Malformed>,
+        &mut self, mut item: impl FnMut(&mut Self) -> Result<T, Malformed>,
     ) -> Result<Vec<T>, Malformed> {
         let length = usize::try_from(self.number()?).map_err(|_| Malformed)?;
         if length > self.0.len() {

@@ -59,12 +59,7 @@ impl Ledger {
     /// # Errors
     /// As for a request that asks for it once, but for the ceiling, which makes it zero.
     pub fn fits(
-        &self,
-        stream: StreamId,
-        context: ContextId,
-        blocks: &Blocks,
-        lane: Lane,
-        cost: &Cost,
+        &self, stream: StreamId, context: ContextId, blocks: &Blocks, lane: Lane, cost: &Cost,
     ) -> Result<u64, Refusal> {
         let stream = self.stream(stream).ok_or(Refusal::UnknownStream)?;
         let books = stream.policy().books(context).ok_or(Refusal::UnknownContext)?;
@@ -92,14 +87,15 @@ impl Ledger {
         if request.costs.iter().all(Option::is_none) {
             return Err(Refusal::NoCost);
         }
+        let mut lanes = Lane::BOTH.into_iter().zip(&request.costs);
         match (&request.door, policy.doors()) {
             (Door::Declared { .. }, Doors::EnforcedOnly) => return Err(Refusal::DoorClosed),
             (Door::Declared { .. }, Doors::DeclaredToo) => {}
             (Door::Enforced, _) => {
-                for (lane, cost) in Lane::BOTH.into_iter().zip(&request.costs) {
-                    if cost.as_ref().is_some_and(|cost| !cost.is_enforceable()) {
-                        return Err(Refusal::NotEnforceable(lane));
-                    }
+                if let Some((lane, _)) =
+                    lanes.find(|(_, cost)| cost.as_ref().is_some_and(|cost| !cost.is_enforceable()))
+                {
+                    return Err(Refusal::NotEnforceable(lane));
                 }
             }
         }
@@ -120,12 +116,7 @@ impl Ledger {
     }
 
     fn shortfall(
-        &self,
-        stream: &Stream,
-        request: &Request,
-        (book, filter): (usize, &Filter),
-        lane: Lane,
-        block: BlockId,
+        &self, stream: &Stream, request: &Request, (book, filter): (usize, &Filter), lane: Lane, block: BlockId,
         asked: &Amounts,
     ) -> Refusal {
         let width = filter.caps().len();
@@ -192,12 +183,7 @@ fn price(stream: &Stream, request: &Request) -> Result<[Vec<Amounts>; 2], Refusa
 
 /// The first block whose lane has no room for the amounts.
 fn first_short(
-    stream: &Stream,
-    book: usize,
-    filter: &Filter,
-    lane: Lane,
-    blocks: &Blocks,
-    asked: &Amounts,
+    stream: &Stream, book: usize, filter: &Filter, lane: Lane, blocks: &Blocks, asked: &Amounts,
 ) -> Option<BlockId> {
     let width = filter.caps().len();
     blocks.ranges().iter().find_map(|range| {

@@ -13,7 +13,7 @@ use crate::cost::Mechanism;
 use crate::noise::{NoiseSource, SamplingRate, poisson_mask};
 use crate::product::{ROWS_AT_A_TIME, add_product};
 use crate::session::{Rows, Session, SessionError};
-use crate::vector::{Lattice, check_clip};
+use crate::vector::Lattice;
 
 /// Units of each factor's grid: an input of length one, an error of the largest allowed length.
 const SIZE: u64 = 1 << 20;
@@ -111,13 +111,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
     pub fn sampled_sum(
-        &mut self,
-        lane: Lane,
-        step: Step,
-        layers: &[LayerShape],
-        backward: impl Fn(&Sample<'_, R>, &mut [LayerRows]),
+        &mut self, lane: Lane, step: Step, layers: &[LayerShape], backward: impl Fn(&Sample<'_, R>, &mut [LayerRows]),
     ) -> Result<Vec<Vec<f32>>, SessionError> {
-        check_clip(step.clip)?;
         if !(1e-30..=1e30).contains(&step.clip) {
             return Err(SessionError::Parameter("the clip of a step is from 1e-30 to 1e30"));
         }

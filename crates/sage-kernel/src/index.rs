@@ -6,18 +6,12 @@
 
 use crate::event::RequestKey;
 
-/// A table with room for at least twice its entries.
+/// A table with room for at least twice its entries: some bytes of a key and one more than the place of its
+/// grant, or zeros. Small, so that many stay in the cache.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyIndex {
-    slots: Vec<Option<Slot>>,
+    slots: Vec<(u32, u32)>,
     used: usize,
-}
-
-/// Some bytes of a key, and one more than the place of its grant: small, so that many stay in the cache.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    print: u32,
-    next: std::num::NonZeroU32,
 }
 
 fn print_of(key: RequestKey) -> u32 {
@@ -29,28 +23,24 @@ impl KeyIndex {
     /// The place entered for the key; `is` tells whether the grant at a place is the one.
     pub(crate) fn find(&self, key: RequestKey, is: impl Fn(usize) -> bool) -> Option<usize> {
         let print = print_of(key);
-        let run = self.run(print).map_while(|at| self.slots[at]);
-        run.filter(|slot| slot.print == print).map(Slot::place).find(|&place| is(place))
+        let run = self.run(print).map(|at| self.slots[at]).take_while(|&(_, next)| next > 0);
+        run.filter(|&(other, _)| other == print).map(|(_, next)| next as usize - 1).find(|&place| is(place))
     }
 
-    /// Enters a key that is not there, for the grant at `place`.
-    ///
-    /// Places beyond 2^32 are not entered: such a key would be charged again if it came back. The ledger
-    /// refuses charges long before.
+    /// Enters a key that is not there, for the grant at `place`, which is below 2^32 - 1.
     pub(crate) fn insert(&mut self, key: RequestKey, place: usize) {
-        let Some(next) = u32::try_from(place + 1).ok().and_then(std::num::NonZeroU32::new) else { return };
         if 2 * (self.used + 1) > self.slots.len() {
-            let larger = vec![None; (4 * self.used).next_power_of_two().max(64)];
+            let larger = vec![(0, 0); (4 * self.used).next_power_of_two().max(64)];
             let entries = std::mem::replace(&mut self.slots, larger);
-            entries.into_iter().flatten().for_each(|slot| self.put(slot));
+            entries.into_iter().filter(|&(_, next)| next > 0).for_each(|entry| self.put(entry));
         }
-        self.put(Slot { print: print_of(key), next });
+        self.put((print_of(key), place as u32 + 1));
         self.used += 1;
     }
 
-    fn put(&mut self, slot: Slot) {
-        if let Some(at) = self.run(slot.print).find(|&at| self.slots[at].is_none()) {
-            self.slots[at] = Some(slot);
+    fn put(&mut self, entry: (u32, u32)) {
+        if let Some(at) = self.run(entry.0).find(|&at| self.slots[at].1 == 0) {
+            self.slots[at] = entry;
         }
     }
 
@@ -58,12 +48,6 @@ impl KeyIndex {
     fn run(&self, print: u32) -> impl Iterator<Item = usize> + use<> {
         let mask = self.slots.len().wrapping_sub(1);
         (0..self.slots.len()).map(move |step| (print as usize).wrapping_add(step) & mask)
-    }
-}
-
-impl Slot {
-    fn place(self) -> usize {
-        self.next.get() as usize - 1
     }
 }
 

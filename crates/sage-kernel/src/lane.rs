@@ -23,11 +23,6 @@ impl Split {
         (test > Rate::ZERO && test < Rate::LIMIT).then_some(Self { test })
     }
 
-    /// The chance of the test lane.
-    pub const fn test(self) -> Rate {
-        self.test
-    }
-
     /// Draws a unit's lane.
     ///
     /// # Guarantee

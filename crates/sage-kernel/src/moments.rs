@@ -43,7 +43,8 @@ pub struct Moments {
     rows: u64,
 }
 
-/// The noisy pair of [`Session::least_squared_loss`], in rows.
+/// The noisy pair of [`Session::least_squared_loss`], in rows; the scale of the noise on each number is
+/// (1 + 2 gap) / ε or a little less.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BestLoss {
     /// The sum of the best model's losses over [`BestLoss::bound`]; at most [`BestLoss::gap`] too high.
@@ -56,8 +57,6 @@ pub struct BestLoss {
     pub gap: f64,
     /// How much, in shares of the bound, rounding to the grid may have moved one row's loss.
     pub rounding: f64,
-    /// The scale of the Laplace noise on each number, in rows.
-    pub noise_scale: f64,
 }
 
 impl MomentBounds {
@@ -87,10 +86,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the lane is not granted or a bound is out of range.
     pub fn moments(
-        &self,
-        lane: Lane,
-        bounds: MomentBounds,
-        value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
+        &self, lane: Lane, bounds: MomentBounds, value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> Result<Moments, SessionError> {
         bounds.check()?;
         if self.plans[lane.index()].is_none() {
@@ -189,10 +185,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it, the moments are another session's or the bound is out of range.
     pub fn least_squared_loss(
-        &mut self,
-        moments: &Moments,
-        weight_norm: f64,
-        epsilon: Epsilon,
+        &mut self, moments: &Moments, weight_norm: f64, epsilon: Epsilon,
     ) -> Result<BestLoss, SessionError> {
         check_clip(weight_norm)?;
         self.own(moments)?;
@@ -225,7 +218,6 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
             bound: scale * label_unit * label_unit,
             gap: GAP + 1.0 / SCALE as f64,
             rounding: 2.0 * moved / reach,
-            noise_scale: sensitivity as f64 / SCALE as f64 / (epsilon.units() as f64 / 1e12),
         })
     }
 
@@ -234,11 +226,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     }
 
     fn admit_gaussian(
-        &mut self,
-        moments: &Moments,
-        sigma: Sigma,
-        length: u128,
-        coordinates: u32,
+        &mut self, moments: &Moments, sigma: Sigma, length: u128, coordinates: u32,
     ) -> Result<Lattice, SessionError> {
         self.own(moments)?;
         let lattice = Lattice::new(length, sigma, u64::from(coordinates))?;

@@ -5,15 +5,7 @@
 
 use crate::budget::Epsilon;
 use crate::cost::{Cost, Mechanism};
-use crate::message::says;
-
-/// The charge does not cover what was asked of the session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotCovered;
-
-says!(error NotCovered {
-    Self => "what is left of this grant's cost does not cover the mechanism; list it when charging",
-});
+use crate::session::SessionError::{self, NotCovered};
 
 /// The mechanisms of a cost that are still to be used.
 pub(crate) struct Plan(Vec<Mechanism>);
@@ -25,7 +17,7 @@ impl Plan {
 
     /// Uses up one release with discrete Laplace noise at this loss: a listed one, or a piece of a
     /// listed pure loss.
-    pub(crate) fn take_laplace(&mut self, asked: Epsilon) -> Result<(), NotCovered> {
+    pub(crate) fn take_laplace(&mut self, asked: Epsilon) -> Result<(), SessionError> {
         for part in &mut self.0 {
             match part {
                 Mechanism::Laplace { epsilon, count } if *epsilon >= asked && *count > 0 => {
@@ -44,7 +36,7 @@ impl Plan {
     }
 
     /// Uses up a release with discrete Gaussian noise: a piece of a listed concentrated loss.
-    pub(crate) fn take_zcdp(&mut self, asked: Epsilon) -> Result<(), NotCovered> {
+    pub(crate) fn take_zcdp(&mut self, asked: Epsilon) -> Result<(), SessionError> {
         for part in &mut self.0 {
             if let Mechanism::Zcdp { rho } = part
                 && let Some(left) = rho.units().checked_sub(asked.units())
@@ -57,7 +49,7 @@ impl Plan {
     }
 
     /// Uses up one Gaussian release that is at least as costly as the one asked for.
-    pub(crate) fn take_gaussian(&mut self, asked: &Mechanism) -> Result<(), NotCovered> {
+    pub(crate) fn take_gaussian(&mut self, asked: &Mechanism) -> Result<(), SessionError> {
         for part in &mut self.0 {
             let left = match (part, asked) {
                 (

@@ -13,7 +13,7 @@ use crate::event::{Door, GrantId};
 use crate::grant::{Finished, Permit};
 use crate::message::says;
 use crate::noise::{NoiseError, NoiseSource, SecureNoise};
-use crate::plan::{NotCovered, Plan};
+use crate::plan::Plan;
 
 /// A batch of rows as the block reader makes them.
 ///
@@ -45,16 +45,10 @@ pub enum SessionError {
 }
 
 says!(error SessionError {
-    Self::NotCovered => NotCovered.to_string(),
+    Self::NotCovered => "what is left of this grant's cost does not cover the mechanism; list it when charging",
     Self::Parameter(what) => what,
     Self::Noise(error) => error.to_string(),
 });
-
-impl From<NotCovered> for SessionError {
-    fn from(NotCovered: NotCovered) -> Self {
-        Self::NotCovered
-    }
-}
 
 impl From<NoiseError> for SessionError {
     fn from(error: NoiseError) -> Self {
@@ -80,49 +74,16 @@ pub struct Session<R, N = SecureNoise> {
     touched: bool,
 }
 
-/// Why a session did not open.
-#[derive(Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OpenError<E> {
-    /// The reader failed.
-    Read(E),
-    /// There is no randomness to be had.
-    Noise(NoiseError),
-}
-
 impl Permit {
-    /// Reads the granted rows and opens a session on them.
+    /// Reads the granted rows and opens a session on them, with noise from this source.
     ///
     /// The reader gets the permit to look at and gives back the rows of each lane. What it gives for a
     /// lane the permit does not cover is dropped unread.
     ///
     /// # Errors
-    /// When the reader fails or there is no randomness; the charge stands all the same.
-    pub fn open<R: Rows, E>(
-        self,
-        read: impl FnOnce(&Self) -> Result<[Vec<R>; 2], E>,
-    ) -> Result<Session<R>, OpenError<E>> {
-        let noise = SecureNoise::new().map_err(OpenError::Noise)?;
-        self.open_with(noise, read).map_err(OpenError::Read)
-    }
-
-    /// As [`Permit::open`], with noise that can be repeated.
-    ///
-    /// # Errors
-    /// When the reader fails.
-    #[cfg(any(test, feature = "seeded"))]
-    pub fn open_seeded<R: Rows, E>(
-        self,
-        seed: u64,
-        read: impl FnOnce(&Self) -> Result<[Vec<R>; 2], E>,
-    ) -> Result<Session<R, crate::noise::SeededNoise>, E> {
-        self.open_with(crate::noise::SeededNoise::new(seed), read)
-    }
-
-    fn open_with<R: Rows, N, E>(
-        self,
-        noise: N,
-        read: impl FnOnce(&Self) -> Result<[Vec<R>; 2], E>,
+    /// When the reader fails; the charge stands all the same.
+    pub fn open<R: Rows, N: NoiseSource, E>(
+        self, noise: N, read: impl FnOnce(&Self) -> Result<[Vec<R>; 2], E>,
     ) -> Result<Session<R, N>, E> {
         let mut rows = read(&self)?;
         for (rows, plan) in rows.iter_mut().zip(&self.plans) {
@@ -161,9 +122,9 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         }
     }
 
-    pub(crate) fn plan(&mut self, lane: Lane) -> Result<&mut Plan, NotCovered> {
+    pub(crate) fn plan(&mut self, lane: Lane) -> Result<&mut Plan, SessionError> {
         self.touched = true;
-        self.plans[lane.index()].as_mut().ok_or(NotCovered)
+        self.plans[lane.index()].as_mut().ok_or(SessionError::NotCovered)
     }
 }
 

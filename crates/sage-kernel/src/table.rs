@@ -9,7 +9,6 @@ use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
 use crate::cost::SCALE;
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, NoiseSource};
-use crate::plan::NotCovered;
 use crate::session::{Rows, Session, SessionError};
 
 /// A closed range of real numbers, given in advance.
@@ -78,12 +77,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
     pub fn pairs(
-        &mut self,
-        lane: Lane,
-        keys: u32,
-        range: Range,
-        taken: Taken,
-        noise: TableNoise,
+        &mut self, lane: Lane, keys: u32, range: Range, taken: Taken, noise: TableNoise,
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Pair>, SessionError> {
         let noise = self.draw(lane, keys, keys.saturating_mul(2), noise)?;
@@ -111,11 +105,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
     pub fn histogram(
-        &mut self,
-        lane: Lane,
-        keys: u32,
-        noise: TableNoise,
-        key: impl Fn(R::Row<'_>) -> Option<u32>,
+        &mut self, lane: Lane, keys: u32, noise: TableNoise, key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Vec<f64>, SessionError> {
         let noise = self.draw(lane, keys, keys, noise)?;
         let mut counts = vec![0i128; keys as usize];
@@ -150,10 +140,10 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
 }
 
 /// The concentrated loss 1 / (2σ²) of one release with this noise multiplier, rounded up.
-fn concentrated(sigma: Sigma) -> Result<Epsilon, NotCovered> {
+fn concentrated(sigma: Sigma) -> Result<Epsilon, SessionError> {
     let square = u128::from(sigma.units()) * u128::from(sigma.units());
-    let units = 500_000_000_000_000_000_000_000_000_000u128.checked_div(square).ok_or(NotCovered)? + 1;
-    u64::try_from(units).ok().and_then(Epsilon::from_units).ok_or(NotCovered)
+    let units = 500_000_000_000_000_000_000_000_000_000u128.checked_div(square).ok_or(SessionError::NotCovered)? + 1;
+    u64::try_from(units).ok().and_then(Epsilon::from_units).ok_or(SessionError::NotCovered)
 }
 
 /// A number as a whole share of the range.

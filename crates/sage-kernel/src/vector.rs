@@ -58,10 +58,7 @@ impl Lattice {
     /// release with noise multiplier at least σ, but for the deviation of the noise that the cost of
     /// [`Mechanism::Gaussian`] includes.
     pub(crate) fn release(
-        &self,
-        sums: impl Iterator<Item = i128>,
-        noise: &mut impl NoiseSource,
-        mut out: impl FnMut(f64),
+        &self, sums: impl Iterator<Item = i128>, noise: &mut impl NoiseSource, mut out: impl FnMut(f64),
     ) -> Result<(), SessionError> {
         let sampler = RoundedGaussian::new();
         let unit = libm::ldexp(1.0, self.shift as i32) / self.multiplier as f64;
@@ -141,12 +138,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
     pub fn vector_sum(
-        &mut self,
-        lane: Lane,
-        width: u32,
-        clip: f64,
-        sigma: Sigma,
-        value: impl Fn(R::Row<'_>, &mut [f64]),
+        &mut self, lane: Lane, width: u32, clip: f64, sigma: Sigma, value: impl Fn(R::Row<'_>, &mut [f64]),
     ) -> Result<Vec<f64>, SessionError> {
         check_clip(clip)?;
         if width == 0 || width > 1 << 26 {

@@ -1,5 +1,6 @@
 //! Attempts to spend less than is used: extreme numbers, forged logs, rows used twice.
 
+use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
     Answer, Blocks, Ceiling, ContextId, Cost, Curve, Declared, Delta, Door, Doors, Epsilon, Event, Filter, Gate,
     GateError, Lane, Mechanism, MemoryLog, MomentBounds, ORDER_COUNT, Permit, Policy, Rate, Request, RequestKey, Rows,
@@ -200,7 +201,7 @@ fn grant(gate: &mut Gate<MemoryLog>, door: Door) -> sage_kernel::Grant {
 
 fn session(permit: Permit) -> Session<Days> {
     let read = |_: &Permit| Ok::<_, ()>([vec![Days(vec![0.5; 100])], Vec::new()]);
-    permit.open(read).unwrap_or_else(|_| panic!("a session"))
+    permit.open(SecureNoise::new().expect("randomness"), read).unwrap_or_else(|_| panic!("a session"))
 }
 
 /// Adding a key again would give its units a second budget.

@@ -3,6 +3,7 @@
 
 mod support;
 
+use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
     Cost, Door, InputShape, Lane, LayerRows, LayerShape, MomentBounds, Range, Rate, Rows, SCALE, Sample, Step,
     TableNoise, Taken,
@@ -286,7 +287,7 @@ fn large_samples_do_not_overflow() {
     let cost = Cost::new(vec![sampled(Rate::LIMIT, sigma, 1, 1)]).expect("a cost");
     let permit = Yard::new().permit(Door::Enforced, [Some(cost), None]);
     let rows = [vec![Alike(count)], Vec::new()];
-    let mut session = permit.open_seeded(1, |_| Ok::<_, ()>(rows)).expect("opens");
+    let mut session = permit.open(SeededNoise::new(1), |_| Ok::<_, ()>(rows)).expect("opens");
     let step = Step { rate: Rate::LIMIT, sigma, clip: 1.0 };
     let sums = session.sampled_sum(Lane::Train, step, &layers, |sample, layers| {
         layers[0].errors.resize(sample.count(), 1.0);

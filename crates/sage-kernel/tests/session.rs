@@ -626,7 +626,7 @@ fn coins_fall_as_the_split_says() {
         let deviation = (f64::from(tosses) * chance * (1.0 - chance)).sqrt();
         assert!((tests - f64::from(tosses) * chance).abs() < 5.5 * deviation, "{rate}: {tests}");
     }
-    assert_eq!(Split::DEFAULT.test(), rate_of("0.1"));
+    assert_eq!(Some(Split::DEFAULT), Split::new(rate_of("0.1")));
     assert_eq!(Split::new(Rate::ZERO), None);
     assert_eq!(Split::new(Rate::LIMIT), None);
 }

@@ -19,10 +19,7 @@ pub(crate) struct Fields<'text> {
 impl<'text> Fields<'text> {
     /// Splits a flag's value into the fields it may have.
     pub(crate) fn read(
-        flag: &'static str,
-        example: &'static str,
-        names: &'static [&'static str],
-        text: &'text str,
+        flag: &'static str, example: &'static str, names: &'static [&'static str], text: &'text str,
     ) -> Result<Self, Failure> {
         let mut fields = Self { flag, example, pairs: Vec::new() };
         if text.trim().is_empty() {

@@ -4,6 +4,7 @@
 //! ceiling is used for mean queries of equal noise, with noise from a printed seed, and the error of one
 //! answer is measured. `cargo run --release --manifest-path experiments/Cargo.toml --bin fits [seed]`.
 
+use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
     Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism, MemoryLog,
     Policy, Range, Rate, Request, RequestKey, Rows, Rule, Sigma, TableNoise, Taken,
@@ -94,7 +95,7 @@ fn error_of_means(loss: Epsilon, answers: u32, rows: usize, seed: u64) -> f64 {
     };
     let permit = gate.start(0, grant).expect("a log");
     let read = |_: &_| Ok::<_, ()>([vec![Ramp(rows)], Vec::new()]);
-    let mut session = permit.open_seeded(seed, read).expect("a reader that cannot fail");
+    let mut session = permit.open(SeededNoise::new(seed), read).expect("a reader that cannot fail");
     let unit = Range::new(0.0, 1.0).expect("a range");
     let noise = TableNoise::Laplace(loss);
     let squares: f64 = (0..answers)

@@ -41,9 +41,7 @@ pub(crate) fn lower_ratchet() -> Result<(), Failure> {
 
 /// Findings of a test over lines: those for which `wrong` says so, with what it says.
 fn on_lines<'a>(
-    source: &Source,
-    lines: impl Iterator<Item = (usize, &'a str)>,
-    wrong: impl Fn(&str) -> Option<String>,
+    source: &Source, lines: impl Iterator<Item = (usize, &'a str)>, wrong: impl Fn(&str) -> Option<String>,
 ) -> Findings {
     let found = lines.filter_map(|(number, line)| Some((number, wrong(line)?)));
     found.map(|(number, what)| format!("{}:{number}: {what}", source.path)).collect()

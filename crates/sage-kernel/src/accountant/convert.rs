@@ -7,7 +7,7 @@
 
 use libm::{exp, log, log1p, tanh};
 
-use super::parameter::{AccountantError, Certified, golden_section, not_negative, order, positive, probability, raise};
+use super::parameter::{AccountantError, Certified, lowest_point, not_negative, order, positive, probability, raise};
 
 /// What `delta` adds to a cost at order `alpha` to make it an epsilon; may be
 /// negative.
@@ -65,7 +65,7 @@ pub fn epsilon_from_zcdp(rho: f64, delta: f64) -> Certified<f64> {
         let alpha = 1.0 + exp(log_excess);
         raise(rho * alpha, 8.0 * f64::EPSILON) + conversion_above(alpha, delta)
     };
-    let best = at(golden_section(LOG_ORDERS.0, LOG_ORDERS.1, at));
+    let best = at(lowest_point(LOG_ORDERS.0, LOG_ORDERS.1, at));
     if best.is_nan() || best == f64::INFINITY {
         return Err(AccountantError::Unbounded);
     }
@@ -84,7 +84,7 @@ pub fn rho_for(epsilon: f64, delta: f64) -> Certified<f64> {
         let alpha = 1.0 + exp(log_excess);
         (conversion_above(alpha, delta) - epsilon) / alpha
     };
-    let best = -shortfall(golden_section(LOG_ORDERS.0, LOG_ORDERS.1, shortfall));
+    let best = -shortfall(lowest_point(LOG_ORDERS.0, LOG_ORDERS.1, shortfall));
     // The subtraction may cancel; the specification lowers caps by 1e-9 later.
     let lowered = best * (1.0 - 1e-13) - 4.0 * f64::EPSILON * (epsilon + 1e-3);
     Ok(if lowered.is_finite() { lowered.max(0.0) } else { 0.0 })

@@ -6,7 +6,7 @@
 
 use libm::{exp, expm1, log, log1p};
 
-use super::parameter::{Certified, not_negative, order, positive, raise};
+use super::parameter::{Certified, order, positive, raise};
 
 /// The orders a ledger keeps by default (theory 3.4).
 pub const ORDERS: [f64; 32] = [
@@ -84,17 +84,6 @@ pub fn gaussian(alpha: f64, sigma: f64) -> Certified<f64> {
     positive(sigma, "sigma")?;
     // Divide twice: sigma^2 may overflow where the cost does not.
     Ok(raise(0.5 * (alpha / sigma) / sigma, 8.0 * f64::EPSILON))
-}
-
-/// The cost of a `rho`-zCDP mechanism.
-///
-/// # Guarantee
-/// As [`pure`]: `rho alpha`, rounded up. A `rho` of zero costs nothing to speak
-/// of and is allowed.
-pub fn zcdp(alpha: f64, rho: f64) -> Certified<f64> {
-    order(alpha)?;
-    not_negative(rho, "rho")?;
-    Ok(raise(rho * alpha, 8.0 * f64::EPSILON))
 }
 
 /// `ln(1 + x)` given `ln x`.

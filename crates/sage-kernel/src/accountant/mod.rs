@@ -17,12 +17,10 @@ mod gaussian;
 mod parameter;
 mod pld;
 mod sampled;
-mod whitehouse;
 
 pub use convert::{conversion, epsilon_from_curve, epsilon_from_zcdp, pure_to_zcdp, rho_for};
-pub use curve::{ORDERS, discrete_laplace, gaussian, pure, zcdp};
+pub use curve::{ORDERS, discrete_laplace, gaussian, pure};
 pub use gaussian::{gaussian_delta, gaussian_epsilon, log_normal_cdf};
 pub use parameter::{AccountantError, Certified};
 pub use pld::{Composition, Loss};
 pub use sampled::sampled_gaussian_curve;
-pub use whitehouse::{whitehouse_capacity, whitehouse_epsilon};

@@ -4,6 +4,8 @@
 //! negative epsilon is a refund. This file must never let either through:
 //! whatever is not provably in range is refused with its name.
 
+use crate::message::says;
+
 /// Why the accountant gave no number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,16 +16,10 @@ pub enum AccountantError {
     Unbounded,
 }
 
-impl std::fmt::Display for AccountantError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Parameter(name) => write!(formatter, "{name} is not finite or out of range"),
-            Self::Unbounded => formatter.write_str("no finite bound can be certified"),
-        }
-    }
-}
-
-impl std::error::Error for AccountantError {}
+says!(error AccountantError {
+    Self::Parameter(name) => format!("{name} is not finite or out of range"),
+    Self::Unbounded => "no finite bound can be certified",
+});
 
 /// A number, or why there is none.
 pub type Certified<T> = Result<T, AccountantError>;
@@ -72,24 +68,17 @@ pub(super) fn raise(cost: f64, slack: f64) -> f64 {
 ///
 /// Only the quality of a bound depends on it, never its validity: each caller
 /// holds a bound that is true at every point.
-pub(super) fn golden_section(low: f64, high: f64, function: impl Fn(f64) -> f64) -> f64 {
-    const RATIO: f64 = 0.618_033_988_749_894_9;
+pub(super) fn lowest_point(low: f64, high: f64, function: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (low, high);
-    let mut left = high - RATIO * (high - low);
-    let mut right = low + RATIO * (high - low);
-    let (mut at_left, mut at_right) = (function(left), function(right));
-    for _ in 0..90 {
-        if at_left <= at_right {
-            (high, right, at_right) = (right, left, at_left);
-            left = high - RATIO * (high - low);
-            at_left = function(left);
+    for _ in 0..120 {
+        let third = (high - low) / 3.0;
+        if function(low + third) <= function(high - third) {
+            high -= third;
         } else {
-            (low, left, at_left) = (left, right, at_right);
-            right = low + RATIO * (high - low);
-            at_right = function(right);
+            low += third;
         }
     }
-    if at_left <= at_right { left } else { right }
+    0.5 * (low + high)
 }
 
 /// Bisects `[inside, outside]` until the ends are neighbours or `steps` ran

@@ -40,21 +40,10 @@ pub(crate) fn cost_units(loss: f64) -> u64 {
     up(loss * LOSS_UNITS)
 }
 
-/// A computed probability as units, rounded up.
-pub(crate) fn probability_units(probability: f64) -> u64 {
-    up(probability * PROBABILITY_UNITS)
-}
-
+/// Units rounded up: none below zero, and anything that is not a number without bound.
 fn up(units: f64) -> u64 {
     let units = (units * NUDGE).ceil();
-    if units <= 0.0 {
-        0
-    } else if units < 9.0e18 {
-        units as u64
-    } else {
-        // Also the way of anything that is not a number.
-        UNBOUNDED
-    }
+    if units < 9.0e18 { units.max(0.0) as u64 } else { UNBOUNDED }
 }
 
 /// A computed ceiling as units, rounded down; what is no number allows nothing.
@@ -77,7 +66,7 @@ pub(crate) fn deviation<'part>(parts: impl IntoIterator<Item = &'part Mechanism>
         return 0;
     }
     let distance = draws as f64 * RoundedGaussian::DEVIATION_PER_DRAW;
-    probability_units(distance * (1.0 + libm::exp(as_epsilon(ceiling.epsilon))))
+    up(distance * (1.0 + libm::exp(as_epsilon(ceiling.epsilon))) * PROBABILITY_UNITS)
 }
 
 /// The mechanisms of a cost as an (ε, δ) filter counts them: each pair with how often it occurs.

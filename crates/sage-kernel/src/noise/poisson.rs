@@ -38,10 +38,7 @@ impl SamplingRate {
 /// # Errors
 /// `EntropyUnavailable` from the source.
 pub fn poisson_mask(
-    source: &mut impl NoiseSource,
-    rate: SamplingRate,
-    rows: usize,
-    mask: &mut Vec<u64>,
+    source: &mut impl NoiseSource, rate: SamplingRate, rows: usize, mask: &mut Vec<u64>,
 ) -> Result<(), NoiseError> {
     mask.clear();
     let words = rows.div_ceil(64);

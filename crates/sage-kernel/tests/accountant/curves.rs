@@ -1,6 +1,6 @@
 //! Cost curves against exact values.
 
-use sage_kernel::accountant::{ORDERS, discrete_laplace, gaussian, pure, sampled_gaussian_curve, zcdp};
+use sage_kernel::accountant::{ORDERS, discrete_laplace, gaussian, pure, sampled_gaussian_curve};
 
 use super::vectors::{PURE_COSTS, SAMPLED};
 use super::{check_above, check_below};
@@ -40,7 +40,6 @@ fn discrete_laplace_matches_direct_sum() {
 #[test]
 fn gaussian_and_zcdp_are_linear() {
     check_above(gaussian(8.0, 2.0).unwrap(), 1.0, 1e-14, "gaussian");
-    check_above(zcdp(8.0, 0.125).unwrap(), 1.0, 1e-14, "zcdp");
 }
 
 #[test]

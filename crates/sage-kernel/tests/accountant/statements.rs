@@ -2,7 +2,7 @@
 
 use sage_kernel::accountant::{
     conversion, epsilon_from_curve, epsilon_from_zcdp, gaussian_delta, gaussian_epsilon, log_normal_cdf, pure_to_zcdp,
-    rho_for, whitehouse_capacity, whitehouse_epsilon,
+    rho_for,
 };
 
 use super::vectors::{ADDITIONS, CEILINGS, CONVERSIONS, GAUSSIANS, PURE_TO_ZCDP, ZCDP};
@@ -65,13 +65,4 @@ fn normal_law_is_accurate_into_the_tail() {
     // The two formulas meet.
     let jump = log_normal_cdf(-25.0 + 1e-9) - log_normal_cdf(-25.0 - 1e-9);
     assert!((jump - 2e-9 * 25.04).abs() < 1e-10, "{jump}");
-}
-
-#[test]
-fn squares_within_the_capacity_are_within_the_ceiling() {
-    for (epsilon, delta, fits) in [(1.0, 5e-7, 333), (10.0, 5e-8, 23_233)] {
-        let capacity = whitehouse_capacity(epsilon, delta).unwrap();
-        assert!(whitehouse_epsilon(capacity, delta).unwrap() <= epsilon);
-        assert_eq!((capacity / 1e-4).floor() as u64, fits);
-    }
 }

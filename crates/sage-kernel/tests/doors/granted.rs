@@ -1,5 +1,6 @@
 //! A gate with one block and one granted request, for the programs beside this file.
 
+use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
     Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Grant, MemoryLog, Permit,
     Policy, Request, RequestKey, Rows, Rule, Session,
@@ -46,6 +47,10 @@ pub fn permit() -> Permit {
     gate.start(0, grant).expect("starts")
 }
 
+pub fn noise() -> SecureNoise {
+    SecureNoise::new().expect("randomness")
+}
+
 pub fn session() -> Session<Numbers> {
-    permit().open(|_| Ok::<_, ()>([vec![Numbers(vec![0.5, 1.0])], Vec::new()])).expect("opens")
+    permit().open(noise(), |_| Ok::<_, ()>([vec![Numbers(vec![0.5, 1.0])], Vec::new()])).expect("opens")
 }

@@ -6,6 +6,6 @@ mod granted;
 fn main() {
     let permit = granted::permit();
     let rows = vec![granted::Numbers(vec![1.0])];
-    let session = permit.open(|_| Ok::<_, ()>([rows, Vec::new()]));
+    let session = permit.open(granted::noise(), |_| Ok::<_, ()>([rows, Vec::new()]));
     let _ = session.is_ok();
 }

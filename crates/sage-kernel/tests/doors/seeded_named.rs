@@ -5,6 +5,6 @@ mod granted;
 
 fn main() {
     let rows = vec![granted::Numbers(vec![1.0])];
-    let _ = sage_kernel::noise::SeededNoise::new(1);
-    let _ = granted::permit().open_seeded(1, |_| Ok::<_, ()>([rows, Vec::new()]));
+    let noise = sage_kernel::noise::SeededNoise::new(1);
+    let _ = granted::permit().open(noise, |_| Ok::<_, ()>([rows, Vec::new()]));
 }

@@ -62,13 +62,9 @@ impl Yard {
     }
 
     pub(crate) fn open_through(
-        &mut self,
-        door: Door,
-        costs: [Option<Cost>; 2],
-        rows: [Vec<TestRows>; 2],
-        seed: u64,
+        &mut self, door: Door, costs: [Option<Cost>; 2], rows: [Vec<TestRows>; 2], seed: u64,
     ) -> Seeded {
-        self.permit(door, costs).open_seeded(seed, |_| Ok::<_, ()>(rows)).expect("opens")
+        self.permit(door, costs).open(SeededNoise::new(seed), |_| Ok::<_, ()>(rows)).expect("opens")
     }
 
     /// Leave to read under a charge on a fresh block.

@@ -67,10 +67,7 @@ fn log_moment(parts: &[(Lattice, u64)], tilt: f64) -> f64 {
 
 impl Composed {
     pub(super) fn new(
-        parts: &[(Lattice, u64)],
-        length: usize,
-        side: &Side,
-        planner: &mut RealFftPlanner<f64>,
+        parts: &[(Lattice, u64)], length: usize, side: &Side, planner: &mut RealFftPlanner<f64>,
     ) -> Certified<Self> {
         let forward = planner.plan_fft_forward(length);
         let inverse = planner.plan_fft_inverse(length);
@@ -149,11 +146,7 @@ impl Composed {
 /// Multiplies a spectrum by `part` to the power `count`, entry by entry, and
 /// carries the bounds on the error of each entry along.
 fn multiply_power(
-    spectrum: &mut [Complex<f64>],
-    errors: &mut [f64],
-    part: &[Complex<f64>],
-    count: u64,
-    entry_error: f64,
+    spectrum: &mut [Complex<f64>], errors: &mut [f64], part: &[Complex<f64>], count: u64, entry_error: f64,
 ) {
     let relative = 2.0 * f64::EPSILON * (count as f64 + 2.0);
     let unseen = exp(LOG_UNSEEN / count as f64);

@@ -250,12 +250,11 @@ impl<L: Log> Gate<L> {
         match outcome {
             Outcome::Entered(id) => Answer::Granted(Grant { id }),
             Outcome::Refused(refusal, _) => Answer::Refused(refusal),
-            Outcome::Repeated(id, _) => match self.ledger.grant_state(id) {
-                Some(GrantState::Charged) => Answer::Repeated(id, GrantState::Charged, Some(Grant { id })),
-                Some(state) => Answer::Repeated(id, state, None),
+            Outcome::Repeated(id, _) => {
                 // A grant that was found a moment ago is still there; if not, nothing is handed out.
-                None => Answer::Repeated(id, GrantState::Burnt, None),
-            },
+                let state = self.ledger.grant_state(id).unwrap_or(GrantState::Burnt);
+                Answer::Repeated(id, state, (state == GrantState::Charged).then_some(Grant { id }))
+            }
         }
     }
 

@@ -178,7 +178,8 @@ impl Composition {
         let mut best = self.on_lattice(&plan, delta)?;
         for _ in 0..2 {
             let finer = Plan::new(&self.items, delta, Some(best))?;
-            if finer.wanted > 0.4 * plan.step || finer.step > 0.9 * plan.step {
+            let coarse = finer.wanted < 0.4 * plan.step && finer.step < 0.9 * plan.step;
+            if !coarse && plan.epsilon < 2.0 * best.0 {
                 break;
             }
             plan = finer;

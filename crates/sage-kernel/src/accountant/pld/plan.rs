@@ -24,6 +24,8 @@ pub(super) struct Plan {
     pub(super) step: f64,
     /// The step that the aim asks for, whatever it costs.
     pub(super) wanted: f64,
+    /// The epsilon it is made for.
+    pub(super) epsilon: f64,
     /// Transform length, a power of two.
     pub(super) length: usize,
     /// Mass that may be cut from each end of one use of a mechanism.
@@ -37,8 +39,8 @@ const TAIL_SHARE: f64 = 3e-5;
 /// Log of the part of delta that either end of the window may take.
 const LOG_WINDOW_SHARE: f64 = -10.0;
 /// Log of how much larger than delta, or than the least, the tilted law may be
-/// beyond epsilon.
-const LOG_ROUNDING: f64 = 2.5;
+/// beyond epsilon: where that is a guess, and where it is known.
+const LOG_ROUNDING: (f64, f64) = (2.5, 0.3);
 /// The error of epsilon aimed at: absolute, and relative for one mechanism,
 /// which calibration asks for again and again.
 const AIM: (f64, f64) = (4e-6, 4.6e-5);
@@ -65,8 +67,10 @@ fn sketch(part: Part, tail: f64) -> Vec<(f64, f64)> {
 }
 
 /// One direction, roughly: its side, the top of its window, its epsilon and
-/// how fast the log of delta falls there. `moment` is the log moment at a tilt.
-fn outline(log_delta: f64, spread: f64, moment: impl Fn(f64) -> f64) -> Certified<(Side, f64, (f64, f64))> {
+/// how fast the log of delta falls there, unless those are known. `moment` is the log moment at a tilt.
+fn outline(
+    log_delta: f64, spread: f64, known: Option<(f64, f64)>, moment: impl Fn(f64) -> f64,
+) -> Certified<(Side, f64, (f64, f64))> {
     let rungs = |sign: f64| (-42..=66).map(move |sixth| sign * exp2(f64::from(sixth) / 6.0) / spread);
     let tilts = rungs(-1.0).rev().chain([0.0]).chain(rungs(1.0));
     let ladder: Vec<(f64, f64)> = tilts.map(|tilt| (tilt, moment(tilt))).filter(|rung| rung.1.is_finite()).collect();
@@ -76,7 +80,7 @@ fn outline(log_delta: f64, spread: f64, moment: impl Fn(f64) -> f64) -> Certifie
         let bounds = ladder.iter().filter(|rung| rung.0 > 0.0).map(|rung| (bound(rung), rung.0));
         bounds.min_by(|a, b| a.0.total_cmp(&b.0)).ok_or(AccountantError::Unbounded)
     };
-    let (epsilon, steepness) = smallest(log_delta, 1.0)?;
+    let (epsilon, steepness) = known.map_or_else(|| smallest(log_delta, 1.0), Ok)?;
     let (highest, tilt_above) = smallest(log_delta + LOG_WINDOW_SHARE, 0.0)?;
     let epsilon = epsilon.max(0.0);
     // Tilted mass outside the window is wrapped into it and must vanish there.
@@ -84,11 +88,12 @@ fn outline(log_delta: f64, spread: f64, moment: impl Fn(f64) -> f64) -> Certifie
     // window is taken.
     let size_at = |rung: &(f64, f64)| rung.1 - rung.0 * epsilon - log_delta;
     let least = ladder.iter().map(size_at).fold(f64::INFINITY, f64::min).max(0.0);
+    let allowed = if known.is_some() { LOG_ROUNDING.1 } else { LOG_ROUNDING.0 };
     let mut best = None;
     let mut narrowest = f64::INFINITY;
     for (place, &(tilt, own)) in ladder.iter().enumerate() {
         let size = size_at(&(tilt, own));
-        if tilt < 0.0 || size > LOG_ROUNDING + least {
+        if tilt < 0.0 || size > allowed + least {
             continue;
         }
         let edge = |&(other, moment): &(f64, f64)| (moment - own + size - LOG_WINDOW_SHARE) / (other - tilt);
@@ -119,10 +124,10 @@ impl Plan {
             let one = |node: &(f64, f64)| node.0 * exp(lean * node.1) * node.1 * node.1;
             sqrt(sketches.iter().map(|(nodes, count)| count * nodes.iter().map(one).sum::<f64>()).sum())
         };
-        let (remove, top, removed) = outline(log(delta), spread(0.0), moment)?;
-        let (add, other_top, added) = outline(log(delta), spread(-1.0), |tilt| moment(-1.0 - tilt))?;
+        let (remove, top, removed) = outline(log(delta), spread(0.0), found, moment)?;
+        let (add, other_top, added) = outline(log(delta), spread(-1.0), found, |tilt| moment(-1.0 - tilt))?;
         let width = (top - remove.low).max(other_top - add.low);
-        let (epsilon, steepness) = found.unwrap_or(if added.0 > removed.0 { added } else { removed });
+        let (epsilon, steepness) = if added.0 > removed.0 { added } else { removed };
         // Splitting adds about `step^2 / 6` of variance per use, which moves
         // epsilon by half the steepness times that.
         let wanted = sqrt(12.0 * (AIM.0 + AIM.1 * epsilon / items.len() as f64) / (steepness * uses));
@@ -139,6 +144,6 @@ impl Plan {
         if !(step.is_normal() && width.is_finite()) {
             return Err(AccountantError::Unbounded);
         }
-        Ok(Self { step, wanted, length, tail, remove, add })
+        Ok(Self { step, wanted, epsilon, length, tail, remove, add })
     }
 }

@@ -8,7 +8,8 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 /// A number of about 106 bits.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(crate) struct Double {
-    high: f64,
+    /// The number, to the digits of one `f64`.
+    pub(crate) high: f64,
     low: f64,
 }
 
@@ -60,10 +61,6 @@ impl Double {
         let guess = Self::from(libm::sqrt(self.high));
         // One step of Newton's iteration doubles the digits.
         guess + (self - guess * guess) / (guess + guess)
-    }
-
-    pub(crate) fn to_f64(self) -> f64 {
-        self.high
     }
 }
 

@@ -187,7 +187,7 @@ impl<L: Log> Gate<L> {
         self.open_or_closed()?;
         let mut requests = requests;
         loop {
-            let batch = self.enter(time, requests)?;
+            let batch = self.enter(time, requests);
             // A no is given on the newest state only: what is missing here others may have added.
             let refused = batch.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refused(..)));
             if refused && self.has_news()? {
@@ -210,25 +210,25 @@ impl<L: Log> Gate<L> {
 
     /// Decides the requests in order and enters those that fit, before they are durable: nothing may
     /// leave the gate until they are.
-    fn enter(&mut self, time: u64, requests: Vec<Request>) -> Result<Batch, GateError> {
+    fn enter(&mut self, time: u64, requests: Vec<Request>) -> Batch {
         let mut batch = Batch { head: self.head, records: Vec::new(), outcomes: Vec::new() };
         for request in requests {
             let outcome = match self.ledger.decide(&request) {
                 Decision::Admitted(amounts) => {
                     let event = Event::Charged(Box::new(Charge { request, amounts }));
                     let record = Record::after(batch.head, time, &event);
-                    let number = record.number;
+                    let id = GrantId(record.number);
                     batch.head = record.head();
                     batch.records.push(record);
-                    self.ledger.apply(number, event).map_err(|error| self.close(GateError::Ledger(error)))?;
-                    Outcome::Entered(GrantId(number))
+                    self.ledger.enter(id, event);
+                    Outcome::Entered(id)
                 }
                 Decision::Repeated(grant) => Outcome::Repeated(grant, request),
                 Decision::Refused(refusal) => Outcome::Refused(refusal, request),
             };
             batch.outcomes.push(outcome);
         }
-        Ok(batch)
+        batch
     }
 
     /// Takes back a batch that was not appended, and gives the requests to be decided again.

@@ -235,25 +235,14 @@ impl Ledger {
         match event {
             Event::StreamCreated { name, policy } => self.create(name, policy),
             Event::BlocksAdded { stream, keys } => self.add_blocks(stream, keys),
-            Event::Charged(charge) => self.enter(GrantId(number), charge),
-            Event::Started { grant } => {
-                self.move_to(grant, GrantState::Started);
-                self.waiting.remove(&grant);
-                self.running.insert(grant);
-            }
+            Event::Charged(_) => self.enter(GrantId(number), event),
+            Event::Started { grant } => self.move_to(grant, GrantState::Started),
             Event::Cancelled { grant } => {
                 self.move_to(grant, GrantState::Cancelled);
-                self.waiting.remove(&grant);
                 self.give_back(grant);
             }
-            Event::Released { grant, digest } => {
-                self.move_to(grant, GrantState::Released(digest));
-                self.running.remove(&grant);
-            }
-            Event::Burnt { grant } => {
-                self.move_to(grant, GrantState::Burnt);
-                self.running.remove(&grant);
-            }
+            Event::Released { grant, digest } => self.move_to(grant, GrantState::Released(digest)),
+            Event::Burnt { grant } => self.move_to(grant, GrantState::Burnt),
             Event::Retired { stream, blocks } => self.retire(stream, &blocks),
             Event::Note { .. } => {}
         }
@@ -276,7 +265,9 @@ impl Ledger {
         }
     }
 
-    fn enter(&mut self, id: GrantId, charge: Box<Charge>) {
+    /// Enters a charge that was decided on this very state.
+    pub(crate) fn enter(&mut self, id: GrantId, event: Event) {
+        let Event::Charged(charge) = event else { return };
         book(&mut self.streams, &charge, |spent, amount| *spent += amount);
         self.keys.insert(charge.request.key, self.grants.len());
         self.waiting.insert(id);
@@ -301,6 +292,11 @@ impl Ledger {
         if let Ok(place) = self.grants.binary_search_by_key(&grant, |entry| entry.id) {
             self.grants[place].state = state;
         }
+        self.waiting.remove(&grant);
+        self.running.remove(&grant);
+        if state == GrantState::Started {
+            self.running.insert(grant);
+        }
     }
 
     fn retire(&mut self, stream: StreamId, blocks: &Blocks) {
@@ -322,10 +318,15 @@ fn book(streams: &mut [Stream], charge: &Charge, change: impl Fn(&mut u128, u128
             for range in request.blocks.ranges() {
                 let places = range.places();
                 let cells = &mut stream.spent[book][lane][places.start * width..places.end * width];
-                for cell in cells.chunks_exact_mut(width) {
-                    for (spent, &amount) in cell.iter_mut().zip(amounts) {
-                        change(spent, u128::from(amount));
+                if let &[one, two] = amounts.as_slice() {
+                    for cell in cells.as_chunks_mut::<2>().0 {
+                        change(&mut cell[0], u128::from(one));
+                        change(&mut cell[1], u128::from(two));
                     }
+                    continue;
+                }
+                for cell in cells.chunks_exact_mut(width) {
+                    cell.iter_mut().zip(amounts).for_each(|(spent, &amount)| change(spent, u128::from(amount)));
                 }
             }
         }

@@ -93,7 +93,7 @@ pub(crate) fn least_loss(matrix: &[i128], cross: &[i128], squares: i128, size: u
     let curved = quadratic(&reduced, &solution);
     let linear = dot(&reduced.vector, &solution);
     let value = curved - (linear + linear) + Double::from_whole(squares);
-    (value / Double::from(scale)).to_f64()
+    (value / Double::from(scale)).high
 }
 
 /// The v with (A + multiplier) v = b.

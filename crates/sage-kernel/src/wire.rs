@@ -19,6 +19,7 @@ impl Event {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(COMMON_SIZE));
         self.put(&mut out);
+        out.0.shrink_to_fit();
         out.0
     }
 

@@ -1,7 +1,7 @@
 //! From real numbers to units, always against the spender; shared by the filters' price lists.
 
 use crate::accountant::{self, Certified, Composition, Loss};
-use crate::budget::{Delta, Epsilon, Rate, Sigma};
+use crate::budget::{Delta, Epsilon, Sigma};
 use crate::cost::{Cost, Mechanism, SCALE, UNBOUNDED};
 use crate::filter::{Ceiling, Unpriced};
 use crate::noise::RoundedGaussian;
@@ -19,6 +19,7 @@ pub(crate) fn as_epsilon(epsilon: Epsilon) -> f64 {
     as_loss(epsilon.units())
 }
 
+/// Also for sampling rates, which have the same unit.
 pub(crate) fn as_loss(units: u64) -> f64 {
     units as f64 / LOSS_UNITS
 }
@@ -29,10 +30,6 @@ pub(crate) fn as_delta(delta: u64) -> f64 {
 
 pub(crate) fn as_sigma(sigma: Sigma) -> f64 {
     sigma.units() as f64 / 1e9
-}
-
-pub(crate) fn as_rate(rate: Rate) -> f64 {
-    rate.units() as f64 / 1e12
 }
 
 /// A computed loss as units, rounded up; what is no number costs more than any ceiling.
@@ -133,7 +130,7 @@ pub(crate) fn losses<'part>(parts: impl Iterator<Item = (&'part Mechanism, u32)>
             }
             Mechanism::Gaussian { sigma, count, .. } => (Loss::Gaussian { mu: 1.0 / as_sigma(sigma) }, count),
             Mechanism::SampledGaussian { rate, sigma, steps, .. } => {
-                (Loss::SampledGaussian { q: as_rate(rate), sigma: as_sigma(sigma) }, steps)
+                (Loss::SampledGaussian { q: as_loss(rate.units()), sigma: as_sigma(sigma) }, steps)
             }
             Mechanism::BlackBox { epsilon, delta } => {
                 (Loss::BlackBox { epsilon: as_epsilon(epsilon), delta: as_delta(delta.units()) }, 1)
@@ -160,7 +157,7 @@ pub(crate) fn curve(part: &Mechanism) -> Vec<f64> {
             each(&|order| f64::from(*count) * known(accountant::gaussian(order, as_sigma(*sigma))))
         }
         Mechanism::SampledGaussian { rate, sigma, steps, .. } => {
-            let step = accountant::sampled_gaussian_curve(&orders, as_rate(*rate), as_sigma(*sigma));
+            let step = accountant::sampled_gaussian_curve(&orders, as_loss(rate.units()), as_sigma(*sigma));
             let mut values = step.unwrap_or_else(|_| vec![f64::INFINITY; orders.len()]);
             values.iter_mut().for_each(|value| *value *= f64::from(*steps));
             values

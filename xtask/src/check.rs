@@ -47,7 +47,7 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
         cargo("format", &["fmt", "--all", "--check"]),
         cargo("lint", &[&["clippy", "--workspace"], &deny_warnings[..]].concat()),
         cargo("lint seeded", &[&["clippy"], &seeded_kernel[..], &deny_warnings].concat()),
-        cargo("test", &["test", "--workspace", "--exclude", "sage-kernel"]),
+        cargo("test", &["test", "--workspace", "--exclude", "sage-kernel", "--no-fail-fast"]),
         cargo("test kernel", &[&["test"], &seeded_kernel[..]].concat()),
     ];
     if workspace::exists(EXPERIMENTS) {

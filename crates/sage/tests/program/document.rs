@@ -45,8 +45,8 @@ fn says_the_same(one: &str, other: &str) -> bool {
             _ => one == other,
         }
     };
-    let (mut left, mut right) = (one.split_whitespace(), other.split_whitespace());
-    left.by_ref().zip(right.by_ref()).all(same) && left.next().is_none() && right.next().is_none()
+    let (one, other): (Vec<&str>, Vec<&str>) = (one.split_whitespace().collect(), other.split_whitespace().collect());
+    one.len() == other.len() && one.into_iter().zip(other).all(same)
 }
 
 #[test]

@@ -218,7 +218,8 @@ impl World {
         if let Some(&charge) = model.keys.get(&request.key) {
             return if model.charges[&charge].0 == *request { Expected::Repeated(charge) } else { Expected::Reused };
         }
-        let blocks: Vec<u32> = (0..64).filter(|&block| request.blocks.contains(BlockId(block))).collect();
+        let blocks: Vec<u32> =
+            (0..self.model.blocks + 8).filter(|&block| request.blocks.contains(BlockId(block))).collect();
         if blocks.iter().any(|&block| block >= model.blocks) {
             return Expected::Unknown;
         }
@@ -249,7 +250,7 @@ impl World {
             let Some(cost) = cost else { continue };
             for book in self.books_of(request) {
                 let asked = numbers(self.filter_of(book), cost, lane, &request.blocks);
-                for block in (0..64).filter(|&block| request.blocks.contains(BlockId(block))) {
+                for block in (0..self.model.blocks + 8).filter(|&block| request.blocks.contains(BlockId(block))) {
                     let entries = self.model.books[book].entries.entry((lane, block)).or_default();
                     entries.push((id, asked.clone()));
                 }

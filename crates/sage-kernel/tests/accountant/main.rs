@@ -7,6 +7,7 @@
 )]
 
 mod curves;
+mod exact;
 mod hostile;
 mod loss_distributions;
 mod statements;

@@ -114,32 +114,32 @@ impl Composed {
     /// The smallest epsilon at which the bound on delta is within `delta`, and
     /// how fast the log of delta falls there.
     pub(super) fn epsilon(&self, delta: f64) -> Certified<(f64, f64)> {
-        let room = delta - self.outside;
+        // Every rounding below is moved past: `room` down, `mass` up, `other` down.
+        let room = (delta - self.outside) * (1.0 - 1e-15);
         if room <= 0.0 {
             return Err(AccountantError::Unbounded);
         }
         let last = self.first + self.tilted.len() as i64 - 1;
         let untilt = exponentials(last, -1, -self.tilt * self.step, self.log_scale);
-        let ratios = exponentials(last, -1, -self.step, 0.0);
         let (mut mass, mut other, mut epsilon) = (0.0, 0.0, f64::INFINITY);
-        let below = exp(-self.step);
-        // From the top: mass under P, and under Q, of the losses seen.
-        for (index, ((&tilted, factor), ratio)) in
-            (0..=last).rev().zip(self.tilted.iter().rev().zip(untilt).zip(ratios))
-        {
+        let below = exp(-self.step) * (1.0 - 1e-15);
+        // From the top: mass of the losses seen under P, and under Q times
+        // `e^loss`, since alone that overflows or vanishes where losses are large.
+        for (index, (&tilted, factor)) in (1..=last).rev().zip(self.tilted.iter().rev().zip(untilt)) {
             let here = (tilted.max(0.0) + self.error) * (1.0 + 1e-12) * factor;
-            mass += here;
-            other += here * ratio;
+            mass = (mass + here) * (1.0 + 2.0 * f64::EPSILON);
+            other = other * below + here;
             let loss = index as f64 * self.step;
-            epsilon = (loss - self.step).max(0.0);
-            if mass - (below / ratio).max(1.0) * other > room {
-                epsilon = log((mass - room) / other).clamp(epsilon, loss);
+            epsilon = loss - self.step;
+            if mass - below * other > room {
+                epsilon = (loss + log((mass - room) / other) + 1e-15).clamp(epsilon, loss);
                 break;
             }
         }
-        // Where the loop ends by itself, delta at the last epsilon is within.
+        // Where the loop ends by itself, delta at the last epsilon is within,
+        // unless the mass overflowed and compared as nothing.
         epsilon *= 1.0 + 1e-13;
-        if epsilon.is_finite() { Ok((epsilon, exp(epsilon) * other / delta)) } else { Err(AccountantError::Unbounded) }
+        if (mass + epsilon).is_finite() { Ok((epsilon, other / delta)) } else { Err(AccountantError::Unbounded) }
     }
 }
 

@@ -172,7 +172,9 @@ impl Normal {
 
 fn sampled(normal: Normal, step: f64, tail: f64) -> Certified<Lattice> {
     let (bottom, top) = normal.range(tail);
-    let (lowest, highest) = (normal.loss(bottom), normal.loss(top));
+    // Where Q's density is no normal float, P's, a multiple of it, is lost: refused as too wide.
+    let seen = if top < 37.5 * normal.sigma { top } else { f64::INFINITY };
+    let (lowest, highest) = (normal.loss(bottom), normal.loss(seen));
     // The exponent matters as far as the sampled part weighs in the ratio.
     let weight = 1.0 - (1.0 - normal.q) * exp(-highest);
     let size = highest.max(-lowest) + normal.exponent(top).abs() * weight;

@@ -134,7 +134,7 @@ impl Composition {
                 _ if count == 0 => {}
                 Part::Normal(Normal { q: 0.0, .. }) => {}
                 Part::Normal(Normal { q: 1.0, sigma }) => {
-                    mu_square += (count as f64 / sigma / sigma).max(f64::MIN_POSITIVE);
+                    mu_square += (count as f64 / sigma / sigma).max(f64::MIN_POSITIVE) + 5e-16 * mu_square;
                 }
                 _ => match items.iter_mut().find(|(known, _)| *known == part) {
                     Some((_, known)) => *known = known.saturating_add(count),
@@ -221,7 +221,7 @@ impl Composition {
     /// Basic composition; infinity if a mechanism is Gaussian.
     fn basic_epsilon(&self, delta: f64) -> f64 {
         let own = |&(part, count): &(Part, u64)| match part {
-            Part::Laplace { epsilon, .. } => epsilon * count as f64 * (1.0 + 2.0 * f64::EPSILON),
+            Part::Laplace { epsilon, .. } => epsilon * count as f64 * (1.0 + 5e-16 * self.items.len() as f64),
             Part::Normal(_) => f64::INFINITY,
         };
         if self.certain_delta() > delta { f64::INFINITY } else { self.items.iter().map(own).sum() }

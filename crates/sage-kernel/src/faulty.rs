@@ -29,7 +29,7 @@ pub struct FaultyLog {
 impl FaultyLog {
     /// A log that already holds these records, and no fault yet.
     pub fn holding(records: Vec<Record>) -> Self {
-        Self { log: MemoryLog::holding(records), ..Self::default() }
+        Self { log: MemoryLog { records }, ..Self::default() }
     }
 
     /// Makes the append with this number (counted from zero) go wrong.
@@ -39,7 +39,7 @@ impl FaultyLog {
 
     /// The records.
     pub fn records(&self) -> &[Record] {
-        self.log.records()
+        &self.log.records
     }
 }
 

@@ -5,19 +5,8 @@ use crate::log::{Head, Log, LogError, Record};
 /// Records in memory.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryLog {
-    records: Vec<Record>,
-}
-
-impl MemoryLog {
-    /// A log that already holds these records.
-    pub fn holding(records: Vec<Record>) -> Self {
-        Self { records }
-    }
-
-    /// The records.
-    pub fn records(&self) -> &[Record] {
-        &self.records
-    }
+    /// What has been appended. Whoever changes it is found out when it is read.
+    pub records: Vec<Record>,
 }
 
 impl Log for MemoryLog {

@@ -22,7 +22,7 @@ use super::parameter::{AccountantError, Certified, not_negative, positive, proba
 use super::sampled::sampled_gaussian_curve;
 use compose::Composed;
 use discretise::{Normal, discretise};
-use plan::Plan;
+use plan::{Plan, step_for};
 
 /// The privacy loss of one mechanism under add/remove.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -177,9 +177,12 @@ impl Composition {
         let mut plan = Plan::new(&self.items, delta, None)?;
         let mut best = self.on_lattice(&plan, delta)?;
         for _ in 0..2 {
+            let (far, wanted) = (plan.epsilon > 3.0 * best.0, step_for(&self.items, best.0, best.1));
+            if !far && wanted > 0.4 * plan.step {
+                break;
+            }
             let finer = Plan::new(&self.items, delta, Some(best))?;
-            let coarse = finer.wanted < 0.4 * plan.step && finer.step < 0.9 * plan.step;
-            if !coarse && plan.epsilon < 2.0 * best.0 {
+            if !far && finer.step > 0.9 * plan.step {
                 break;
             }
             plan = finer;

@@ -22,8 +22,6 @@ pub(super) struct Side {
 /// One lattice for both directions, and a side for each.
 pub(super) struct Plan {
     pub(super) step: f64,
-    /// The step that the aim asks for, whatever it costs.
-    pub(super) wanted: f64,
     /// The epsilon it is made for.
     pub(super) epsilon: f64,
     /// Transform length, a power of two.
@@ -41,9 +39,9 @@ const LOG_WINDOW_SHARE: f64 = -10.0;
 /// Log of how much larger than delta, or than the least, the tilted law may be
 /// beyond epsilon: where that is a guess, and where it is known.
 const LOG_ROUNDING: (f64, f64) = (2.5, 0.3);
-/// The error of epsilon aimed at: absolute, and relative for one mechanism,
+/// The error of epsilon aimed at: absolute, and for a small epsilon of one mechanism relative,
 /// which calibration asks for again and again.
-const AIM: (f64, f64) = (4e-6, 4.6e-5);
+const AIM: (f64, f64) = (4e-6, 2e-4);
 /// The most points of all transforms of one direction together.
 const MOST_POINTS: usize = 1 << 25;
 
@@ -109,6 +107,13 @@ fn outline(
     best.ok_or(AccountantError::Unbounded)
 }
 
+/// Splitting adds about `step^2 / 6` of variance per use, which moves epsilon
+/// by half the steepness times that: the step for which that is the aim.
+pub(super) fn step_for(items: &[(Part, u64)], epsilon: f64, steepness: f64) -> f64 {
+    let uses: f64 = items.iter().map(|item| item.1 as f64).sum();
+    sqrt(12.0 * (AIM.0 + AIM.1 * epsilon / (1.0 + epsilon) / items.len() as f64) / (steepness * uses))
+}
+
 impl Plan {
     /// `found` is an epsilon with its steepness, where one is known.
     pub(super) fn new(items: &[(Part, u64)], delta: f64, found: Option<(f64, f64)>) -> Certified<Self> {
@@ -128,9 +133,7 @@ impl Plan {
         let (add, other_top, added) = outline(log(delta), spread(-1.0), found, |tilt| moment(-1.0 - tilt))?;
         let width = (top - remove.low).max(other_top - add.low);
         let (epsilon, steepness) = if added.0 > removed.0 { added } else { removed };
-        // Splitting adds about `step^2 / 6` of variance per use, which moves
-        // epsilon by half the steepness times that.
-        let wanted = sqrt(12.0 * (AIM.0 + AIM.1 * epsilon / items.len() as f64) / (steepness * uses));
+        let wanted = step_for(items, epsilon, steepness);
         let longest = (MOST_POINTS / items.len().max(1)).clamp(1 << 12, 1 << 18);
         let points = (width / wanted / std::f64::consts::SQRT_2).clamp(1024.0, longest as f64);
         let length = 1 << (points as usize).next_power_of_two().min(longest).ilog2();
@@ -144,6 +147,6 @@ impl Plan {
         if !(step.is_normal() && width.is_finite()) {
             return Err(AccountantError::Unbounded);
         }
-        Ok(Self { step, wanted, epsilon, length, tail, remove, add })
+        Ok(Self { step, epsilon, length, tail, remove, add })
     }
 }

@@ -1,8 +1,9 @@
 //! The ledger: what every lane of every block has spent, as a fold of the log.
 //!
-//! A pure, deterministic state machine over integers. [`Ledger::apply`] is the only way state changes,
-//! and it checks every event again, so a log that was not written by these rules cannot be replayed
-//! into a state that admits more. It must never read a clock, a random number, a float or a row.
+//! A pure, deterministic state machine over integers. [`Ledger::apply`] takes in what is read from a log and
+//! checks every event, so a log that was not written by these rules cannot be replayed into a state that
+//! admits more. The gate alone enters a charge without that check, right after deciding it on the same
+//! state, and withdraws it if its append did not happen. It must never read a clock, a random number, a float or a row.
 //! Proof that a filter on each lane of each block bounds the stream: `proofs/block.md`.
 
 use std::collections::BTreeSet;

@@ -2,7 +2,8 @@
 //!
 //! Pure functions from parameters to certified numbers: Renyi curves,
 //! conversions to (epsilon, delta), exact Gaussian privacy, and composition of
-//! privacy-loss distributions. Floats live here and nowhere else in the kernel.
+//! privacy-loss distributions. Elsewhere in the kernel floats only bring rows
+//! onto integer grids and costs into units; the ledger holds none.
 //! What only plans, such as the search for a sigma, is not here: a charge is
 //! priced again, whatever was planned.
 //!

@@ -11,6 +11,7 @@
 //! charges. Results are plain structs in the user's words.
 
 pub mod account;
+pub mod blocks;
 mod orders;
 pub mod simulate;
 

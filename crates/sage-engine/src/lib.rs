@@ -12,6 +12,7 @@
 
 pub mod account;
 pub mod blocks;
+pub mod log;
 mod orders;
 pub mod simulate;
 

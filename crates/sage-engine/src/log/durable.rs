@@ -1,0 +1,52 @@
+//! Files that are there whole or not at all, whatever happens while they are written.
+//!
+//! A name is durable only when its directory is flushed too. Nothing here may report success before that.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// Replaces a file by these bytes: after a crash there is the old one or the new one.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let fresh = beside(path, ".new");
+    let mut file = File::create(&fresh)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    publish(&fresh, path)
+}
+
+/// Gives a finished, flushed file its name.
+pub(super) fn publish(fresh: &Path, path: &Path) -> io::Result<()> {
+    fs::rename(fresh, path)?;
+    sync_directory(parent(path))
+}
+
+/// Makes the directory and those above it that are missing.
+pub(super) fn make_directory(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    make_directory(parent(path))?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        other => other?,
+    }
+    sync_directory(parent(path))
+}
+
+/// Flushes the names in a directory.
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// The file's path with more at its end.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
+
+/// The directory a path is in; the present one for a bare name.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}

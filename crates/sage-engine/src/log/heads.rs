@@ -1,0 +1,271 @@
+//! Heads that leave the machine, and what is made of them at the next start.
+//!
+//! A chain of hashes cannot show that its end was cut off: a directory put back from an old copy verifies,
+//! and its budgets would be given out twice. A head written elsewhere shows it. Granting needs a [`Sound`]
+//! gate, and there are two ways to one: every head ever exported is in the log, or an officer has said in the
+//! log itself that what is missing is known to be. Nothing here must ever replace an exported head by an
+//! older one, but for that sentence.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use sage_kernel::{Gate, GateError, GrantId, Head, Ledger, Log, LogError};
+use serde::{Deserialize, Serialize};
+
+use super::durable;
+
+/// The kind of the note by which an officer acknowledges a rollback.
+pub const ROLLBACK_NOTE: &str = "rollback acknowledged";
+
+/// What an exported head begins with.
+const MARK: &str = "sage-head-1";
+
+/// A head that was exported, and when by the exporter's clock. Nothing depends on the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownHead {
+    /// The head.
+    pub head: Head,
+    /// Milliseconds since 1970.
+    pub time: u64,
+}
+
+impl KnownHead {
+    fn to_line(self) -> String {
+        format!("{MARK} {} {} {}\n", self.head.length, hexadecimal(&self.head.hash), self.time)
+    }
+
+    fn from_line(line: &str) -> Option<Self> {
+        let line = line.strip_suffix('\n')?;
+        let [mark, length, hash, time] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+        let hash = blake3::Hash::from_hex(hash).ok()?.into();
+        let known = Self { head: Head { length: length.parse().ok()?, hash }, time: time.parse().ok()? };
+        // Only what we would have written ourselves is taken for ours.
+        (mark == MARK && known.to_line().trim_end() == line).then_some(known)
+    }
+}
+
+/// The body of the note by which an officer acknowledges a rollback, written as TOML.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acknowledgement {
+    /// The officer.
+    pub principal: String,
+    /// The length of the newest head that was exported.
+    pub known_length: u64,
+    /// Its hash, in hexadecimal.
+    pub known_hash: String,
+    /// The length of the log as it was found.
+    pub present_length: u64,
+    /// Its hash, in hexadecimal.
+    pub present_hash: String,
+}
+
+/// Why heads could not be compared or exported.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum HeadsError {
+    /// The file is there and holds no head.
+    Malformed(PathBuf),
+    /// The file system failed.
+    File(PathBuf, io::Error),
+    /// The log could not be read.
+    Log(LogError),
+    /// The acknowledgement could not be written into the log.
+    Gate(GateError),
+    /// An acknowledgement names no officer.
+    Nobody,
+}
+
+impl fmt::Display for HeadsError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(path) => write!(
+                out,
+                "{} holds no exported head, so a rollback could not be seen; put the right file back, or remove it if \
+                 the log is known to be whole",
+                path.display()
+            ),
+            Self::File(path, error) => write!(out, "the head of the log in {}: {error}", path.display()),
+            Self::Log(error) => error.fmt(out),
+            Self::Gate(error) => error.fmt(out),
+            Self::Nobody => write!(out, "an acknowledgement needs the name of the officer who gives it"),
+        }
+    }
+}
+
+impl std::error::Error for HeadsError {}
+
+/// Where heads are exported to, and how often.
+#[derive(Clone, Debug)]
+pub struct Heads {
+    files: Vec<PathBuf>,
+    every: NonZeroU64,
+    /// The length that was exported last.
+    exported: u64,
+}
+
+impl Heads {
+    /// Exports to these files, best on other machines, whenever the log has grown by so many events.
+    pub fn new(files: Vec<PathBuf>, every: NonZeroU64) -> Self {
+        Self { files, every, exported: 0 }
+    }
+
+    /// Exports nowhere: a rollback will not be seen. For logs in memory, and for whoever accepts that.
+    pub fn none() -> Self {
+        Self::new(Vec::new(), NonZeroU64::MAX)
+    }
+
+    /// Compares every exported head with the log.
+    ///
+    /// # Errors
+    /// When a file holds something else, or something cannot be read. A file that does not exist holds no
+    /// head: whoever can remove it can hide a rollback.
+    pub fn check<L: Log>(self, gate: Gate<L>) -> Result<Checked<L>, HeadsError> {
+        let mut missing: Option<KnownHead> = None;
+        for file in &self.files {
+            let Some(known) = read(file)? else { continue };
+            let newer = missing.is_none_or(|before| before.head.length < known.head.length);
+            if newer && !holds(&gate, known.head)? {
+                missing = Some(known);
+            }
+        }
+        Ok(match missing {
+            None => Checked::Sound(Sound { gate, heads: self }),
+            Some(known) => Checked::RolledBack(RolledBack { gate, heads: self, known }),
+        })
+    }
+
+    /// Exports the head if the log has grown enough since the last time.
+    pub(super) fn export_if_due(&mut self, head: Head, time: u64) -> Result<(), HeadsError> {
+        if head.length.saturating_sub(self.exported) < self.every.get() {
+            return Ok(());
+        }
+        self.export(head, time)
+    }
+
+    /// Exports the head.
+    pub(super) fn export(&mut self, head: Head, time: u64) -> Result<(), HeadsError> {
+        let line = KnownHead { head, time }.to_line();
+        for file in &self.files {
+            durable::replace(file, line.as_bytes()).map_err(|error| HeadsError::File(file.clone(), error))?;
+        }
+        self.exported = head.length;
+        Ok(())
+    }
+}
+
+fn read(file: &PathBuf) -> Result<Option<KnownHead>, HeadsError> {
+    match fs::read(file) {
+        Ok(bytes) => {
+            let known = String::from_utf8(bytes).ok().and_then(|line| KnownHead::from_line(&line));
+            known.map(Some).ok_or_else(|| HeadsError::Malformed(file.clone()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(HeadsError::File(file.clone(), error)),
+    }
+}
+
+/// Whether the log went through this head. The gate has verified how its records hang together.
+fn holds<L: Log>(gate: &Gate<L>, known: Head) -> Result<bool, HeadsError> {
+    let Some(number) = known.length.checked_sub(1) else { return Ok(known == Head::EMPTY) };
+    if known.length > gate.head().length {
+        return Ok(false);
+    }
+    let records = gate.log().read(number, 1).map_err(HeadsError::Log)?;
+    Ok(records.first().is_some_and(|record| {
+        let before = Head { length: number, hash: record.previous };
+        record.verify(before).is_ok_and(|(_, head)| head == known)
+    }))
+}
+
+/// What the comparison came to.
+pub enum Checked<L> {
+    /// Every exported head is in the log.
+    Sound(Sound<L>),
+    /// One is not.
+    RolledBack(RolledBack<L>),
+}
+
+/// A gate that may grant: its log holds every head that was exported, or an officer has said that it need not.
+pub struct Sound<L> {
+    pub(super) gate: Gate<L>,
+    pub(super) heads: Heads,
+}
+
+impl<L: Log> Sound<L> {
+    /// Burns every grant that was started and not ended, and names them.
+    ///
+    /// For the single owner of a log, before it serves anybody: no session of an earlier process is alive,
+    /// and what it may have read cannot be unread.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub fn burn_running(&mut self, time: u64) -> Result<Vec<GrantId>, GateError> {
+        let running: Vec<GrantId> = self.gate.ledger().running().collect();
+        running.iter().try_for_each(|&grant| self.gate.burn(time, grant))?;
+        Ok(running)
+    }
+
+    /// The state of the log.
+    pub const fn ledger(&self) -> &Ledger {
+        self.gate.ledger()
+    }
+
+    /// Where the log ends.
+    pub const fn head(&self) -> Head {
+        self.gate.head()
+    }
+}
+
+/// A gate whose log is older than a head that was exported, or another one. It can be read and grants nothing.
+pub struct RolledBack<L> {
+    gate: Gate<L>,
+    heads: Heads,
+    known: KnownHead,
+}
+
+impl<L: Log> RolledBack<L> {
+    /// The state of the log, which may show less than was spent.
+    pub const fn ledger(&self) -> &Ledger {
+        self.gate.ledger()
+    }
+
+    /// Where the log ends.
+    pub const fn head(&self) -> Head {
+        self.gate.head()
+    }
+
+    /// The newest exported head that the log does not hold.
+    pub const fn known(&self) -> KnownHead {
+        self.known
+    }
+
+    /// Writes into the log that an officer knows of the rollback, exports the head after it, and goes on.
+    ///
+    /// # Errors
+    /// When no officer is named, or the note or the head cannot be written. Nothing is granted then, and the
+    /// next start asks again.
+    pub fn acknowledge(mut self, time: u64, principal: &str) -> Result<Sound<L>, HeadsError> {
+        if principal.trim().is_empty() {
+            return Err(HeadsError::Nobody);
+        }
+        let (known, present) = (self.known.head, self.gate.head());
+        let note = Acknowledgement {
+            principal: principal.to_owned(),
+            known_length: known.length,
+            known_hash: hexadecimal(&known.hash),
+            present_length: present.length,
+            present_hash: hexadecimal(&present.hash),
+        };
+        let body = toml::to_string(&note).expect("numbers and text can be written as TOML");
+        self.gate.note(time, ROLLBACK_NOTE, body.into_bytes()).map_err(HeadsError::Gate)?;
+        self.heads.export(self.gate.head(), time)?;
+        Ok(Sound { gate: self.gate, heads: self.heads })
+    }
+}
+
+fn hexadecimal(hash: &[u8; 32]) -> String {
+    blake3::Hash::from(*hash).to_hex().to_string()
+}

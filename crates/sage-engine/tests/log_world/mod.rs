@@ -1,0 +1,82 @@
+//! The small world in which the tests of the log live: one stream, a hundred blocks, and charges on them.
+
+#![allow(dead_code, reason = "every test program uses a part of it")]
+
+use std::path::Path;
+
+use sage_engine::log::{Checked, Desk, Directory, Heads, Sound, SqliteLog};
+use sage_kernel::{
+    Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Log, Mechanism, Policy, Request,
+    RequestKey, Rule, StreamId,
+};
+
+/// How many blocks the stream has.
+pub const BLOCKS: u32 = 100;
+
+/// What the ceiling is a multiple of the cost by: so many charges fit on a block, and not one more.
+pub const FITTING: u32 = 100_000;
+
+/// A policy under which so many charges of [`request`] fit on every block.
+pub fn policy(fitting: u32) -> Policy {
+    let epsilon = Epsilon::ceiling(&format!("{fitting}e-6")).expect("a ceiling");
+    let ceiling = Ceiling { epsilon, delta: Delta::ceiling("1e-6").expect("a ceiling") };
+    Policy::single(Filter::new(Rule::Basic, ceiling).expect("a filter"), Doors::EnforcedOnly)
+}
+
+/// A stream with all its blocks, if the log is empty.
+pub fn furnish<L: Log>(gate: &mut Gate<L>, fitting: u32) {
+    if gate.head().length == 0 {
+        let stream = gate.create_stream(1, "rides", policy(fitting)).expect("a new stream");
+        gate.add_blocks(2, stream, (0..BLOCKS).map(|block| format!("day={block:03}")).collect()).expect("new blocks");
+    }
+}
+
+/// A request for all blocks under this key.
+pub fn request(key: &str) -> Request {
+    let part = Mechanism::Pure { epsilon: Epsilon::cost("1e-6").expect("a loss") };
+    Request {
+        key: RequestKey::from_text(key),
+        stream: StreamId(0),
+        context: ContextId(0),
+        blocks: Blocks::range(0, BLOCKS - 1).expect("blocks"),
+        costs: [Some(Cost::new(vec![part]).expect("a cost")), None],
+        door: Door::Enforced,
+        purpose: "test".to_owned(),
+    }
+}
+
+/// A gate that may grant.
+pub fn sound<L: Log>(gate: Gate<L>, heads: Heads) -> Sound<L> {
+    match heads.check(gate).expect("heads that can be compared") {
+        Checked::Sound(sound) => sound,
+        Checked::RolledBack(gate) => panic!("rolled back to {:?}", gate.head()),
+    }
+}
+
+/// The verified log of a directory.
+pub fn gate(directory: &Path) -> Gate<SqliteLog> {
+    let log = Directory::open(directory).expect("a directory nobody has").log().expect("a log");
+    Gate::open(log).expect("a whole chain")
+}
+
+/// A desk on the furnished log of a directory, as a server would open it.
+pub fn desk(directory: &Path, heads: Heads) -> Desk<SqliteLog> {
+    let mut gate = gate(directory);
+    furnish(&mut gate, FITTING);
+    Desk::new(sound(gate, heads), || 3)
+}
+
+/// Whether the long form was asked for.
+pub fn soak() -> bool {
+    std::env::var_os("SAGE_SOAK").is_some_and(|value| value == "1")
+}
+
+/// A small generator, so that a seed names a run.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}

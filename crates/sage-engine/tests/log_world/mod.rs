@@ -11,20 +11,20 @@ use sage_kernel::{
 };
 
 /// How many blocks the stream has.
-pub const BLOCKS: u32 = 100;
+pub(crate) const BLOCKS: u32 = 100;
 
 /// What the ceiling is a multiple of the cost by: so many charges fit on a block, and not one more.
-pub const FITTING: u32 = 100_000;
+pub(crate) const FITTING: u32 = 100_000;
 
 /// A policy under which so many charges of [`request`] fit on every block.
-pub fn policy(fitting: u32) -> Policy {
+pub(crate) fn policy(fitting: u32) -> Policy {
     let epsilon = Epsilon::ceiling(&format!("{fitting}e-6")).expect("a ceiling");
     let ceiling = Ceiling { epsilon, delta: Delta::ceiling("1e-6").expect("a ceiling") };
     Policy::single(Filter::new(Rule::Basic, ceiling).expect("a filter"), Doors::EnforcedOnly)
 }
 
 /// A stream with all its blocks, if the log is empty.
-pub fn furnish<L: Log>(gate: &mut Gate<L>, fitting: u32) {
+pub(crate) fn furnish<L: Log>(gate: &mut Gate<L>, fitting: u32) {
     if gate.head().length == 0 {
         let stream = gate.create_stream(1, "rides", policy(fitting)).expect("a new stream");
         gate.add_blocks(2, stream, (0..BLOCKS).map(|block| format!("day={block:03}")).collect()).expect("new blocks");
@@ -32,7 +32,7 @@ pub fn furnish<L: Log>(gate: &mut Gate<L>, fitting: u32) {
 }
 
 /// A request for all blocks under this key.
-pub fn request(key: &str) -> Request {
+pub(crate) fn request(key: &str) -> Request {
     let part = Mechanism::Pure { epsilon: Epsilon::cost("1e-6").expect("a loss") };
     Request {
         key: RequestKey::from_text(key),
@@ -46,7 +46,7 @@ pub fn request(key: &str) -> Request {
 }
 
 /// A gate that may grant.
-pub fn sound<L: Log>(gate: Gate<L>, heads: Heads) -> Sound<L> {
+pub(crate) fn sound<L: Log>(gate: Gate<L>, heads: Heads) -> Sound<L> {
     match heads.check(gate).expect("heads that can be compared") {
         Checked::Sound(sound) => sound,
         Checked::RolledBack(gate) => panic!("rolled back to {:?}", gate.head()),
@@ -54,28 +54,28 @@ pub fn sound<L: Log>(gate: Gate<L>, heads: Heads) -> Sound<L> {
 }
 
 /// The verified log of a directory.
-pub fn gate(directory: &Path) -> Gate<SqliteLog> {
+pub(crate) fn gate(directory: &Path) -> Gate<SqliteLog> {
     let log = Directory::open(directory).expect("a directory nobody has").log().expect("a log");
     Gate::open(log).expect("a whole chain")
 }
 
 /// A desk on the furnished log of a directory, as a server would open it.
-pub fn desk(directory: &Path, heads: Heads) -> Desk<SqliteLog> {
+pub(crate) fn desk(directory: &Path, heads: Heads) -> Desk<SqliteLog> {
     let mut gate = gate(directory);
     furnish(&mut gate, FITTING);
     Desk::new(sound(gate, heads), || 3)
 }
 
 /// Whether the long form was asked for.
-pub fn soak() -> bool {
+pub(crate) fn soak() -> bool {
     std::env::var_os("SAGE_SOAK").is_some_and(|value| value == "1")
 }
 
 /// A small generator, so that a seed names a run.
-pub struct Dice(pub u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }

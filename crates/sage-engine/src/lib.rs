@@ -14,6 +14,7 @@ pub mod account;
 pub mod blocks;
 mod orders;
 pub mod simulate;
+pub mod stream;
 
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Doors, Epsilon,

@@ -15,6 +15,7 @@ pub mod blocks;
 pub mod log;
 mod orders;
 pub mod simulate;
+pub mod stream;
 
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Doors, Epsilon,

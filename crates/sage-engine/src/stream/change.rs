@@ -1,0 +1,88 @@
+//! What may change in a stream's file once it has rows, and what may not.
+//!
+//! Rows that are stored stay as they were checked and where they were put, so neither bounds nor block rule
+//! can move. A changed policy is an event of its own, with its own rules about who must agree.
+
+use std::fmt;
+
+use super::StreamFile;
+
+/// A change that may be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// The ceilings or doors. Loosening them needs two principals: the engine decides that on the kernel's
+    /// policies.
+    Policy,
+    /// Who may do what.
+    Access,
+    /// How long rows are kept.
+    Retention,
+    /// What becomes of late rows, from now on.
+    Late,
+}
+
+/// A change that may not be made: make a new stream instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// This key of `[stream]` is fixed for ever.
+    Fixed(&'static str),
+    /// The columns are not the same, in the same order.
+    Columns,
+    /// The type or the bounds of this column are not the same.
+    Bounds(String),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(key) => write!(out, "`{key}` cannot change, because stored rows follow it")?,
+            Self::Columns => {
+                write!(out, "columns cannot be added, removed or moved, because stored rows have the old ones")?
+            }
+            Self::Bounds(column) => {
+                write!(
+                    out,
+                    "the type and bounds of column `{column}` cannot change, because stored rows were checked with the old ones"
+                )?;
+            }
+        }
+        write!(out, "; create a new stream under another name")
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl StreamFile {
+    /// What would change if the stream followed this other file from now on; nothing if they say the same.
+    ///
+    /// # Errors
+    /// With the first change that may not be made.
+    pub fn changes(&self, other: &Self) -> Result<Vec<Change>, Refused> {
+        let fixed = [
+            ("name", self.name == other.name),
+            ("unit", self.unit == other.unit),
+            ("user", self.user == other.user),
+            ("time", self.time == other.time),
+            ("blocks", self.blocks == other.blocks),
+            ("test_share", self.test_share == other.test_share),
+        ];
+        if let Some((key, _)) = fixed.into_iter().find(|(_, same)| !same) {
+            return Err(Refused::Fixed(key));
+        }
+        if !self.columns.iter().map(|column| &column.name).eq(other.columns.iter().map(|column| &column.name)) {
+            return Err(Refused::Columns);
+        }
+        if let Some((old, _)) = self.columns.iter().zip(&other.columns).find(|(old, new)| old != new) {
+            return Err(Refused::Bounds(old.name.clone()));
+        }
+        let mut changes = Vec::new();
+        let mut note = |same: bool, change: Change| changes.extend((!same).then_some(change));
+        note(self.policy == other.policy, Change::Policy);
+        note(self.access == other.access, Change::Access);
+        note(self.retention == other.retention, Change::Retention);
+        note(self.late == other.late, Change::Late);
+        Ok(changes)
+    }
+}

@@ -1,0 +1,150 @@
+//! Streams: what the file of a stream says, in the user's words.
+//!
+//! A [`StreamFile`] is plain data: what a stream's rows look like, how they fall into blocks, who may do what,
+//! and how much may be lost. It reads its text, writes it back in one form, and hands the kernel its
+//! [`Policy`] and [`Split`]. It must never look at a row: everything in it is public and was decided before.
+
+mod change;
+mod codes;
+mod column;
+mod error;
+mod key;
+mod policy;
+mod read;
+mod section;
+mod width;
+mod write;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use sage_kernel::{Policy, Rate, Split};
+
+pub use change::{Change, Refused};
+pub use codes::{Attributes, Keyer};
+pub use column::{Column, Kind, Other, Outside};
+pub use error::StreamFileError;
+pub use key::{BlockRule, Cell, LATE_LEVEL, Levels, Span, late_key, time_of};
+pub use policy::{Limit, Limits, PolicyFile};
+pub use width::Width;
+
+use crate::blocks::LANE_COLUMN;
+
+/// What one privacy unit is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A row.
+    Event,
+    /// All rows of a user within one block.
+    User {
+        /// The most rows of a user that count in a block, for each query.
+        contribution: u32,
+    },
+}
+
+/// What becomes of rows whose block is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Late {
+    /// They are set aside and never read.
+    Quarantine,
+    /// They go to a block of their own: [`late_key`].
+    LateBlock,
+}
+
+/// What a principal may be to a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Decides policies.
+    PrivacyOfficer,
+    /// Brings rows in.
+    DataEngineer,
+    /// Runs pipelines.
+    MlEngineer,
+    /// Reads the log.
+    Auditor,
+}
+
+impl Role {
+    /// All of them with their names in a file.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("privacy-officer", Self::PrivacyOfficer),
+        ("data-engineer", Self::DataEngineer),
+        ("ml-engineer", Self::MlEngineer),
+        ("auditor", Self::Auditor),
+    ];
+}
+
+/// A stream as its file describes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamFile {
+    /// Its name, which is also its folder.
+    pub name: String,
+    /// What one more or less of is hidden.
+    pub unit: Unit,
+    /// The column that says whose row it is.
+    pub user: Option<String>,
+    /// The column with the time of the event.
+    pub time: Option<String>,
+    /// How rows fall into blocks.
+    pub blocks: BlockRule,
+    /// What becomes of rows of sealed blocks.
+    pub late: Late,
+    /// The chance of the test lane.
+    pub test_share: Rate,
+    /// How long rows are kept after their block is sealed.
+    pub retention: Option<Width>,
+    /// How much may be lost.
+    pub policy: PolicyFile,
+    /// Who may do what.
+    pub access: BTreeMap<Role, Vec<String>>,
+    /// What a row is, in the order of the stored columns.
+    pub columns: Vec<Column>,
+}
+
+impl StreamFile {
+    /// Reads a stream from the text of its file.
+    ///
+    /// # Errors
+    /// With the line, the field and what may stand there.
+    pub fn parse(text: &str) -> Result<Self, StreamFileError> {
+        read::stream(text)
+    }
+
+    /// The text in its one form: equal streams have equal texts, and parsing it gives the stream back.
+    pub fn to_text(&self) -> String {
+        write::stream(self)
+    }
+
+    /// The kernel's policy, as [`PolicyFile::kernel`].
+    pub fn kernel_policy(&self) -> Option<Policy> {
+        self.policy.kernel()
+    }
+
+    /// The kernel's split into lanes; nothing if a lane would stay empty, which no file that was read says.
+    pub fn split(&self) -> Option<Split> {
+        Split::new(self.test_share)
+    }
+
+    /// The columns of a stored part: those declared, then the lane.
+    pub fn schema(&self) -> SchemaRef {
+        let declared = self.columns.iter().map(|column| Field::new(&column.name, column.storage(), column.nullable));
+        let lane = Field::new(LANE_COLUMN, DataType::Boolean, false);
+        Arc::new(Schema::new(declared.chain([lane]).collect::<Vec<Field>>()))
+    }
+
+    /// The column of that name, with its place.
+    pub fn column(&self, name: &str) -> Option<(usize, &Column)> {
+        self.columns.iter().enumerate().find(|(_, column)| column.name == name)
+    }
+
+    /// What the ceiling is a promise about, for pages and releases: in a stream of users the unit is a user's
+    /// rows in one block, so that for a user's whole life the losses of the blocks add up.
+    pub fn unit_text(&self) -> &'static str {
+        match (&self.unit, self.blocks.user_range.is_some() && self.blocks.levels() == 1) {
+            (Unit::Event, _) => "one row",
+            (Unit::User { .. }, true) => "all rows of one user",
+            (Unit::User { .. }, false) => "all rows of one user within one block",
+        }
+    }
+}

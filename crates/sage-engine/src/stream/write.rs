@@ -1,0 +1,104 @@
+//! A stream's file in its one form, as the log keeps it.
+
+use super::column::{ALL_TIME, Column, Kind, Other, Outside};
+use super::key::instant_text;
+use super::{Late, Role, StreamFile, Unit};
+
+/// A text as TOML writes it between quotes.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            letter if letter.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(letter))),
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn list(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+pub(super) fn stream(file: &StreamFile) -> String {
+    let mut out = format!("[stream]\nname = {}\n", quoted(&file.name));
+    match file.unit {
+        Unit::Event => out.push_str("unit = \"event\"\n"),
+        Unit::User { contribution } => out.push_str(&format!("unit = \"user\"\ncontribution = {contribution}\n")),
+    }
+    for (key, column) in [("user", &file.user), ("time", &file.time)] {
+        if let Some(column) = column {
+            out.push_str(&format!("{key} = {}\n", quoted(column)));
+        }
+    }
+    let mut levels = Vec::new();
+    levels.extend(file.blocks.user_range.map(|range| format!("user_range = {range}")));
+    levels.extend(file.blocks.time.map(|width| format!("time = \"{width}\"")));
+    levels.extend(file.blocks.attribute.as_ref().map(|column| format!("attribute = {}", quoted(column))));
+    out.push_str(&format!("blocks = {{ {} }}\n", levels.join(", ")));
+    out.push_str(match file.late {
+        Late::Quarantine => "late = \"quarantine\"\n",
+        Late::LateBlock => "late = \"late-block\"\n",
+    });
+    out.push_str(&format!("test_share = \"{}\"\n", file.test_share));
+    if let Some(retention) = file.retention {
+        out.push_str(&format!("retention = \"{retention}\"\n"));
+    }
+    file.policy.write(&mut out);
+    if !file.access.is_empty() {
+        out.push_str("\n[access]\n");
+        for (name, role) in Role::ALL {
+            if let Some(principals) = file.access.get(&role) {
+                out.push_str(&format!("{name} = {}\n", list(principals)));
+            }
+        }
+    }
+    for column in &file.columns {
+        write_column(column, &mut out);
+    }
+    out
+}
+
+fn write_column(column: &Column, out: &mut String) {
+    let outside = |outside: Outside| match outside {
+        Outside::Clamp => "clamp",
+        Outside::Drop => "drop",
+    };
+    out.push_str(&format!("\n[[columns]]\nname = {}\n", quoted(&column.name)));
+    let kind = match &column.kind {
+        // The debug form of a float is the shortest that reads back as the same, with a point or an exponent.
+        Kind::Number { min, max, outside: rule } => {
+            format!("type = \"number\"\nmin = {min:?}\nmax = {max:?}\noutside = \"{}\"\n", outside(*rule))
+        }
+        Kind::Integer { min, max, outside: rule } => {
+            format!("type = \"integer\"\nmin = {min}\nmax = {max}\noutside = \"{}\"\n", outside(*rule))
+        }
+        Kind::Boolean => "type = \"boolean\"\n".to_owned(),
+        Kind::Time { span } => {
+            let mut text = "type = \"time\"\n".to_owned();
+            for (key, bound, all) in [("min", span.0, ALL_TIME.0), ("max", span.1, ALL_TIME.1)] {
+                if bound != all {
+                    text.push_str(&format!("{key} = \"{}\"\n", instant_text(bound)));
+                }
+            }
+            text
+        }
+        Kind::Category { categories, other } => {
+            let other = match other {
+                Other::Drop => "drop",
+                Other::Category(category) => category,
+            };
+            format!("type = \"category\"\ncategories = {}\nother = {}\n", list(categories), quoted(other))
+        }
+        Kind::Text { longest } => format!("type = \"text\"\nlongest = {longest}\n"),
+    };
+    out.push_str(&kind);
+    if column.nullable {
+        out.push_str("nullable = true\n");
+    }
+}

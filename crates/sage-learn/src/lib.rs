@@ -3,8 +3,10 @@
 //! Nothing here charges, draws noise or reads a row: whatever it says, the kernel prices a request again
 //! before it reads. A mistake costs budget or accuracy, never privacy.
 //!
+//! - [`count`]: a running count from noisy sums;
 //! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles.
 
 #![forbid(unsafe_code)]
 
+pub mod count;
 pub mod plan;

@@ -1,0 +1,98 @@
+//! A log that keeps aside the notes that pass through it.
+//!
+//! The gate reads every record once, verifies it, and drops the notes. The catalog wants them without
+//! reading the log a second time. What is kept here is what the gate was given; only notes below the gate's
+//! head have been verified, and only those may be taken.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use sage_kernel::{Event, Head, Log, LogError, Record};
+
+/// The first byte of a record's body if it is a note (`docs/format.md`).
+const NOTE: u8 = 9;
+
+/// A log and the notes seen in it, by number.
+pub(crate) struct Noted<L> {
+    log: L,
+    notes: RefCell<BTreeMap<u64, Record>>,
+}
+
+impl<L> Noted<L> {
+    pub(crate) const fn new(log: L) -> Self {
+        Self { log, notes: RefCell::new(BTreeMap::new()) }
+    }
+
+    /// The log itself.
+    pub(crate) const fn log(&self) -> &L {
+        &self.log
+    }
+
+    /// Takes the notes with numbers below the length of a verified head, in order: number, kind and body.
+    pub(crate) fn take_below(&self, length: u64) -> Vec<(u64, String, Vec<u8>)> {
+        let mut notes = self.notes.borrow_mut();
+        let later = notes.split_off(&length);
+        let taken = std::mem::replace(&mut *notes, later);
+        let read = |record: Record| match Event::from_bytes(&record.body) {
+            Ok(Event::Note { kind, body }) => Some((record.number, kind, body)),
+            _ => None,
+        };
+        taken.into_values().filter_map(read).collect()
+    }
+
+    /// A record read again replaces the one before: the gate verifies the last one it was given.
+    fn keep(&self, records: &[Record]) {
+        let notes = records.iter().filter(|record| record.body.first() == Some(&NOTE));
+        self.notes.borrow_mut().extend(notes.map(|record| (record.number, record.clone())));
+    }
+}
+
+impl<L: Log> Log for Noted<L> {
+    fn read(&self, from: u64, limit: usize) -> Result<Vec<Record>, LogError> {
+        let records = self.log.read(from, limit)?;
+        self.keep(&records);
+        Ok(records)
+    }
+
+    fn append(&mut self, expected: Head, records: Vec<Record>) -> Result<Head, LogError> {
+        let notes: Vec<Record> =
+            records.iter().filter(|record| record.body.first() == Some(&NOTE)).cloned().collect();
+        let head = self.log.append(expected, records)?;
+        self.keep(&notes);
+        Ok(head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sage_kernel::{Gate, MemoryLog};
+
+    use super::*;
+
+    fn taken(gate: &Gate<Noted<MemoryLog>>) -> Vec<(u64, String)> {
+        let notes = gate.log().take_below(gate.head().length);
+        notes.into_iter().map(|(number, kind, _)| (number, kind)).collect()
+    }
+
+    #[test]
+    fn every_note_is_taken_once_whether_written_or_read() {
+        let mut gate = Gate::open(Noted::new(MemoryLog::default())).expect("an empty log");
+        gate.note(0, "a", vec![1]).expect("a note");
+        gate.note(0, "b", vec![2]).expect("a note");
+        assert_eq!(taken(&gate), [(0, "a".to_owned()), (1, "b".to_owned())]);
+        assert_eq!(taken(&gate), []);
+        gate.note(0, "c", vec![3]).expect("a note");
+        assert_eq!(taken(&gate), [(2, "c".to_owned())]);
+        let again = Gate::open(Noted::new(gate.into_log().log)).expect("the same log");
+        assert_eq!(taken(&again).len(), 3);
+    }
+
+    #[test]
+    fn a_note_beyond_the_head_waits() {
+        let mut gate = Gate::open(Noted::new(MemoryLog::default())).expect("an empty log");
+        gate.note(0, "a", vec![1]).expect("a note");
+        let log = gate.into_log();
+        assert!(log.take_below(0).is_empty());
+        assert_eq!(log.take_below(1).len(), 1);
+    }
+}

@@ -1,0 +1,152 @@
+//! The doctor: holds the store against the log, both ways, and the log against itself.
+//!
+//! Looking changes nothing. Repairing removes files that no event names and ends grants that no process can
+//! be using; it must never touch a file that the log names, and cannot bring back one that is gone.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sage_kernel::{Gate, GrantId, Head};
+
+use crate::blocks::{BlockStore, StoreError};
+use crate::catalog::{Catalog, Note, Noted};
+use crate::engine::{EngineError, Places};
+use crate::log::{Directory, SqliteLog};
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// The log names a file that is not in the store.
+    Missing(String),
+    /// A file in the store is not the one that the log names.
+    Changed(String),
+    /// No event names the file: what a crash during ingest or deletion leaves.
+    Orphan(String),
+    /// A grant was started by a process that is gone.
+    Running(GrantId),
+    /// The ledger has a stream that no note describes.
+    Undescribed(String),
+}
+
+impl Finding {
+    /// Whether repairing ends it.
+    pub const fn is_repairable(&self) -> bool {
+        matches!(self, Self::Orphan(_) | Self::Running(_))
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(path) => write!(
+                out,
+                "{path} is named in the log and is not in the store; restore it from a backup, or retire its block"
+            ),
+            Self::Changed(path) => write!(
+                out,
+                "{path} is not the file that was ingested; restore it from a backup, or retire its block"
+            ),
+            Self::Orphan(path) => write!(out, "{path} is named nowhere in the log; --repair removes it"),
+            Self::Running(GrantId(grant)) => {
+                write!(out, "grant {grant} was started by a process that is gone; --repair burns it, and so does the next start")
+            }
+            Self::Undescribed(stream) => write!(out, "stream \"{stream}\" has no file in the log; compare the log with a copy"),
+        }
+    }
+}
+
+/// A directory under examination.
+pub struct Doctor {
+    gate: Gate<Noted<SqliteLog>>,
+    catalog: Catalog,
+    blocks: BlockStore,
+    findings: Vec<Finding>,
+    /// Kept for its lock.
+    _directory: Directory,
+}
+
+impl Doctor {
+    /// Verifies the log from its first record, and every file it names.
+    ///
+    /// # Errors
+    /// When there is no such directory, another process has it, or its log is not what was written.
+    pub fn examine(path: &Path, places: &Places) -> Result<Self, EngineError> {
+        if !path.join("log.db").exists() {
+            let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no log here");
+            return Err(EngineError::File(path.display().to_string(), missing));
+        }
+        let directory = Directory::open(path)?;
+        let gate = Gate::open(Noted::new(directory.log()?))?;
+        let mut catalog = Catalog::default();
+        for (number, kind, body) in gate.log().take_below(gate.head().length) {
+            if kind == Note::KIND {
+                let applied = Note::from_bytes(&body).map(|note| catalog.apply(note));
+                applied.and_then(Result::ok).ok_or(EngineError::Catalog { number })?;
+            }
+        }
+        let blocks = BlockStore::open(&places.address(path))?;
+        let mut doctor = Self { gate, catalog, blocks, findings: Vec::new(), _directory: directory };
+        doctor.look()?;
+        Ok(doctor)
+    }
+
+    /// Where the log ends. Every record up to here was verified.
+    pub const fn head(&self) -> Head {
+        self.gate.head()
+    }
+
+    /// What was found.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    fn look(&mut self) -> Result<(), EngineError> {
+        let mut named = BTreeSet::new();
+        let mut findings = Vec::new();
+        for (name, stream) in self.catalog.streams() {
+            for part in stream.blocks.values().flat_map(|block| &block.parts) {
+                let path = part.path(name);
+                match self.blocks.read(&path) {
+                    Ok(bytes) if *blake3::hash(&bytes).as_bytes() == part.digest => {}
+                    Ok(_) => findings.push(Finding::Changed(path.clone())),
+                    Err(StoreError::Absent(_)) => findings.push(Finding::Missing(path.clone())),
+                    Err(error) => return Err(error.into()),
+                }
+                named.insert(path);
+            }
+            named.extend(stream.quarantine.iter().cloned());
+        }
+        let stored = self.blocks.list("")?;
+        findings.extend(stored.into_iter().filter(|path| !named.contains(path)).map(Finding::Orphan));
+        findings.extend(self.gate.ledger().running().map(Finding::Running));
+        let streams = (0..).map_while(|place| self.gate.ledger().stream(sage_kernel::StreamId(place)));
+        let undescribed = streams.map(|stream| stream.name()).filter(|name| self.catalog.stream(name).is_none());
+        findings.extend(undescribed.map(|name| Finding::Undescribed(name.to_owned())));
+        self.findings = findings;
+        Ok(())
+    }
+
+    /// Removes files that no event names, and burns grants that no process can be using. What is left is what
+    /// only a person can mend.
+    ///
+    /// # Errors
+    /// When the store or the log fails; what was not done is still found then.
+    pub fn repair(mut self) -> Result<Vec<Finding>, EngineError> {
+        for finding in &self.findings {
+            match finding {
+                Finding::Orphan(path) => self.blocks.delete(path)?,
+                Finding::Running(grant) => self.gate.burn(now(), *grant)?,
+                _ => {}
+            }
+        }
+        Ok(self.findings.into_iter().filter(|finding| !finding.is_repairable()).collect())
+    }
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

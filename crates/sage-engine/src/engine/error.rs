@@ -1,0 +1,165 @@
+//! Why the engine did not do what it was asked, and who asked.
+
+use std::fmt;
+
+use sage_kernel::{GateError, GrantState, NoiseError, Refusal};
+
+use crate::blocks::StoreError;
+use crate::ingest::IngestError;
+use crate::log::{HeadsError, OpenError};
+use crate::read::{QueryRefusal, ReadError};
+use crate::stream::{Refused, Role, StreamFileError};
+
+/// Who asks, by the name that stream files use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal(String);
+
+impl Principal {
+    /// Somebody with this name; nothing if it is empty.
+    pub fn named(name: &str) -> Option<Self> {
+        (!name.trim().is_empty()).then(|| Self(name.trim().to_owned()))
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Why the engine did not do what it was asked. Nothing was granted or changed then, unless it says so.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The directory cannot be opened.
+    Open(OpenError),
+    /// The heads of the log could not be compared or exported.
+    Heads(HeadsError),
+    /// The log failed, or is not what was written.
+    Gate(GateError),
+    /// A note of the log breaks the rules.
+    Catalog {
+        /// Its number.
+        number: u64,
+    },
+    /// The stream's file cannot be meant.
+    StreamFile(StreamFileError),
+    /// A stream's file may not change like this.
+    Change(Refused),
+    /// There is no such stream.
+    NoStream(String),
+    /// There is such a stream already, and its file says something else.
+    StreamExists(String),
+    /// The stream's file does not give this principal the role.
+    NotInRole {
+        /// Who asked.
+        principal: String,
+        /// What they would have to be.
+        role: Role,
+        /// To which stream.
+        stream: String,
+    },
+    /// Nobody has proposed another policy, or the one who did is the one who agrees.
+    NothingToApprove(String),
+    /// The stream has no such block.
+    NoBlock(String),
+    /// The block is not in the stage that this needs.
+    Stage {
+        /// The block.
+        block: String,
+        /// What it would have to be.
+        needed: &'static str,
+    },
+    /// The stream has no such context.
+    NoContext(String),
+    /// The block store failed.
+    Store(StoreError),
+    /// A batch could not be taken in; none of it was.
+    Ingest(IngestError),
+    /// The ledger said no.
+    Refused(Refusal),
+    /// The same request has been served before: it has gone this far and cannot be run again.
+    Served(GrantState),
+    /// The query is not row by row.
+    Query(QueryRefusal),
+    /// Granted blocks could not be read. The charge stands.
+    Read(ReadError),
+    /// There is no randomness to be had.
+    Noise(NoiseError),
+    /// A file of the directory that is not the log could not be used.
+    File(String, std::io::Error),
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open(error) => error.fmt(out),
+            Self::Heads(error) => error.fmt(out),
+            Self::Gate(error) => error.fmt(out),
+            Self::Catalog { number } => write!(
+                out,
+                "note {number} of the log breaks the rules of the catalog; use the release that wrote it, or compare \
+                 the log with a copy"
+            ),
+            Self::StreamFile(error) => error.fmt(out),
+            Self::Change(error) => error.fmt(out),
+            Self::NoStream(name) => {
+                write!(out, "there is no stream \"{name}\"; create it from its file with: sage stream create FILE")
+            }
+            Self::StreamExists(name) => write!(
+                out,
+                "there is a stream \"{name}\" already and its file says something else; to change it use: sage stream \
+                 change FILE"
+            ),
+            Self::NotInRole { principal, role, stream } => write!(
+                out,
+                "\"{principal}\" is no {role} of stream \"{stream}\"; the [access] section of the stream's file says \
+                 who is"
+            ),
+            Self::NothingToApprove(stream) => write!(
+                out,
+                "no policy of stream \"{stream}\" waits for this principal's agreement; another officer has to propose \
+                 one first with: sage stream change FILE"
+            ),
+            Self::NoBlock(key) => write!(out, "the stream has no block \"{key}\"; list them with: sage blocks STREAM"),
+            Self::Stage { block, needed } => write!(out, "block \"{block}\" is not {needed}"),
+            Self::NoContext(name) => write!(out, "the stream's policy has no context \"{name}\""),
+            Self::Store(error) => error.fmt(out),
+            Self::Ingest(error) => error.fmt(out),
+            Self::Refused(refusal) => refusal.fmt(out),
+            Self::Served(_) => write!(
+                out,
+                "this request was served before, and a second run would be a second query; ask anew with another key"
+            ),
+            Self::Query(refusal) => refusal.fmt(out),
+            Self::Read(error) => write!(out, "{error}; the charge stands"),
+            Self::Noise(error) => error.fmt(out),
+            Self::File(name, error) => write!(out, "{name}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+/// Errors of the parts become errors of the whole.
+macro_rules! from {
+    ($($error:ty => $kind:ident),* $(,)?) => {
+        $(impl From<$error> for EngineError {
+            fn from(error: $error) -> Self {
+                Self::$kind(error)
+            }
+        })*
+    };
+}
+
+from! {
+    OpenError => Open,
+    HeadsError => Heads,
+    GateError => Gate,
+    StreamFileError => StreamFile,
+    Refused => Change,
+    StoreError => Store,
+    IngestError => Ingest,
+    QueryRefusal => Query,
+    ReadError => Read,
+    NoiseError => Noise,
+}

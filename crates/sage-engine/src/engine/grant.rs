@@ -1,0 +1,153 @@
+//! From a question to a session: asked, charged, started, read.
+//!
+//! The order is the kernel's: what can be refused is refused before anything is charged, the charge is durable
+//! before the start, the start before the first byte. It must never open a block by another way.
+
+use sage_kernel::noise::SecureNoise;
+use sage_kernel::{Answer, BlockId, ContextId, Cost, Door, Finished, Grant, GrantId, Head, Request, RequestKey, Session};
+
+use super::blocks::{in_stage, places};
+use super::policy::{found, in_role};
+use super::{Engine, EngineError, Principal, now};
+use crate::blocks::Part;
+use crate::catalog::Stage;
+use crate::read::{self, Batch, Query, Source};
+use crate::stream::{self, Role};
+
+/// A question to the ledger, in the user's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The asker's own name for this question. The same key with the same question has one effect for ever.
+    pub key: String,
+    /// The stream.
+    pub stream: String,
+    /// On whose account; nothing for the stream's first context.
+    pub context: Option<String>,
+    /// The keys of the blocks.
+    pub blocks: Vec<String>,
+    /// What is spent on the train lane and on the test lane.
+    pub costs: [Option<Cost>; 2],
+    /// How rows will be read.
+    pub door: Door,
+    /// What for.
+    pub purpose: String,
+}
+
+/// A charge that may be used once.
+#[must_use = "a charge that is neither used nor cancelled stays"]
+pub struct Granted {
+    grant: Grant,
+    stream: String,
+    blocks: Vec<String>,
+}
+
+impl Granted {
+    /// The grant's number.
+    pub const fn id(&self) -> GrantId {
+        self.grant.id()
+    }
+}
+
+impl Engine {
+    /// Charges a question, together with whoever else asks at this moment.
+    ///
+    /// # Errors
+    /// When the ledger refuses, a block is not sealed, or the principal is no ML engineer of the stream.
+    pub fn charge(&self, by: &Principal, ask: Ask) -> Result<Granted, EngineError> {
+        let Ask { key, stream, context, blocks, costs, door, purpose } = ask;
+        let request = self.with(|gate, catalog| {
+            let (id, known) = found(gate, catalog, &stream)?;
+            in_role(&known.file, by, Role::MlEngineer)?;
+            let asked = places(gate, id, &blocks)?;
+            // A block that is open grows; one that is deleted is retired, and the kernel says so.
+            if let Some(open) = blocks.iter().find(|key| super::blocks::stage_of(known, key) == Stage::Open) {
+                in_stage(known, std::slice::from_ref(open), Stage::Sealed, "sealed yet; wait, or seal it")?;
+            }
+            let names = gate.ledger().stream(id).map_or(&[][..], |stream| stream.policy().contexts());
+            let place = match &context {
+                None => 0,
+                Some(name) => names
+                    .iter()
+                    .position(|context| context.name == *name)
+                    .ok_or_else(|| EngineError::NoContext(name.clone()))?,
+            };
+            let context = ContextId(u32::try_from(place).unwrap_or(u32::MAX));
+            let key = RequestKey::from_text(&key);
+            Ok(Request { key, stream: id, context, blocks: asked, costs, door, purpose })
+        })?;
+        match self.desk.charge(request)? {
+            Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant)) => Ok(Granted { grant, stream, blocks }),
+            Answer::Repeated(_, state, None) => Err(EngineError::Served(state)),
+            Answer::Refused(refusal) => Err(EngineError::Refused(refusal)),
+        }
+    }
+
+    /// Takes back a charge that was not used.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub fn cancel(&self, granted: Granted) -> Result<(), EngineError> {
+        self.with(|gate, _| Ok(gate.cancel(now(), granted.grant)?))
+    }
+
+    /// Reads the granted blocks into a session of the kernel. From here on the charge is final.
+    ///
+    /// # Errors
+    /// Before anything is read: when the query is not row by row. After: when a block cannot be read.
+    pub fn open_session(&self, granted: Granted, query: &Query) -> Result<Session<Batch>, EngineError> {
+        let noise = SecureNoise::new()?;
+        let Granted { grant, stream, blocks } = granted;
+        let catalog = self.catalog();
+        let known = catalog.stream(&stream).ok_or_else(|| EngineError::NoStream(stream.clone()))?;
+        let prepared = read::prepare(&known.file.schema(), query)?;
+        let unit = unit_of(&known.file);
+        let parts = |gate: &sage_kernel::Gate<_>| -> Result<Vec<(BlockId, Part)>, EngineError> {
+            let (id, _) = found(gate, &catalog, &stream)?;
+            let mut parts = Vec::new();
+            for key in &blocks {
+                let block = places(gate, id, std::slice::from_ref(key))?.ranges()[0].first();
+                let files = known.blocks.get(key).into_iter().flat_map(|block| block.parts.iter().cloned());
+                parts.extend(files.map(|part| (block, part)));
+            }
+            Ok(parts)
+        };
+        let (permit, source) = self.with(|gate, _| {
+            let source = Source::new(gate.ledger(), &stream, parts(gate)?, self.blocks.objects())?;
+            Ok((gate.start(now(), grant)?, source))
+        })?;
+        let id = permit.grant();
+        let opened = permit.open(noise, |permit| read::read(permit, &source, &prepared, &unit));
+        opened.map_err(|error| {
+            // The charge stands; that nothing will leave under it is worth a line in the log, if it takes one.
+            drop(self.burn(id));
+            EngineError::Read(error)
+        })
+    }
+
+    /// Lets what a session computed leave, under the digest of what leaves.
+    ///
+    /// # Errors
+    /// When the log fails; nothing may leave then.
+    pub fn release(&self, finished: Finished, digest: [u8; 32]) -> Result<Head, EngineError> {
+        self.with(|gate, _| Ok(gate.release(now(), finished, digest)?))
+    }
+
+    /// Says that nothing will leave under a started grant. Its charge stands.
+    ///
+    /// # Errors
+    /// When the grant is not running, or the log fails.
+    pub fn burn(&self, grant: GrantId) -> Result<(), EngineError> {
+        self.with(|gate, _| Ok(gate.burn(now(), grant)?))
+    }
+}
+
+/// What one row of a session is.
+fn unit_of(file: &stream::StreamFile) -> read::Unit {
+    match (&file.unit, &file.user) {
+        (stream::Unit::User { contribution }, Some(column)) => {
+            let most = std::num::NonZeroUsize::new(*contribution as usize).unwrap_or(std::num::NonZeroUsize::MIN);
+            read::Unit::User { column: column.clone(), most }
+        }
+        _ => read::Unit::Row,
+    }
+}

@@ -1,0 +1,173 @@
+//! The engine: one directory, opened by one process, with everything the product does behind one type.
+//!
+//! An [`Engine`] changes things, and every change is an event of the log before it has an effect. A
+//! [`Snapshot`] only looks. Rows come out in one place, [`Engine::open_session`], into a session of the
+//! kernel, under a grant that is durable. It must never decide about a budget, draw noise, or say in an
+//! error what is in a row.
+
+mod blocks;
+mod error;
+mod feed;
+mod grant;
+mod policy;
+mod snapshot;
+
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sage_kernel::{Gate, GateError, Head};
+
+pub use error::{EngineError, Principal};
+pub use feed::{Batch, Fed};
+pub use grant::{Ask, Granted};
+pub use policy::PolicyOutcome;
+pub use snapshot::{BlockView, LaneView, Snapshot, State, StreamView};
+
+use crate::blocks::BlockStore;
+use crate::catalog::{Catalog, Note, Noted};
+use crate::log::{Checked, Desk, Directory, Heads, KnownHead, RolledBack, Sound, SqliteLog};
+
+type Store = Noted<SqliteLog>;
+
+/// Where things are, beyond the directory.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// Files elsewhere to which heads of the log are exported, so that a directory put back from an old copy
+    /// is noticed. None: it is not.
+    pub heads: Vec<PathBuf>,
+    /// Where blocks are kept: a directory, or an address such as `s3://bucket/prefix`. None: in the directory.
+    pub blocks: Option<String>,
+}
+
+impl Places {
+    /// Where the blocks of the directory at this path are.
+    pub(crate) fn address(&self, path: &Path) -> String {
+        self.blocks.clone().unwrap_or_else(|| path.join("blocks").display().to_string())
+    }
+}
+
+/// How often the head is exported, in events.
+const EXPORT_EVERY: NonZeroU64 = NonZeroU64::new(1000).expect("not zero");
+
+/// What opening a directory came to.
+pub enum Opened {
+    /// All is well.
+    Ready(Engine),
+    /// The log is older than a head that was exported from it: it has been put back from a copy, and what was
+    /// spent since is forgotten. Nothing is granted until an officer has acknowledged that.
+    PutBack(PutBack),
+}
+
+/// A directory whose log was put back from a copy.
+pub struct PutBack {
+    directory: Directory,
+    blocks: BlockStore,
+    log: RolledBack<Store>,
+}
+
+impl PutBack {
+    /// Where the log ends, and the newest head that was exported from it.
+    pub const fn heads(&self) -> (Head, KnownHead) {
+        (self.log.head(), self.log.known())
+    }
+
+    /// Goes on, with the officer's name in the log.
+    ///
+    /// # Errors
+    /// When the log cannot be written.
+    pub fn acknowledge(self, officer: &Principal) -> Result<Engine, EngineError> {
+        let sound = self.log.acknowledge(now(), officer.name())?;
+        Engine::ready(self.directory, self.blocks, sound)
+    }
+}
+
+/// A directory that this process owns, and what can be done with it.
+pub struct Engine {
+    directory: Directory,
+    desk: Desk<Store>,
+    blocks: BlockStore,
+    catalog: Mutex<Arc<Catalog>>,
+    /// One batch at a time: who checks a batch's name must be the one to write it down.
+    feeding: Mutex<()>,
+}
+
+impl Engine {
+    /// Opens a directory, making it if it is new, and verifies its log.
+    ///
+    /// Grants that an earlier process had started are burnt: what it may have read cannot be unread.
+    ///
+    /// # Errors
+    /// When another process has it, or its log is not what was written.
+    pub fn open(path: &Path, places: &Places) -> Result<Opened, EngineError> {
+        let directory = Directory::open(path)?;
+        let blocks = BlockStore::open(&places.address(path))?;
+        let gate = Gate::open(Noted::new(directory.log()?))?;
+        Ok(match Heads::new(places.heads.clone(), EXPORT_EVERY).check(gate)? {
+            Checked::Sound(sound) => Opened::Ready(Self::ready(directory, blocks, sound)?),
+            Checked::RolledBack(log) => Opened::PutBack(PutBack { directory, blocks, log }),
+        })
+    }
+
+    fn ready(directory: Directory, blocks: BlockStore, mut sound: Sound<Store>) -> Result<Self, EngineError> {
+        sound.burn_running(now())?;
+        let desk = Desk::new(sound, now);
+        let catalog = Mutex::new(Arc::new(Catalog::default()));
+        let engine = Self { directory, desk, blocks, catalog, feeding: Mutex::new(()) };
+        engine.with(|_, _| Ok(()))?;
+        Ok(engine)
+    }
+
+    /// Exports the head and gives the directory up.
+    ///
+    /// # Errors
+    /// When the head cannot be exported.
+    pub fn close(self) -> Result<(), EngineError> {
+        Ok(self.desk.close()?)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Does something with the gate and the catalog as it is, while nobody else does; then the catalog takes
+    /// in what was written.
+    fn with<T>(
+        &self, work: impl FnOnce(&mut Gate<Store>, &Arc<Catalog>) -> Result<T, EngineError>,
+    ) -> Result<T, EngineError> {
+        self.desk.with(|gate| {
+            let mut catalog = lock(&self.catalog);
+            let outcome = work(gate, &catalog);
+            for (number, kind, body) in gate.log().take_below(gate.head().length) {
+                if kind == Note::KIND {
+                    let note = Note::from_bytes(&body).ok_or(EngineError::Catalog { number })?;
+                    Arc::make_mut(&mut catalog).apply(note).map_err(|_| EngineError::Catalog { number })?;
+                }
+            }
+            outcome
+        })?
+    }
+
+    /// The catalog as it is now.
+    fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&lock(&self.catalog))
+    }
+}
+
+/// Writes a note of the catalog.
+fn note(gate: &mut Gate<Store>, note: &Note) -> Result<(), GateError> {
+    gate.note(now(), Note::KIND, note.to_bytes())
+}
+
+/// Milliseconds since 1970. No decision rests on it but when rows are too old to be kept.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What these mutexes guard is whole at every instruction that could panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,121 @@
+//! Streams and their policies: created by one officer, loosened only by two.
+//!
+//! The policy in force is the kernel's. A change of it is an event of the ledger that carries the names of
+//! those who agreed, and the kernel refuses one that loosens without two. What waits for a second name is a
+//! note. Nothing here must ever put a name under a policy that its bearer did not ask for.
+
+use sage_kernel::{Gate, Policy, StreamId};
+
+use super::{Engine, EngineError, Principal, Store, note, now};
+use crate::catalog::{Catalog, Note, Stream};
+use crate::stream::{Change, Role, StreamFile};
+
+/// What became of a changed stream file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyOutcome {
+    /// It says what is in force already.
+    Same,
+    /// It is in force.
+    InForce,
+    /// It would loosen the policy: another officer has to agree.
+    Waits,
+}
+
+impl Engine {
+    /// Creates the stream that a file describes. The same file again has no effect.
+    ///
+    /// # Errors
+    /// When the file cannot be meant, does not name the principal as its officer, or describes another stream
+    /// than the one of its name.
+    pub fn create_stream(&self, by: &Principal, text: &str) -> Result<(), EngineError> {
+        let file = StreamFile::parse(text)?;
+        in_role(&file, by, Role::PrivacyOfficer)?;
+        self.with(|gate, catalog| {
+            let exists = gate.ledger().stream_named(&file.name).is_some();
+            match catalog.stream(&file.name) {
+                Some(before) if exists && before.file == file => return Ok(()),
+                Some(_) if exists => return Err(EngineError::StreamExists(file.name.clone())),
+                _ => {}
+            }
+            // First what it is, then that it is: a crash between the two leaves no stream, and no harm.
+            note(gate, &defined(&file, by))?;
+            gate.create_stream(now(), &file.name, kernel_policy(&file)?)?;
+            Ok(())
+        })
+    }
+
+    /// Has a stream follow another file from now on, as far as that is allowed.
+    ///
+    /// # Errors
+    /// When the file cannot be meant, changes what cannot change, or the principal is no officer of the stream.
+    pub fn change_stream(&self, by: &Principal, text: &str) -> Result<PolicyOutcome, EngineError> {
+        let file = StreamFile::parse(text)?;
+        self.with(|gate, catalog| {
+            let (id, stream) = found(gate, catalog, &file.name)?;
+            in_role(&stream.file, by, Role::PrivacyOfficer)?;
+            let changes = stream.file.changes(&file)?;
+            if changes.is_empty() {
+                return Ok(PolicyOutcome::Same);
+            }
+            if changes.contains(&Change::Policy) {
+                let policy = kernel_policy(&file)?;
+                let in_force = gate.ledger().stream(id).is_some_and(|stream| *stream.policy() == policy);
+                let loosens = gate.ledger().stream(id).is_some_and(|stream| policy.is_looser_than(stream.policy()));
+                if !in_force && loosens {
+                    let (stream, text, by) = (file.name.clone(), file.to_text(), by.name().to_owned());
+                    note(gate, &Note::PolicyProposed { stream, text, by })?;
+                    return Ok(PolicyOutcome::Waits);
+                }
+                if !in_force {
+                    gate.change_policy(now(), id, policy, vec![by.name().to_owned()])?;
+                }
+            }
+            note(gate, &defined(&file, by))?;
+            Ok(PolicyOutcome::InForce)
+        })
+    }
+
+    /// Agrees to the policy that another officer has proposed for the stream.
+    ///
+    /// # Errors
+    /// When none was proposed by another officer, or the principal is no officer of the stream.
+    pub fn approve_policy(&self, by: &Principal, stream: &str) -> Result<(), EngineError> {
+        self.with(|gate, catalog| {
+            let (id, known) = found(gate, catalog, stream)?;
+            in_role(&known.file, by, Role::PrivacyOfficer)?;
+            let proposal = known.proposal.as_ref().filter(|proposal| proposal.by != by.name());
+            let proposal = proposal.ok_or_else(|| EngineError::NothingToApprove(stream.to_owned()))?;
+            let file = StreamFile::parse(&proposal.text)?;
+            let approvals = vec![proposal.by.clone(), by.name().to_owned()];
+            gate.change_policy(now(), id, kernel_policy(&file)?, approvals)?;
+            note(gate, &defined(&file, by))?;
+            Ok(())
+        })
+    }
+}
+
+fn defined(file: &StreamFile, by: &Principal) -> Note {
+    Note::StreamDefined { stream: file.name.clone(), text: file.to_text(), by: by.name().to_owned() }
+}
+
+fn kernel_policy(file: &StreamFile) -> Result<Policy, EngineError> {
+    // A file that was read has a policy; were it not so, there would be no stream.
+    file.kernel_policy().ok_or_else(|| EngineError::NoStream(file.name.clone()))
+}
+
+/// A stream that the ledger and the catalog know.
+pub(super) fn found<'catalog>(
+    gate: &Gate<Store>, catalog: &'catalog Catalog, name: &str,
+) -> Result<(StreamId, &'catalog Stream), EngineError> {
+    let missing = || EngineError::NoStream(name.to_owned());
+    let id = gate.ledger().stream_named(name).ok_or_else(missing)?;
+    Ok((id, catalog.stream(name).ok_or_else(missing)?))
+}
+
+/// Refuses whoever does not have the role.
+pub(super) fn in_role(file: &StreamFile, by: &Principal, role: Role) -> Result<(), EngineError> {
+    if file.access.get(&role).is_some_and(|names| names.iter().any(|name| name == by.name())) {
+        return Ok(());
+    }
+    Err(EngineError::NotInRole { principal: by.name().to_owned(), role, stream: file.name.clone() })
+}

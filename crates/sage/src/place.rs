@@ -1,0 +1,77 @@
+//! Which directory a command works on, and for whom.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use sage_engine::{Engine, EngineError, Opened, Places, Principal};
+
+use crate::failure::Failure;
+
+/// Where everything is.
+#[derive(Args, Debug)]
+pub(crate) struct PlaceArgs {
+    /// The directory that holds the log and the blocks; made if it is new
+    #[arg(long, value_name = "DIR", env = "SAGE_DIR", default_value = "sage-data")]
+    pub(crate) dir: PathBuf,
+
+    /// A file, best on another machine, that shows whether the directory was put back from an old copy; repeats
+    #[arg(long = "heads", value_name = "FILE", env = "SAGE_HEADS", value_delimiter = ',')]
+    pub(crate) heads: Vec<PathBuf>,
+
+    /// Where blocks are kept, if not in the directory: another one, or s3://bucket/folder
+    #[arg(long, value_name = "ADDRESS", env = "SAGE_BLOCKS")]
+    pub(crate) blocks: Option<String>,
+}
+
+/// Who asks.
+#[derive(Args, Debug)]
+pub(crate) struct WhoArgs {
+    /// The name under which stream files know you
+    #[arg(long = "as", value_name = "NAME", env = "SAGE_PRINCIPAL")]
+    pub(crate) name: Option<String>,
+}
+
+impl PlaceArgs {
+    pub(crate) fn places(&self) -> Places {
+        Places { heads: self.heads.clone(), blocks: self.blocks.clone() }
+    }
+
+    /// Opens the directory.
+    pub(crate) fn open(&self) -> Result<Engine, Failure> {
+        match Engine::open(&self.dir, &self.places())? {
+            Opened::Ready(engine) => Ok(engine),
+            Opened::PutBack(log) => {
+                let (present, known) = log.heads();
+                Err(Failure::no_answer(
+                    format!(
+                        "the log ends at event {} and an exported head shows that it had gone to event {}: the directory \
+                         was put back from a copy, and what was spent since is forgotten; nothing is granted",
+                        present.length, known.head.length
+                    ),
+                    "put the newest log back, or let an officer answer for it: sage doctor --acknowledge --as NAME",
+                ))
+            }
+        }
+    }
+}
+
+impl WhoArgs {
+    /// The principal: as given, or the user of the machine.
+    pub(crate) fn principal(&self) -> Result<Principal, Failure> {
+        let user = || std::env::var("USER").ok();
+        let name = self.name.clone().or_else(user).unwrap_or_default();
+        Principal::named(&name).ok_or_else(|| Failure::usage("it is not known who asks", "say so with --as NAME"))
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        let code = match &error {
+            EngineError::Refused(_) => 12,
+            EngineError::NotInRole { .. } => 13,
+            EngineError::NoStream(_) | EngineError::NoBlock(_) | EngineError::NoContext(_) => 14,
+            _ => 1,
+        };
+        Self::Engine { message: error.to_string(), code }
+    }
+}

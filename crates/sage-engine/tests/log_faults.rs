@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-use log_child::{Said, furnished, judge, traced};
+use log_child::{Said, furnished, has_strace, judge, traced};
 use log_world::{Dice, soak};
 
 /// The calls by which a log reaches the disk.
@@ -28,14 +28,6 @@ fn strace() -> Command {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq"]);
     command
-}
-
-pub(crate) fn has_strace() -> bool {
-    let found = Command::new("strace").arg("-V").output().is_ok_and(|output| output.status.success());
-    if !found {
-        println!("left out: strace is not installed");
-    }
-    found
 }
 
 /// Lets `strace` see only what touches the place, so that loading the program and talking to us go well.

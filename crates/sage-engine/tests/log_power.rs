@@ -10,7 +10,7 @@ mod log_world;
 use std::path::Path;
 use std::process::Command;
 
-use log_child::{Said, furnished, judge, traced};
+use log_child::{Said, furnished, has_strace, judge, traced};
 use log_disk::{Call, Disk, TRACE, parse};
 use log_world::{Dice, quick_place, soak};
 
@@ -90,8 +90,7 @@ fn cut_recovery(image: &Disk, said: &Said, plan: Plan, dice: &mut Dice) -> u64 {
 
 #[test]
 fn every_disk_that_a_power_cut_can_leave_opens_and_holds_what_was_acknowledged() {
-    if !Command::new("strace").arg("-V").output().is_ok_and(|output| output.status.success()) {
-        println!("left out: strace is not installed");
+    if !has_strace() {
         return;
     }
     let seed = u64::from(std::process::id());
@@ -112,8 +111,7 @@ fn every_disk_that_a_power_cut_can_leave_opens_and_holds_what_was_acknowledged()
 /// The simulation must be able to fail: a run whose flushes are left out loses what it acknowledged.
 #[test]
 fn a_run_that_does_not_flush_is_found_out() {
-    if !Command::new("strace").arg("-V").output().is_ok_and(|output| output.status.success()) {
-        println!("left out: strace is not installed");
+    if !has_strace() {
         return;
     }
     let place = furnished();

@@ -41,6 +41,15 @@ pub(crate) fn child(place: &Path, task: &str) -> Command {
     under(Command::new(std::env::current_exe().expect("this program")), place, task)
 }
 
+/// Whether there is `strace`; if not, the test says that it is left out.
+pub(crate) fn has_strace() -> bool {
+    let found = Command::new("strace").arg("-V").output().is_ok_and(|output| output.status.success());
+    if !found {
+        println!("left out: strace is not installed");
+    }
+    found
+}
+
 /// The same under another program, as a tracer.
 pub(crate) fn traced(tracer: &mut Command, place: &Path, task: &str) -> Command {
     tracer.arg(std::env::current_exe().expect("this program"));

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::workspace::{self, Failure};
-use crate::{bench, deny, seeded, tidy};
+use crate::{bench, deny, packages, seeded, tidy};
 
 const EXPERIMENTS: &str = "experiments/Cargo.toml";
 
@@ -29,12 +29,17 @@ struct Outcome {
 
 /// What every change must pass.
 pub(crate) fn everyday() -> Result<(), Failure> {
-    perform(everyday_steps()?)
+    let mut steps = everyday_steps()?;
+    if packages::in_ci() {
+        steps.insert(0, call("packages", packages::for_tests));
+    }
+    perform(steps)
 }
 
 /// Also what needs large installs; must pass before work that touches it is done.
 pub(crate) fn everything() -> Result<(), Failure> {
     let mut steps = everyday_steps()?;
+    steps.insert(0, call("packages", packages::for_tests));
     steps.push(call("bench kernel, with peers", || bench::run(&["kernel"])));
     perform(steps)
 }

@@ -4,6 +4,7 @@
 mod bench;
 mod check;
 mod deny;
+mod packages;
 mod seeded;
 mod soak;
 mod source;
@@ -34,11 +35,12 @@ Developer commands of Sage.
 
   cargo xtask bench NAME [--json] [--no-peers]
       Measures us beside the tools a user would take instead, installed from the Python registry into a
-      virtual environment of their own. NAME: kernel.
+      virtual environment of their own. NAME: kernel, engine.
       Example: cargo xtask bench kernel --json
 
   cargo xtask soak [TEST]
-      The kernel's tests in release mode at full size: they read SAGE_SOAK=1 and scale themselves up.
+      The tests of kernel and engine in release mode at full size: they read SAGE_SOAK=1 and scale
+      themselves up.
       Example: cargo xtask soak ledger
 ";
 

@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the kernel's promises at full size.
+//! `cargo xtask soak`: the promises of kernel and engine at full size.
 //!
 //! The tests are the same as in `check`. Those that can run longer read `SAGE_SOAK`: unset they take
 //! their CI size, and with `SAGE_SOAK=1` the size the promise names.
@@ -7,22 +7,28 @@ use std::process::Command;
 
 use crate::workspace::{self, Failure};
 
-/// Runs all tests of the kernel, or those whose name contains `test`.
+/// The crates with promises that can be tried for longer, and how they are built for that.
+const CRATES: [&[&str]; 2] = [&["-p", "sage-kernel", "--features", "seeded"], &["-p", "sage-engine"]];
+
+/// Runs all tests, or those whose name contains `test`.
 pub(crate) fn run(test: Option<&str>) -> Result<(), Failure> {
-    if let Some(test) = test {
-        exists(test)?;
+    let mut found = false;
+    for options in CRATES {
+        if exists(options, test)? {
+            found = true;
+            workspace::run(cargo_test(options).args(test).env("SAGE_SOAK", "1"))?;
+        }
     }
-    workspace::run(cargo_test().args(test).env("SAGE_SOAK", "1"))
+    // A name that selects nothing would soak nothing and be green.
+    found.then_some(()).ok_or_else(|| format!("soak: no test is named `{}`", test.unwrap_or_default()))
 }
 
-/// A name that selects nothing would soak nothing and be green.
-fn exists(test: &str) -> Result<(), Failure> {
-    let listing = workspace::output(cargo_test().args([test, "--list"]))?;
-    let found = listing.lines().any(|line| line.ends_with(": test"));
-    found.then_some(()).ok_or_else(|| format!("soak: no test of the kernel is named `{test}`"))
+fn exists(options: &[&str], test: Option<&str>) -> Result<bool, Failure> {
+    let Some(test) = test else { return Ok(true) };
+    let listing = workspace::output(cargo_test(options).args([test, "--list"]))?;
+    Ok(listing.lines().any(|line| line.ends_with(": test")))
 }
 
-fn cargo_test() -> Command {
-    let kernel = ["--release", "-p", "sage-kernel", "--features", "seeded", "--"];
-    workspace::cargo(&[&["test"], &kernel[..]].concat())
+fn cargo_test(options: &[&str]) -> Command {
+    workspace::cargo(&[&["test", "--release"], options, &["--"]].concat())
 }

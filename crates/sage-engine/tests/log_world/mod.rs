@@ -66,6 +66,11 @@ pub(crate) fn desk(directory: &Path, heads: Heads) -> Desk<SqliteLog> {
     Desk::new(sound(gate, heads), || 3)
 }
 
+/// A directory in memory where the system has such a thing, for tests to which the real disk is nothing.
+pub(crate) fn quick_place() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
+}
+
 /// Whether the long form was asked for.
 pub(crate) fn soak() -> bool {
     std::env::var_os("SAGE_SOAK").is_some_and(|value| value == "1")

@@ -1,0 +1,49 @@
+//! A loaded process is killed again and again: what it was told stays true, and nobody else had the log.
+
+mod log_child;
+mod log_world;
+
+use std::io::Read;
+use std::thread;
+use std::time::Duration;
+
+use log_child::{Said, child, furnished, judge};
+use log_world::{Dice, soak};
+
+/// Not a test by itself: what the children of this program do.
+#[test]
+fn act_as_child() {
+    log_child::act();
+}
+
+#[test]
+fn a_loaded_process_can_be_killed_at_any_time() {
+    let rounds = if soak() { 1000 } else { 100 };
+    let seed = 7 + u64::from(std::process::id());
+    println!("seed {seed}");
+    let mut dice = Dice(seed);
+    let mut place = furnished();
+    let mut said = Said::default();
+    let mut granted = 0;
+    for round in 0..rounds {
+        let mut process = child(place.path(), &format!("storm {round}")).spawn().expect("this program again");
+        let mut output = process.stdout.take().expect("piped");
+        let listener = thread::spawn(move || {
+            let mut text = String::new();
+            output.read_to_string(&mut text).map(|_| text)
+        });
+        thread::sleep(Duration::from_micros(8_000 + dice.below(60_000)));
+        process.kill().expect("a child of ours");
+        process.wait().expect("a child of ours");
+        let before = said.granted.len();
+        said.hear(&listener.join().expect("no panic").expect("text"));
+        granted += said.granted.len() - before;
+        judge(place.path(), &said, &format!("kill {round}"));
+        // A new place now and then, so that the time to open does not grow for ever.
+        if round % 25 == 24 {
+            (place, said) = (furnished(), Said::default());
+        }
+    }
+    println!("{rounds} kills, {granted} charges acknowledged");
+    assert!(granted > rounds, "the processes were killed before they did anything");
+}

@@ -5,15 +5,17 @@
 //! that decide no privacy question themselves:
 //!
 //! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
+//! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
 //! - [`simulate`]: a stream on a log in memory, for demonstrations, with neither rows nor noise.
 //!
-//! Nothing here draws noise or reads a row, and nothing can make a charge smaller: only the kernel's gate
-//! charges. Results are plain structs in the user's words.
+//! Nothing here draws noise, only [`read`] sees rows, and nothing can make a charge smaller: only the
+//! kernel's gate charges. Results are plain structs in the user's words.
 
 pub mod account;
 pub mod blocks;
 pub mod log;
 mod orders;
+pub mod read;
 pub mod simulate;
 pub mod stream;
 

@@ -1,0 +1,33 @@
+//! Reading: per-row SQL over the blocks a permit covers, into the kernel's session.
+//!
+//! This room is trusted: it is the one place where rows leave the block store. A pipeline's filter and
+//! expressions are checked and made total before any permit is asked for ([`prepare`]); then [`read`] is
+//! handed to [`sage_kernel::Permit::open`] and gives what the session takes in. There is no other way to
+//! a [`Batch`]: it has no public field and no public constructor.
+//!
+//! Nothing here may turn a row into a message, a count or an error. Rows that a filter leaves out are not
+//! in the session; they stay charged, since leaving them out was computed from them.
+//!
+//! Expressions are evaluated here, batch by batch, by DataFusion's physical expressions: one pass over
+//! bytes that were verified in memory, which a plan that opens files by itself could not promise. What a
+//! cluster needs is the logical form, which [`prepare`] makes first: a Ballista plan would scan the same
+//! parts, by the same digests, and carry the same expressions.
+
+mod allow;
+mod error;
+mod evaluate;
+mod part;
+mod probe;
+mod query;
+mod reader;
+mod refusal;
+mod rows;
+mod total;
+mod unit;
+
+pub use error::ReadError;
+pub use query::{Expression, Prepared, Query, prepare};
+pub use reader::{Source, read};
+pub use refusal::QueryRefusal;
+pub use rows::{Batch, Record, Row};
+pub use unit::Unit;

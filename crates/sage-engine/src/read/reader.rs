@@ -1,0 +1,190 @@
+//! The block reader: the one place where rows leave the block store.
+//!
+//! It opens the parts of blocks and lanes that the permit covers and no others, and must never give a row
+//! to anyone who has no permit. How a part's bytes become rows is in `part`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::compute::{filter, filter_record_batch};
+use bytes::Bytes;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt};
+use sage_kernel::{BlockId, Lane, Ledger, Permit, StreamId};
+use tokio::runtime::Runtime;
+
+use super::error::ReadError;
+use super::evaluate::within_years;
+use super::part::{Decoded, Layout};
+use super::query::Prepared;
+use super::rows::Batch;
+use super::unit::{Unit, UserRecords, group};
+use crate::blocks::Part;
+
+/// How many blocks are read at a time.
+const THREADS: usize = 2;
+
+/// Where the rows of a stream lie.
+pub struct Source {
+    stream: StreamId,
+    name: String,
+    parts: BTreeMap<BlockId, Vec<Part>>,
+    store: Arc<dyn ObjectStore>,
+}
+
+impl Source {
+    /// The stream of this name with these parts, which the log must have named.
+    ///
+    /// # Errors
+    /// When there is no such stream, or a part is offered for a block that has another key.
+    pub fn new(
+        ledger: &Ledger, name: &str, parts: impl IntoIterator<Item = (BlockId, Part)>, store: Arc<dyn ObjectStore>,
+    ) -> Result<Self, ReadError> {
+        let unknown = || ReadError::UnknownStream { stream: name.to_owned() };
+        let stream = ledger.stream_named(name).ok_or_else(unknown)?;
+        let keys = ledger.stream(stream).ok_or_else(unknown)?.block_keys();
+        let mut known: BTreeMap<BlockId, Vec<Part>> = BTreeMap::new();
+        for (block, part) in parts {
+            // By its number the block is covered, by its key its files are found: both must be the same.
+            if keys.get(block.0 as usize) != Some(&part.block) {
+                return Err(ReadError::ForeignPart { block: part.block, file: part.file });
+            }
+            known.entry(block).or_default().push(part);
+        }
+        Ok(Self { stream, name: name.to_owned(), parts: known, store })
+    }
+}
+
+/// Reads what the permit covers, for [`Permit::open`].
+///
+/// # Errors
+/// When a file is missing or not what the log says, naming it; `Failed` for whatever could depend on rows.
+pub fn read(permit: &Permit, source: &Source, prepared: &Prepared, unit: &Unit) -> Result<[Vec<Batch>; 2], ReadError> {
+    if permit.stream() != source.stream {
+        return Err(ReadError::OtherStream);
+    }
+    let layout = Layout::new(prepared, unit)?;
+    let reading = Reading { permit, source, prepared, unit, layout };
+    let covered = |block: BlockId| Lane::BOTH.into_iter().any(|lane| reading.covers(block, lane));
+    let blocks: Vec<BlockId> = source.parts.keys().copied().filter(|&block| covered(block)).collect();
+    let next = AtomicUsize::new(0);
+    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+        let worker = |_| scope.spawn(|| reading.work(&blocks, &next));
+        let workers: Vec<_> = (0..THREADS.min(blocks.len())).map(worker).collect();
+        // What a panic says stays behind: it could quote a row.
+        workers.into_iter().map(|worker| worker.join().unwrap_or(Err((usize::MAX, ReadError::Failed)))).collect()
+    });
+    in_order(outcomes)
+}
+
+/// What a thread read, or where it stopped: each with the block's place in the list.
+type Outcome = Result<Vec<(usize, [Vec<Batch>; 2])>, (usize, ReadError)>;
+
+/// The rows in the order of the blocks, whichever thread read them; or the first block's error.
+fn in_order(outcomes: Vec<Outcome>) -> Result<[Vec<Batch>; 2], ReadError> {
+    let mut done = Vec::new();
+    let mut errors = Vec::new();
+    for outcome in outcomes {
+        match outcome {
+            Ok(some) => done.extend(some),
+            Err(error) => errors.push(error),
+        }
+    }
+    if let Some((_, error)) = errors.into_iter().min_by_key(|(place, _)| *place) {
+        return Err(error);
+    }
+    done.sort_by_key(|(place, _)| *place);
+    let mut rows = [Vec::new(), Vec::new()];
+    for (_, batches) in done {
+        for (all, some) in rows.iter_mut().zip(batches) {
+            all.extend(some);
+        }
+    }
+    Ok(rows)
+}
+
+/// One reading under one permit.
+struct Reading<'a> {
+    permit: &'a Permit,
+    source: &'a Source,
+    prepared: &'a Prepared,
+    unit: &'a Unit,
+    layout: Layout,
+}
+
+impl Reading<'_> {
+    fn covers(&self, block: BlockId, lane: Lane) -> bool {
+        self.permit.covers(self.source.stream, block, lane)
+    }
+
+    /// Takes blocks off the list until none is left.
+    fn work(&self, blocks: &[BlockId], next: &AtomicUsize) -> Outcome {
+        let mut done = Vec::new();
+        // Stores over a network need a runtime; here it waits for one file at a time.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|_| (usize::MAX, ReadError::Failed))?;
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&block) = blocks.get(place) else { return Ok(done) };
+            let batches = self.block(&runtime, block).map_err(|error| (place, error))?;
+            done.push((place, batches));
+        }
+    }
+
+    /// The covered lanes of a block.
+    fn block(&self, runtime: &Runtime, block: BlockId) -> Result<[Vec<Batch>; 2], ReadError> {
+        let mut batches = [Vec::new(), Vec::new()];
+        let mut users = [Vec::new(), Vec::new()];
+        for part in self.source.parts.get(&block).into_iter().flatten() {
+            let fetched = runtime.block_on(self.fetch(part))?;
+            let opened = self.layout.open(part, fetched)?;
+            for (place, lane) in Lane::BOTH.into_iter().enumerate() {
+                if self.covers(block, lane) {
+                    for decoded in opened.lane(lane)? {
+                        self.evaluate(decoded?, &mut batches[place], &mut users[place])?;
+                    }
+                }
+            }
+        }
+        if let Unit::User { most, .. } = self.unit {
+            for (batches, users) in batches.iter_mut().zip(&users) {
+                *batches = group(users, *most, self.permit.grant().0)?;
+            }
+        }
+        Ok(batches)
+    }
+
+    async fn fetch(&self, part: &Part) -> Result<Bytes, ReadError> {
+        let (block, file) = (part.block.clone(), part.file.clone());
+        let path = Path::parse(part.path(&self.source.name));
+        let Ok(path) = path else { return Err(ReadError::Missing { block, file }) };
+        let fetched = match self.source.store.get(&path).await {
+            Ok(found) => found.bytes().await,
+            Err(error) => Err(error),
+        };
+        fetched.map_err(|error| match error {
+            object_store::Error::NotFound { .. } => ReadError::Missing { block, file },
+            _ => ReadError::Unreadable { block, file },
+        })
+    }
+
+    /// Filters decoded rows and computes the query's columns for those that are left.
+    fn evaluate(
+        &self, decoded: Decoded, batches: &mut Vec<Batch>, users: &mut Vec<UserRecords>,
+    ) -> Result<(), ReadError> {
+        let mut rows = within_years(&decoded.rows)?;
+        let mut user = decoded.user;
+        if let Some(kept) = self.prepared.kept(&rows)? {
+            rows = filter_record_batch(&rows, &kept).map_err(|_| ReadError::Failed)?;
+            let filtered = user.map(|user| filter(&user, &kept).map_err(|_| ReadError::Failed));
+            user = filtered.transpose()?;
+        }
+        let columns = self.prepared.outputs(&rows)?;
+        match user {
+            None => batches.push(Batch::of_records(&columns, rows.num_rows())?),
+            Some(user) => users.push(UserRecords { user, columns }),
+        }
+        Ok(())
+    }
+}

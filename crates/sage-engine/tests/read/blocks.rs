@@ -1,0 +1,267 @@
+//! What the reader opens: the covered lanes of the covered blocks, from the very files the log names.
+
+use std::sync::Arc;
+
+use crate::yard::{STREAM, Yard, by_user, declared_door, key, query, with_coins};
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use object_store::memory::InMemory;
+use sage_engine::blocks::Part;
+use sage_engine::read::{ReadError, Source, Unit, prepare, read};
+use sage_kernel::noise::SecureNoise;
+use sage_kernel::{BlockId, Door, Epsilon, Lane, Rows, TableNoise};
+
+fn schema() -> Schema {
+    Schema::new(vec![
+        Field::new("number", DataType::Int64, false),
+        Field::new("user", DataType::Utf8, true),
+        Field::new("value", DataType::Float64, true),
+    ])
+}
+
+/// Rows with these numbers, each of a user of its own.
+fn rows(numbers: impl IntoIterator<Item = i64>) -> RecordBatch {
+    let numbers: Vec<i64> = numbers.into_iter().collect();
+    let users: Vec<String> = numbers.iter().map(|number| format!("user {number}")).collect();
+    let values: Vec<f64> = numbers.iter().map(|&number| number as f64).collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(numbers)),
+        Arc::new(StringArray::from(users)),
+        Arc::new(Float64Array::from(values)),
+    ];
+    RecordBatch::try_new(Arc::new(schema()), columns).expect("rows")
+}
+
+/// Four blocks of a hundred rows each, every tenth in the test lane.
+fn four_blocks() -> Yard {
+    let mut yard = Yard::new(4);
+    for block in 0..4 {
+        let first = i64::from(block) * 100;
+        let coins: Vec<bool> = (0..50).map(|place| place % 10 == 0).collect();
+        yard.write(block, &rows(first..first + 50), &coins);
+        yard.write(block, &rows(first + 50..first + 100), &coins);
+    }
+    yard
+}
+
+fn numbers(yard: &mut Yard, blocks: (u32, u32), lane: Lane) -> Result<Vec<i64>, ReadError> {
+    let record = |record: sage_engine::read::Record<'_>| record.integer(0).expect("a number");
+    yard.records(&schema(), blocks, lane, &query(None, &["number"]), record)
+}
+
+#[test]
+fn rows_come_back_by_block_and_lane() {
+    let mut yard = four_blocks();
+    let expected = |lane: Lane| (100..300).filter(move |number| (number % 10 == 0) == (lane == Lane::Test));
+    for lane in Lane::BOTH {
+        let mut read = numbers(&mut yard, (1, 2), lane).expect("reads");
+        read.sort_unstable();
+        assert!(read.into_iter().eq(expected(lane)), "{lane}");
+    }
+}
+
+#[test]
+fn only_covered_blocks_are_opened() {
+    let mut yard = four_blocks();
+    // The other blocks' files are gone, or somebody else's.
+    for (block, part) in yard.parts.clone() {
+        let path = yard.folder.path().join(part.path(STREAM));
+        match block.0 {
+            0 => std::fs::remove_file(path).expect("removed"),
+            3 => std::fs::write(path, "something else").expect("overwritten"),
+            _ => {}
+        }
+    }
+    assert_eq!(numbers(&mut yard, (1, 2), Lane::Train).expect("reads").len(), 180);
+    let missing = ReadError::Missing { block: key(0), file: "part-0.parquet".to_owned() };
+    assert_eq!(numbers(&mut yard, (0, 2), Lane::Train), Err(missing));
+    let changed = ReadError::Changed { block: key(3), file: "part-6.parquet".to_owned() };
+    assert_eq!(numbers(&mut yard, (1, 3), Lane::Train), Err(changed));
+}
+
+#[test]
+fn only_covered_lanes_are_read() {
+    let mut yard = four_blocks();
+    for lane in Lane::BOTH {
+        let prepared = prepare(&schema(), &query(None, &["number"])).expect("allowed");
+        let source = yard.source();
+        let permit = yard.permit((0, 3), &[lane], declared_door());
+        let read = read(&permit, &source, &prepared, &Unit::Row).expect("reads");
+        for (rows, other) in read.iter().zip(Lane::BOTH) {
+            let count: usize = rows.iter().map(Rows::count).sum();
+            assert_eq!(count > 0, lane == other, "asked for {lane}, looking at {other}");
+        }
+    }
+}
+
+#[test]
+fn a_permit_opens_its_own_stream_alone() {
+    let mut yard = four_blocks();
+    let permit = yard.permit((0, 0), &[Lane::Train], Door::Enforced);
+    let mut other = Yard::new(1);
+    let filter = sage_kernel::Filter::new(
+        sage_kernel::Rule::Basic,
+        sage_kernel::Ceiling {
+            epsilon: Epsilon::ceiling("1").expect("a ceiling"),
+            delta: sage_kernel::Delta::ceiling("1e-6").expect("a ceiling"),
+        },
+    );
+    let policy = sage_kernel::Policy::single(filter.expect("a filter"), sage_kernel::Doors::EnforcedOnly);
+    let stream = other.gate.create_stream(0, "flights", policy).expect("a second stream");
+    other.gate.add_blocks(0, stream, vec![key(0)]).expect("a block");
+    let source = Source::new(other.gate.ledger(), "flights", [], Arc::new(InMemory::new())).expect("a source");
+    let prepared = prepare(&schema(), &query(None, &["number"])).expect("allowed");
+    assert_eq!(read(&permit, &source, &prepared, &Unit::Row).err(), Some(ReadError::OtherStream));
+}
+
+/// Naming another block's file under a covered number does not open it.
+#[test]
+fn a_part_belongs_to_the_block_with_its_key() {
+    let yard = four_blocks();
+    let part = yard.parts[0].1.clone();
+    let source = |stream: &str, block: u32| {
+        Source::new(yard.gate.ledger(), stream, [(BlockId(block), part.clone())], Arc::new(InMemory::new())).err()
+    };
+    let foreign = Some(ReadError::ForeignPart { block: key(0), file: "part-0.parquet".to_owned() });
+    assert_eq!(source(STREAM, 0), None);
+    assert_eq!(source(STREAM, 1), foreign);
+    assert_eq!(source(STREAM, 9), foreign);
+    assert_eq!(source("flights", 0), Some(ReadError::UnknownStream { stream: "flights".to_owned() }));
+}
+
+/// Other ways to another block's rows: links and paths. The digest is of the bytes, however they got there.
+#[test]
+fn links_lead_nowhere() {
+    for attack in ["symbolic link", "hard link", "copy", "path"] {
+        let mut yard = four_blocks();
+        let paths: Vec<_> = yard.parts.iter().map(|(_, part)| yard.folder.path().join(part.path(STREAM))).collect();
+        // Block 0 is granted and block 1 is not: whatever lies where block 0's file should be is not it.
+        let (granted, wanted) = (&paths[0], &paths[2]);
+        std::fs::remove_file(granted).expect("removed");
+        match attack {
+            "symbolic link" => std::os::unix::fs::symlink(wanted, granted).expect("linked"),
+            "hard link" => std::fs::hard_link(wanted, granted).expect("linked"),
+            "copy" => std::fs::copy(wanted, granted).map(drop).expect("copied"),
+            _ => yard.parts[0].1.file = format!("../{}/part-2.parquet", key(1)),
+        }
+        let error = numbers(&mut yard, (0, 0), Lane::Train).expect_err("nothing is read");
+        assert!(matches!(error, ReadError::Changed { .. } | ReadError::Missing { .. }), "{attack}: {error}");
+    }
+}
+
+#[test]
+fn any_flipped_byte_is_found() {
+    let mut yard = Yard::new(1);
+    let coins: Vec<bool> = (0..40).map(|place| place % 4 == 0).collect();
+    let path = yard.write(0, &rows(0..40), &coins);
+    let whole = std::fs::read(&path).expect("the part");
+    let prepared = prepare(&schema(), &query(None, &["number"])).expect("allowed");
+    let source = yard.source();
+    let permit = yard.permit((0, 0), &Lane::BOTH, declared_door());
+    let outcome = || read(&permit, &source, &prepared, &Unit::Row).err();
+    assert_eq!(outcome(), None);
+    let changed = Some(ReadError::Changed { block: key(0), file: "part-0.parquet".to_owned() });
+    for place in 0..whole.len() {
+        let mut flipped = whole.clone();
+        flipped[place] ^= 1 << (place % 8);
+        std::fs::write(&path, &flipped).expect("written");
+        assert_eq!(outcome(), changed, "byte {place}");
+    }
+    for length in [0, 1, whole.len() - 1] {
+        std::fs::write(&path, &whole[..length]).expect("written");
+        assert_eq!(outcome(), changed, "cut to {length}");
+    }
+    std::fs::write(&path, [whole.as_slice(), b"x"].concat()).expect("written");
+    assert_eq!(outcome(), changed);
+}
+
+/// A part is refused if it is not what a part must be, even where the log names its digest.
+#[test]
+fn a_part_that_lies_is_refused() {
+    let rule_of = |groups: &[RecordBatch]| {
+        let mut yard = Yard::new(1);
+        yard.write_groups(0, groups);
+        match numbers(&mut yard, (0, 0), Lane::Train).err() {
+            Some(ReadError::Malformed { rule, .. }) => rule,
+            other => panic!("not malformed: {other:?}"),
+        }
+    };
+    let mixed = with_coins(&rows(0..4), &[false, true, false, true]);
+    assert!(rule_of(&[mixed]).contains("lane"));
+    let without = rows(0..4);
+    assert!(rule_of(&[without]).contains("columns"));
+    let renamed = {
+        let whole = with_coins(&rows(0..4), &[false; 4]);
+        let mut fields: Vec<Field> = whole.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+        fields[0] = Field::new("another", DataType::Int64, false);
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), whole.columns().to_vec()).expect("rows")
+    };
+    assert!(rule_of(&[renamed]).contains("columns"));
+    let retyped = {
+        let whole = with_coins(&rows(0..4), &[false; 4]);
+        let mut fields: Vec<Field> = whole.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+        fields[0] = Field::new("number", DataType::Boolean, false);
+        let mut columns = whole.columns().to_vec();
+        columns[0] = Arc::new(BooleanArray::from(vec![true; 4]));
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("rows")
+    };
+    assert!(rule_of(&[retyped]).contains("columns"));
+    let mut yard = Yard::new(1);
+    let path = yard.write(0, &rows(0..4), &[false; 4]);
+    std::fs::write(&path, "no Parquet").expect("written");
+    yard.enter_digest(&path);
+    let error = numbers(&mut yard, (0, 0), Lane::Train).expect_err("not Parquet");
+    assert_eq!(
+        error.to_string(),
+        format!("{}/part-0.parquet is not a part of this stream: it is not Parquet; run sage doctor", key(0))
+    );
+}
+
+/// What a filter leaves out is not in the session, and its block stays charged all the same.
+#[test]
+fn filtered_rows_stay_charged() {
+    let mut yard = four_blocks();
+    let asked = query(Some("value < 50 AND value >= 20"), &["value"]);
+    let mut session = yard.open(&schema(), (0, 3), &[Lane::Train], Door::Enforced, &asked, &Unit::Row).expect("opens");
+    let noise = TableNoise::Laplace(Epsilon::cost(crate::yard::COST).expect("a loss"));
+    let counts = session.histogram(Lane::Train, 1, noise, |_| Some(0)).expect("covered");
+    // 27 rows are left; noise of scale 1/10 moves that by more than 4 once in 10^17.
+    assert!((counts[0] - 27.0).abs() < 4.0, "{counts:?}");
+    drop(session);
+    let stream = yard.gate.ledger().stream(sage_kernel::StreamId(0)).expect("the stream");
+    for block in (0..4).map(BlockId) {
+        let spent = stream.spent(sage_kernel::ContextId(0), block, Lane::Train).expect("a block");
+        assert_eq!(spent[0], u128::from(Epsilon::cost(crate::yard::COST).expect("a loss").units()), "{block:?}");
+    }
+}
+
+#[test]
+fn a_permit_can_be_used_once_and_a_failed_read_stays_charged() {
+    let mut yard = four_blocks();
+    let source = Source::new(yard.gate.ledger(), STREAM, yard.parts.clone(), Arc::new(InMemory::new()));
+    let source = source.expect("a source");
+    let prepared = prepare(&schema(), &query(None, &["number"])).expect("allowed");
+    let permit = yard.permit((0, 0), &[Lane::Train], Door::Enforced);
+    let opened =
+        permit.open(SecureNoise::new().expect("randomness"), |permit| read(permit, &source, &prepared, &Unit::Row));
+    assert!(matches!(opened.err(), Some(ReadError::Missing { .. })));
+    let stream = yard.gate.ledger().stream(sage_kernel::StreamId(0)).expect("the stream");
+    assert!(stream.spent(sage_kernel::ContextId(0), BlockId(0), Lane::Train).expect("a block")[0] > 0);
+}
+
+#[test]
+fn a_session_without_columns_still_counts() {
+    let mut yard = four_blocks();
+    let read = yard.declared(&schema(), (0, 3), &query(Some("number % 2 = 0"), &[]), &Unit::Row).expect("reads");
+    let count = |lane| read.lane(lane).iter().map(Rows::count).sum::<usize>();
+    assert_eq!((count(Lane::Train), count(Lane::Test)), (160, 40));
+}
+
+#[test]
+fn an_unknown_user_column_is_named() {
+    let mut yard = four_blocks();
+    let error = yard.declared(&schema(), (0, 0), &query(None, &["value"]), &by_user("rider", 1)).err();
+    assert_eq!(error, Some(ReadError::UnknownUser { column: "rider".to_owned() }));
+    let part = Part { block: String::new(), file: String::new(), digest: [0; 32] };
+    assert_eq!(part.path("a"), "a//");
+}

@@ -1,0 +1,8 @@
+//! Reading: what SQL is allowed, what is opened, what comes out, and that no row can make it fail.
+
+mod blocks;
+mod hostile;
+mod property;
+mod sql;
+mod users;
+mod yard;

@@ -18,6 +18,8 @@ pub enum Decision {
     Admitted([Vec<Amounts>; 2]),
     /// The same request was charged before under the same key; nothing new happens.
     Repeated(GrantId),
+    /// The key was charged before, and the grant waits no longer: what it was charged for is in the log.
+    Known(GrantId),
     /// It does not.
     Refused(Refusal),
 }
@@ -26,8 +28,11 @@ impl Ledger {
     /// Decides a request.
     pub fn decide(&self, request: &Request) -> Decision {
         if let Some(grant) = self.grant_for(request.key) {
-            let same = self.charge(grant).is_some_and(|charge| charge.request == *request);
-            return if same { Decision::Repeated(grant) } else { Decision::Refused(Refusal::KeyReused(grant)) };
+            return match self.charge(grant) {
+                None => Decision::Known(grant),
+                Some(charge) if charge.request == *request => Decision::Repeated(grant),
+                Some(_) => Decision::Refused(Refusal::KeyReused(grant)),
+            };
         }
         let priced = self.check_names(request).and_then(|stream| {
             let amounts = price(stream, request)?;

@@ -187,7 +187,7 @@ impl<L: Log> Gate<L> {
         self.open_or_closed()?;
         let mut requests = requests;
         loop {
-            let batch = self.enter(time, requests);
+            let batch = self.enter(time, requests)?;
             // A no is given on the newest state only: what is missing here others may have added.
             let refused = batch.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refused(..)));
             if refused && self.has_news()? {
@@ -210,7 +210,7 @@ impl<L: Log> Gate<L> {
 
     /// Decides the requests in order and enters those that fit, before they are durable: nothing may
     /// leave the gate until they are.
-    fn enter(&mut self, time: u64, requests: Vec<Request>) -> Batch {
+    fn enter(&mut self, time: u64, requests: Vec<Request>) -> Result<Batch, GateError> {
         let mut batch = Batch { head: self.head, records: Vec::new(), outcomes: Vec::new() };
         for request in requests {
             let outcome = match self.ledger.decide(&request) {
@@ -224,11 +224,24 @@ impl<L: Log> Gate<L> {
                     Outcome::Entered(id)
                 }
                 Decision::Repeated(grant) => Outcome::Repeated(grant, request),
+                Decision::Known(grant) if self.was_charged(grant, &request)? => Outcome::Repeated(grant, request),
+                Decision::Known(grant) => Outcome::Refused(Refusal::KeyReused(grant), request),
                 Decision::Refused(refusal) => Outcome::Refused(refusal, request),
             };
             batch.outcomes.push(outcome);
         }
-        batch
+        Ok(batch)
+    }
+
+    /// Whether the record of a grant that waits no longer holds this request.
+    ///
+    /// The record is taken as the store gives it, without the chain. A store that lies here turns "repeated"
+    /// into "refused" or back; either way nothing is handed out, because the grant is not waiting, and
+    /// nothing is spent.
+    fn was_charged(&mut self, grant: GrantId, request: &Request) -> Result<bool, GateError> {
+        let records = self.log.read(grant.0, 1).map_err(|error| self.close(GateError::Log(error)))?;
+        let event = records.first().map(|record| Event::from_bytes(&record.body));
+        Ok(matches!(event, Some(Ok(Event::Charged(charge))) if charge.request == *request))
     }
 
     /// Takes back a batch that was not appended, and gives the requests to be decided again.
@@ -266,17 +279,10 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When the grant has been started or cancelled before, or the log fails.
     pub fn start(&mut self, time: u64, grant: Grant) -> Result<Permit, GateError> {
-        let id = grant.id;
-        self.record(time, Event::Started { grant: id })?;
-        let charge = self.ledger.charge(id).ok_or(GateError::NotAllowed)?;
-        let request = &charge.request;
-        Ok(Permit {
-            grant: id,
-            stream: request.stream,
-            blocks: request.blocks.clone(),
-            plans: request.costs.clone().map(|cost| cost.map(Plan::new)),
-            door: request.door.clone(),
-        })
+        let grant = grant.id;
+        let charge = self.record(time, Event::Started { grant })?.ok_or(GateError::NotAllowed)?;
+        let Request { stream, blocks, costs, door, .. } = charge.request;
+        Ok(Permit { grant, stream, blocks, plans: costs.map(|cost| cost.map(Plan::new)), door })
     }
 
     /// Takes a charge back before it started.
@@ -284,7 +290,7 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When the grant has been started or cancelled before, or the log fails.
     pub fn cancel(&mut self, time: u64, grant: Grant) -> Result<(), GateError> {
-        self.record(time, Event::Cancelled { grant: grant.id })
+        self.record(time, Event::Cancelled { grant: grant.id }).map(drop)
     }
 
     /// Records that what a session computed leaves, under this digest.
@@ -301,7 +307,7 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When the grant is not running, or the log fails.
     pub fn burn(&mut self, time: u64, grant: GrantId) -> Result<(), GateError> {
-        self.record(time, Event::Burnt { grant })
+        self.record(time, Event::Burnt { grant }).map(drop)
     }
 
     /// Creates a stream.
@@ -318,7 +324,7 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When there is no such stream, it has a block with such a key, or the log fails.
     pub fn add_blocks(&mut self, time: u64, stream: StreamId, keys: Vec<String>) -> Result<(), GateError> {
-        self.record(time, Event::BlocksAdded { stream, keys })
+        self.record(time, Event::BlocksAdded { stream, keys }).map(drop)
     }
 
     /// Retires blocks for ever.
@@ -326,7 +332,7 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When there is no such stream or block, or the log fails.
     pub fn retire(&mut self, time: u64, stream: StreamId, blocks: Blocks) -> Result<(), GateError> {
-        self.record(time, Event::Retired { stream, blocks })
+        self.record(time, Event::Retired { stream, blocks }).map(drop)
     }
 
     /// Records something that touches no budget.
@@ -334,11 +340,11 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When the log fails.
     pub fn note(&mut self, time: u64, kind: &str, body: Vec<u8>) -> Result<(), GateError> {
-        self.record(time, Event::Note { kind: kind.to_owned(), body })
+        self.record(time, Event::Note { kind: kind.to_owned(), body }).map(drop)
     }
 
-    /// Appends one event that the ledger allows, then applies it.
-    fn record(&mut self, time: u64, event: Event) -> Result<(), GateError> {
+    /// Appends one event that the ledger allows, then applies it: gives what applying it gave.
+    fn record(&mut self, time: u64, event: Event) -> Result<Option<Box<Charge>>, GateError> {
         self.open_or_closed()?;
         loop {
             if !self.ledger.allows(&event) {

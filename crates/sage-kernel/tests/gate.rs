@@ -149,6 +149,70 @@ fn a_grant_starts_once_and_ends_once() {
     assert!(matches!(charge(&mut gate, request("c", (0, 0), "0.5")), Answer::Repeated(_, GrantState::Cancelled, None)));
 }
 
+/// A store that gives another record than it was given, for one number.
+struct Lying(FaultyLog, Option<(u64, Vec<Record>)>);
+
+impl Log for Lying {
+    fn read(&self, from: u64, limit: usize) -> Result<Vec<Record>, LogError> {
+        match &self.1 {
+            Some((number, told)) if (*number, 1) == (from, limit) => Ok(told.clone()),
+            _ => self.0.read(from, limit),
+        }
+    }
+
+    fn append(&mut self, expected: Head, records: Vec<Record>) -> Result<Head, LogError> {
+        self.0.append(expected, records)
+    }
+}
+
+/// What a grant was charged for is kept while it waits; later it is looked up in the log. A store that lies
+/// there changes a word of the answer and nothing else.
+#[test]
+fn a_known_key_hands_out_nothing_whatever_the_store_says() {
+    let (asked, other) = (request("a", (0, 0), "0.5"), request("b", (0, 0), "0.1"));
+    let changed = Request { purpose: "another".into(), ..asked.clone() };
+    let records = |gate: Gate<FaultyLog>| gate.into_log().records().to_vec();
+    for end in ["started", "cancelled", "burnt"] {
+        let mut gate = open(1);
+        let grant = granted(&mut gate, asked.clone());
+        let id = grant.id();
+        let _other = granted(&mut gate, other.clone());
+        match end {
+            "cancelled" => gate.cancel(1, grant).expect("not started"),
+            _ => drop(gate.start(1, grant).expect("not started")),
+        }
+        if end == "burnt" {
+            gate.burn(2, id).expect("a running grant");
+        }
+        let state = gate.ledger().grant_state(id).expect("a grant");
+        assert_eq!(charge(&mut gate, asked.clone()), Answer::Repeated(id, state, None), "{end}");
+        assert_eq!(charge(&mut gate, changed.clone()), Answer::Refused(Refusal::KeyReused(id)), "{end}");
+        let held = records(gate);
+        let forged = |request: &Request| {
+            let Ok(Event::Charged(mut charge)) = Event::from_bytes(&held[id.0 as usize].body) else {
+                panic!("a charge")
+            };
+            charge.request = request.clone();
+            vec![Record::after(Head::EMPTY, 0, &Event::Charged(charge))]
+        };
+        let mut malformed = forged(&asked);
+        malformed[0].body.clear();
+        for told in [forged(&asked), forged(&changed), vec![], malformed, vec![held[0].clone()], held.clone()] {
+            let mut gate = Gate::open(Lying(FaultyLog::holding(held.clone()), None)).expect("a sound log");
+            let (before, head) = (gate.ledger().clone(), gate.head());
+            let mut log = gate.into_log();
+            log.1 = Some((id.0, told));
+            gate = Gate::open(log).expect("it lies to one question alone");
+            for wanted in [&asked, &changed] {
+                let answer = charge(&mut gate, wanted.clone());
+                let harmless = [Answer::Repeated(id, state, None), Answer::Refused(Refusal::KeyReused(id))];
+                assert!(harmless.contains(&answer), "{end}: {answer:?}");
+            }
+            assert_eq!((gate.ledger(), gate.head()), (&before, head), "{end}: nothing is written or spent");
+        }
+    }
+}
+
 /// A store that others write to as well.
 #[derive(Clone, Default)]
 struct Shared(Rc<RefCell<FaultyLog>>);

@@ -437,7 +437,8 @@ impl World {
                 Fate::Ended => GrantState::Burnt,
             };
             assert_eq!(state, expected);
-            assert_eq!(self.gate.ledger().charge(GrantId(id)).map(|charge| &charge.request), Some(request));
+            let kept = self.gate.ledger().charge(GrantId(id)).map(|charge| &charge.request);
+            assert_eq!(kept, (*fate == Fate::Charged).then_some(request), "kept while it waits, and no longer");
         }
     }
 }

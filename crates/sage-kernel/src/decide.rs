@@ -49,14 +49,23 @@ impl Ledger {
     ///
     /// Prices are not computed again: they were decided once and are part of the log.
     pub(crate) fn stands(&self, charge: &Charge) -> bool {
+        let Ok(stream) = self.check_names(&charge.request) else { return false };
+        self.is_shaped(charge) && self.check_ceilings(stream, &charge.request, &charge.amounts).is_ok()
+    }
+
+    /// Whether a charge names a book and blocks that exist and has a number for each component.
+    pub(crate) fn is_shaped(&self, charge: &Charge) -> bool {
         let request = &charge.request;
-        let Ok(stream) = self.check_names(request) else { return false };
+        let Some(stream) = self.stream(request.stream) else { return false };
         let Some(books) = stream.policy().books(request.context) else { return false };
-        let shaped = request.costs.iter().zip(&charge.amounts).all(|(cost, amounts)| match cost {
-            None => amounts.is_empty(),
-            Some(_) => amounts.len() == books.clone().count(),
-        });
-        shaped && self.check_ceilings(stream, request, &charge.amounts).is_ok()
+        let mut lanes = request.costs.iter().zip(&charge.amounts);
+        stream.first_unknown(&request.blocks).is_none()
+            && lanes.all(|(cost, amounts)| match cost {
+                None => amounts.is_empty(),
+                Some(_) => {
+                    amounts.iter().map(|Amounts(own)| own.len()).eq(books.clone().map(|(_, own)| own.caps().len()))
+                }
+            })
     }
 
     /// How many more requests of this cost fit on the lane of every block named.

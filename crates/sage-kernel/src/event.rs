@@ -125,6 +125,11 @@ pub enum Event {
         /// The blocks.
         blocks: Blocks,
     },
+    /// The state before this event was written down elsewhere.
+    Snapshot {
+        /// SHA-256 of the bytes.
+        digest: [u8; 32],
+    },
     /// Something that does not touch a budget.
     Note {
         /// Its kind.

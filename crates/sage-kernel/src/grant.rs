@@ -5,6 +5,8 @@
 //! permit. Each is used up by the next step. After any doubt about the log the gate grants nothing until
 //! it is opened anew. It must never hand out a grant or a permit before the store has answered.
 
+use sha2::{Digest, Sha256};
+
 use crate::block::{BlockId, Blocks, Lane, StreamId};
 use crate::decide::Decision;
 use crate::event::{Charge, Door, Event, GrantId, Request};
@@ -30,6 +32,8 @@ pub enum GateError {
     Ledger(Inconsistent),
     /// An earlier failure left the outcome of an append open; open the log anew.
     Closed,
+    /// The snapshot is not one that the log commits to; the log itself may be sound.
+    Snapshot,
     /// The step is not allowed: the grant has gone another way, or the stream or block is unknown.
     NotAllowed,
 }
@@ -39,6 +43,7 @@ says!(error GateError {
     Self::Chain(error) => error.to_string(),
     Self::Ledger(error) => error.to_string(),
     Self::Closed => "an earlier write to the log failed, so nothing is granted; open the log again to go on",
+    Self::Snapshot => "the snapshot is not the one this log vouches for; open the log from its first record instead",
     Self::NotAllowed => "the grant, stream or block is not in a state that allows this",
 });
 
@@ -121,6 +126,29 @@ impl<L: Log> Gate<L> {
     /// When it cannot be read, is not a chain, or breaks the rules.
     pub fn open(log: L) -> Result<Self, GateError> {
         let mut gate = Self { log, ledger: Ledger::default(), head: Head::EMPTY, closed: false };
+        gate.refresh()?;
+        Ok(gate)
+    }
+
+    /// Starts from a snapshot and reads and verifies the log from there on.
+    ///
+    /// # Guarantee
+    /// The state is the one whose bytes a record of this log commits to, with everything after it: what
+    /// [`Gate::open`] gives, unless that record was forged too, which an exported head shows
+    /// (`docs/format.md`).
+    ///
+    /// # Errors
+    /// [`GateError::Snapshot`] when the log does not vouch for exactly these bytes; [`Gate::open`] needs
+    /// none. Otherwise as there.
+    pub fn open_from(log: L, snapshot: &[u8]) -> Result<Self, GateError> {
+        let (ledger, head) = Ledger::from_snapshot(snapshot).map_err(|_| GateError::Snapshot)?;
+        let next = log.read(head.length, 1).map_err(GateError::Log)?;
+        let vouched = next.first().and_then(|record| record.verify(head).ok());
+        let (event, head) = vouched.ok_or(GateError::Snapshot)?;
+        if event != (Event::Snapshot { digest: Sha256::digest(snapshot).into() }) {
+            return Err(GateError::Snapshot);
+        }
+        let mut gate = Self { log, ledger, head, closed: false };
         gate.refresh()?;
         Ok(gate)
     }
@@ -343,6 +371,22 @@ impl<L: Log> Gate<L> {
         self.record(time, Event::Note { kind: kind.to_owned(), body }).map(drop)
     }
 
+    /// The state at the end of the log as bytes, for [`Gate::open_from`], and a record that vouches for them.
+    ///
+    /// Begins anew for as long as others append in between.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub fn snapshot(&mut self, time: u64) -> Result<Vec<u8>, GateError> {
+        self.open_or_closed()?;
+        loop {
+            let bytes = self.ledger.to_snapshot(self.head);
+            if self.append_one(time, &Event::Snapshot { digest: Sha256::digest(&bytes).into() })? {
+                return Ok(bytes);
+            }
+        }
+    }
+
     /// Appends one event that the ledger allows, then applies it: gives what applying it gave.
     fn record(&mut self, time: u64, event: Event) -> Result<Option<Box<Charge>>, GateError> {
         self.open_or_closed()?;
@@ -354,15 +398,20 @@ impl<L: Log> Gate<L> {
                 }
                 return Err(GateError::NotAllowed);
             }
-            let record = Record::after(self.head, time, &event);
-            let number = record.number;
-            match self.append(record.head(), vec![record]) {
-                Ok(()) => {
-                    return self.ledger.apply(number, event).map_err(|error| self.close(GateError::Ledger(error)));
-                }
-                Err(LogError::Conflict) => self.refresh()?,
-                Err(error) => return Err(self.close(GateError::Log(error))),
+            let number = self.head.length;
+            if self.append_one(time, &event)? {
+                return self.ledger.apply(number, event).map_err(|error| self.close(GateError::Ledger(error)));
             }
+        }
+    }
+
+    /// Appends one event, unless others were faster: then takes in what they appended.
+    fn append_one(&mut self, time: u64, event: &Event) -> Result<bool, GateError> {
+        let record = Record::after(self.head, time, event);
+        match self.append(record.head(), vec![record]) {
+            Ok(()) => Ok(true),
+            Err(LogError::Conflict) => self.refresh().map(|()| false),
+            Err(error) => Err(self.close(GateError::Log(error))),
         }
     }
 

@@ -6,6 +6,8 @@
 //! state, and withdraws it if its append did not happen. It must never read a clock, a random number, a float or a row.
 //! Proof that a filter on each lane of each block bounds the stream: `proofs/block.md`.
 
+mod snapshot;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
@@ -56,6 +58,11 @@ pub struct Stream {
 }
 
 impl Stream {
+    fn new(name: String, policy: Policy) -> Self {
+        let spent = policy.filters().map(|_| [Vec::new(), Vec::new()]).collect();
+        Self { name, policy, keys: Vec::new(), known: BTreeSet::new(), retired: None, spent }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -210,7 +217,7 @@ impl Ledger {
             Event::Retired { stream, blocks } => {
                 self.stream(*stream).is_some_and(|stream| stream.first_unknown(blocks).is_none())
             }
-            Event::Note { .. } => true,
+            Event::Note { .. } | Event::Snapshot { .. } => true,
         }
     }
 
@@ -235,7 +242,7 @@ impl Ledger {
             return Err(Inconsistent { number });
         }
         match event {
-            Event::StreamCreated { name, policy } => self.create(name, policy),
+            Event::StreamCreated { name, policy } => self.streams.push(Stream::new(name, policy)),
             Event::BlocksAdded { stream, keys } => self.add_blocks(stream, keys),
             Event::Charged(_) => self.enter(GrantId(number), event),
             Event::Started { grant } => return Ok(self.move_to(grant, GrantState::Started)),
@@ -247,14 +254,9 @@ impl Ledger {
             Event::Released { grant, digest } => return Ok(self.move_to(grant, GrantState::Released(digest))),
             Event::Burnt { grant } => return Ok(self.move_to(grant, GrantState::Burnt)),
             Event::Retired { stream, blocks } => self.retire(stream, &blocks),
-            Event::Note { .. } => {}
+            Event::Note { .. } | Event::Snapshot { .. } => {}
         }
         Ok(None)
-    }
-
-    fn create(&mut self, name: String, policy: Policy) {
-        let spent = policy.filters().map(|_| [Vec::new(), Vec::new()]).collect();
-        self.streams.push(Stream { name, policy, keys: Vec::new(), known: BTreeSet::new(), retired: None, spent });
     }
 
     fn add_blocks(&mut self, stream: StreamId, keys: Vec<String>) {

@@ -394,6 +394,7 @@ fn every_event() -> Vec<Event> {
         Event::Burnt { grant: sage_kernel::GrantId(0) },
         Event::Retired { stream: StreamId(3), blocks },
         Event::Note { kind: "submitted".into(), body: vec![0, 1, 255] },
+        Event::Snapshot { digest: [9; 32] },
     ]
 }
 
@@ -533,6 +534,126 @@ fn a_log_that_breaks_the_rules_is_refused() {
         assert!(matches!(error, Some(GateError::Ledger(_))), "{event:?}: {error:?}");
         assert!(error.is_some_and(|error| error.to_string().contains("event 3")));
     }
+}
+
+/// A log with every state a grant can have, two streams, retired blocks, and a snapshot of it.
+fn with_snapshot() -> (Vec<Record>, Vec<u8>) {
+    let mut gate = open(3);
+    let joint = Policy::with_contexts(
+        vec![Context { name: "one".into(), filter: filter(Rule::Renyi, "1", "1e-6") }],
+        Some(filter(Rule::Strong, "2", "1e-6")),
+        Doors::EnforcedOnly,
+    );
+    let other = gate.create_stream(1, "other", joint.expect("a policy")).expect("a stream");
+    gate.add_blocks(1, other, days(2)).expect("blocks");
+    for turn in 0..5 {
+        let stream = StreamId(turn % 2);
+        let asked = Request { stream, ..request(&format!("turn {turn}"), (0, turn % 2), "0.01") };
+        let grant = granted(&mut gate, asked);
+        let id = grant.id();
+        match turn {
+            0 => drop(gate.start(2, grant).expect("a start")),
+            1 => gate.cancel(2, grant).expect("not started"),
+            2 => {
+                let permit = gate.start(2, grant).expect("a start");
+                let read = |_: &sage_kernel::Permit| Ok::<_, ()>([Vec::<NoRows>::new(), Vec::new()]);
+                let noise = sage_kernel::noise::SeededNoise::new(1);
+                let finished = permit.open(noise, read).map(sage_kernel::Session::finish);
+                gate.release(3, finished.expect("no rows to fail on"), [5; 32]).expect("running");
+            }
+            3 => {
+                drop(gate.start(2, grant).expect("a start"));
+                gate.burn(3, id).expect("running");
+            }
+            _ => {}
+        }
+    }
+    gate.retire(4, StreamId(0), Blocks::range(2, 2).expect("a block")).expect("a block");
+    let snapshot = gate.snapshot(5).expect("a healthy log");
+    let _later = granted(&mut gate, request("later", (0, 1), "0.02"));
+    (gate.into_log().records().to_vec(), snapshot)
+}
+
+struct NoRows;
+
+impl sage_kernel::Rows for NoRows {
+    type Row<'rows> = ();
+
+    fn count(&self) -> usize {
+        0
+    }
+
+    fn row(&self, _: usize) {}
+}
+
+#[test]
+fn a_snapshot_opens_the_state_of_the_whole_log() {
+    let (records, snapshot) = with_snapshot();
+    let whole = Gate::open(FaultyLog::holding(records.clone())).expect("a sound log");
+    let short = Gate::open_from(FaultyLog::holding(records.clone()), &snapshot).expect("vouched for");
+    assert_eq!((short.ledger(), short.head()), (whole.ledger(), whole.head()));
+    let refused = |records: Vec<Record>, bytes: &[u8]| {
+        matches!(Gate::open_from(FaultyLog::holding(records), bytes), Err(GateError::Snapshot))
+    };
+    for place in 0..snapshot.len() {
+        assert!(refused(records.clone(), &snapshot[..place]), "cut at {place}");
+        for bit in 0..8 {
+            let mut flipped = snapshot.clone();
+            flipped[place] ^= 1 << bit;
+            assert!(refused(records.clone(), &flipped), "byte {place}");
+        }
+    }
+    let mut longer = snapshot.clone();
+    longer.push(0);
+    assert!(refused(records.clone(), &longer));
+    // A log that has lost the vouching record, never had it, or says the same in a note.
+    let at = records.len() - 2;
+    assert!(refused(records[..at].to_vec(), &snapshot));
+    assert!(refused(Vec::new(), &snapshot));
+    let Ok(Event::Snapshot { digest }) = Event::from_bytes(&records[at].body) else { panic!("the vouching record") };
+    let mut noted = Gate::open(FaultyLog::holding(records[..at].to_vec())).expect("a sound log");
+    noted.note(5, "snapshot", digest.to_vec()).expect("healthy");
+    assert!(refused(noted.into_log().records().to_vec(), &snapshot));
+    // What follows is verified as ever.
+    let mut edited = records.clone();
+    edited[at + 1].body[40] ^= 1;
+    let error = Gate::open_from(FaultyLog::holding(edited), &snapshot).err();
+    assert!(matches!(error, Some(GateError::Chain(_))), "{error:?}");
+    assert!(GateError::Snapshot.to_string().contains("first record"));
+}
+
+/// Snapshots that somebody forged together with the record that vouches for them: whatever they hold, they
+/// are refused, or give a state that can be used without a panic.
+#[test]
+fn a_forged_snapshot_does_no_more_than_a_forged_log() {
+    let (records, snapshot) = with_snapshot();
+    let before = records.len() - 2;
+    let head = records[before - 1].head();
+    let mut opened = 0;
+    for place in 0..snapshot.len() {
+        for value in [0, 1, 2, 3, 4, 0x7f, 0x80, 0xff, snapshot[place] ^ 1, snapshot[place].wrapping_add(1)] {
+            let mut forged = snapshot.clone();
+            forged[place] = value;
+            let digest =
+                sha2::Digest::finalize(sha2::Digest::chain_update(<sha2::Sha256 as sha2::Digest>::new(), &forged));
+            let mut log = records[..before].to_vec();
+            log.push(Record::after(head, 5, &Event::Snapshot { digest: digest.into() }));
+            let Ok(mut gate) = Gate::open_from(FaultyLog::holding(log), &forged) else { continue };
+            opened += 1;
+            let waiting: Vec<_> = gate.ledger().waiting().collect();
+            for id in waiting {
+                let asked = gate.ledger().charge(id).expect("it waits").request.clone();
+                if let Answer::Repeated(_, _, Some(grant)) = charge(&mut gate, asked.clone()) {
+                    let _either = gate.cancel(6, grant);
+                }
+                let _any = charge(&mut gate, Request { key: RequestKey::from_text("new"), ..asked });
+            }
+            let _any = charge(&mut gate, request("large", (0, 1), "0.99"));
+            let again = gate.snapshot(7).expect("healthy");
+            assert!(Gate::open_from(gate.into_log(), &again).is_ok(), "byte {place} as {value}");
+        }
+    }
+    assert!(opened > 1000, "{opened}");
 }
 
 #[test]

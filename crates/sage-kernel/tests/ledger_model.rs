@@ -135,6 +135,8 @@ struct World {
     held: Vec<Grant>,
     running: Vec<(GrantId, Permit)>,
     next_key: u64,
+    /// The newest snapshot.
+    snapshot: Option<Vec<u8>>,
 }
 
 const CEILING: (&str, &str) = ("1", "1e-6");
@@ -173,7 +175,7 @@ impl World {
             charges: BTreeMap::new(),
             keys: BTreeMap::new(),
         };
-        Self { gate, model, policy, stream, held: Vec::new(), running: Vec::new(), next_key: 0 }
+        Self { gate, model, policy, stream, held: Vec::new(), running: Vec::new(), next_key: 0, snapshot: None }
     }
 
     fn request(&mut self, dice: &mut Dice) -> Request {
@@ -341,6 +343,7 @@ impl World {
                 assert_eq!(self.gate.burn(4, grant), Err(GateError::NotAllowed));
             }
             8 => self.crash(dice),
+            9 if dice.below(4) == 0 => self.snapshot = Some(self.gate.snapshot(4).expect("a healthy log")),
             _ => self.charge(dice),
         }
     }
@@ -390,6 +393,13 @@ impl World {
             log = gate.into_log();
         }
         self.gate = Gate::open(FaultyLog::holding(log.records().to_vec())).expect("a sound log");
+        // From a snapshot on or from the first record on: the same state.
+        if let Some(snapshot) = &self.snapshot {
+            let log = FaultyLog::holding(self.gate.log().records().to_vec());
+            let short = Gate::open_from(log, snapshot).expect("a snapshot of this log");
+            assert_eq!((short.ledger(), short.head()), (self.gate.ledger(), self.gate.head()));
+            self.gate = short;
+        }
         // Grants in memory are gone; what was started stays charged, what was not can be asked for again.
         self.held.clear();
         self.running.clear();

@@ -8,7 +8,6 @@ use crate::cost::{Amounts, Cost};
 use crate::event::{Charge, Door, GrantId, Request};
 use crate::filter::Filter;
 use crate::ledger::{Ledger, Stream};
-use crate::policy::Doors;
 use crate::refusal::{Book, Refusal, Shortfall};
 
 /// What the ledger says to a request.
@@ -101,17 +100,14 @@ impl Ledger {
         if request.costs.iter().all(Option::is_none) {
             return Err(Refusal::NoCost);
         }
-        let mut lanes = Lane::BOTH.into_iter().zip(&request.costs);
-        match (&request.door, policy.doors()) {
-            (Door::Declared { .. }, Doors::EnforcedOnly) => return Err(Refusal::DoorClosed),
-            (Door::Declared { .. }, Doors::DeclaredToo) => {}
-            (Door::Enforced, _) => {
-                if let Some((lane, _)) =
-                    lanes.find(|(_, cost)| cost.as_ref().is_some_and(|cost| !cost.is_enforceable()))
-                {
-                    return Err(Refusal::NotEnforceable(lane));
-                }
-            }
+        if !policy.opens(&request.door) {
+            return Err(Refusal::DoorClosed);
+        }
+        let vouched = |cost: &Option<Cost>| cost.as_ref().is_some_and(|cost| !cost.is_enforceable());
+        if request.door == Door::Enforced
+            && let Some(place) = request.costs.iter().position(vouched)
+        {
+            return Err(Refusal::NotEnforceable(Lane::BOTH[place]));
         }
         check_blocks(stream, &request.blocks)?;
         Ok(stream)

@@ -363,6 +363,21 @@ impl<L: Log> Gate<L> {
         self.record(time, Event::Retired { stream, blocks }).map(drop)
     }
 
+    /// Gives a stream another policy from now on, approved by these people: at least one, and two different
+    /// ones where it allows more than before.
+    ///
+    /// # Guarantee
+    /// What leaves stays within the loosest policy the stream ever had: `proofs/block.md`.
+    ///
+    /// # Errors
+    /// When there is no such stream, the policy may not follow the one in force
+    /// ([`Policy::approvals_to_become`]), approvals are missing, or the log fails.
+    pub fn change_policy(
+        &mut self, time: u64, stream: StreamId, policy: Policy, approvals: Vec<String>,
+    ) -> Result<(), GateError> {
+        self.record(time, Event::PolicyChanged { stream, policy, approvals }).map(drop)
+    }
+
     /// Records something that touches no budget.
     ///
     /// # Errors

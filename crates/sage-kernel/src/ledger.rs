@@ -217,16 +217,23 @@ impl Ledger {
             Event::Retired { stream, blocks } => {
                 self.stream(*stream).is_some_and(|stream| stream.first_unknown(blocks).is_none())
             }
+            Event::PolicyChanged { stream, policy, approvals } => {
+                let different: BTreeSet<&String> = approvals.iter().collect();
+                let needed = self.stream(*stream).and_then(|stream| stream.policy.approvals_to_become(policy));
+                needed.is_some_and(|needed| different.len() >= needed)
+            }
             Event::Note { .. } | Event::Snapshot { .. } => true,
         }
     }
 
-    /// Whether no block of the grant has been retired since it was charged.
+    /// Whether no block of the grant has been retired, and its door not closed, since it was charged.
+    ///
+    /// Lower caps do not stop it: its charge is counted already, and the promise is that of the loosest
+    /// policy there was (`proofs/block.md`). Retiring and closing a door are about who reads from now on.
     fn may_be_read(&self, grant: GrantId) -> bool {
-        let request = self.charge(grant).map(|charge| &charge.request);
-        request.is_some_and(|request| {
-            self.stream(request.stream).is_some_and(|stream| stream.first_retired(&request.blocks).is_none())
-        })
+        let Some(Charge { request, .. }) = self.charge(grant) else { return false };
+        self.stream(request.stream)
+            .is_some_and(|stream| stream.first_retired(&request.blocks).is_none() && stream.policy.opens(&request.door))
     }
 
     /// Adds one event to the state, and gives out the charge of a grant that waits no longer.
@@ -254,13 +261,14 @@ impl Ledger {
             Event::Released { grant, digest } => return Ok(self.move_to(grant, GrantState::Released(digest))),
             Event::Burnt { grant } => return Ok(self.move_to(grant, GrantState::Burnt)),
             Event::Retired { stream, blocks } => self.retire(stream, &blocks),
+            Event::PolicyChanged { stream, policy, .. } => self.streams[stream.0 as usize].policy = policy,
             Event::Note { .. } | Event::Snapshot { .. } => {}
         }
         Ok(None)
     }
 
     fn add_blocks(&mut self, stream: StreamId, keys: Vec<String>) {
-        let Some(stream) = self.streams.get_mut(stream.0 as usize) else { return };
+        let stream = &mut self.streams[stream.0 as usize];
         stream.known.extend(keys.iter().cloned());
         stream.keys.extend(keys);
         let count = stream.keys.len();
@@ -298,10 +306,8 @@ impl Ledger {
     }
 
     fn retire(&mut self, stream: StreamId, blocks: &Blocks) {
-        if let Some(stream) = self.streams.get_mut(stream.0 as usize) {
-            stream.retired =
-                Some(stream.retired.as_ref().map_or_else(|| blocks.clone(), |before| before.union(blocks)));
-        }
+        let retired = &mut self.streams[stream.0 as usize].retired;
+        *retired = Some(retired.as_ref().map_or_else(|| blocks.clone(), |before| before.union(blocks)));
     }
 }
 

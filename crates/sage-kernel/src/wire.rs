@@ -103,6 +103,7 @@ one_of! {
         7 = Burnt { grant: grant }
         8 = Retired { stream: stream, blocks: blocks }
         9 = Note { kind: kind, body: body }
+        10 = PolicyChanged { stream: stream, policy: policy, approvals: approvals }
         11 = Snapshot { digest: digest }
     }
     GrantState {

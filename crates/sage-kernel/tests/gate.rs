@@ -394,6 +394,11 @@ fn every_event() -> Vec<Event> {
         Event::Burnt { grant: sage_kernel::GrantId(0) },
         Event::Retired { stream: StreamId(3), blocks },
         Event::Note { kind: "submitted".into(), body: vec![0, 1, 255] },
+        Event::PolicyChanged {
+            stream: StreamId(1),
+            policy: Policy::single(filter(Rule::Strong, "2", "1e-6"), Doors::EnforcedOnly),
+            approvals: vec!["an officer".into(), "another".into()],
+        },
         Event::Snapshot { digest: [9; 32] },
     ]
 }
@@ -534,6 +539,140 @@ fn a_log_that_breaks_the_rules_is_refused() {
         assert!(matches!(error, Some(GateError::Ledger(_))), "{event:?}: {error:?}");
         assert!(error.is_some_and(|error| error.to_string().contains("event 3")));
     }
+}
+
+/// Which policies may follow which, and how many people it takes.
+#[test]
+fn policies_change_within_their_rules() {
+    let one = |filter: Filter, doors| Policy::single(filter, doors);
+    let (closed, open) = (Doors::EnforcedOnly, Doors::DeclaredToo);
+    let under = |rule, loss: &str, chance: &str| {
+        let ceiling = Ceiling { epsilon: epsilon(loss), delta: Delta::ceiling(chance).expect("δ") };
+        filter(rule, "1", "1e-6").under(ceiling)
+    };
+    let named = |name: &str| Context { name: name.into(), filter: filter(Rule::Basic, "1", "1e-6") };
+    let many = |names: &[&str], joint: Option<Filter>| {
+        Policy::with_contexts(names.iter().map(|name| named(name)).collect(), joint, closed).expect("a policy")
+    };
+    let basic = || one(filter(Rule::Basic, "1", "1e-6"), closed);
+    let joint = || Some(filter(Rule::Basic, "2", "2e-6"));
+    let mut cases = vec![
+        ("the same", basic(), basic(), Some(1)),
+        ("more ε", basic(), one(filter(Rule::Basic, "1.1", "1e-6"), closed), Some(2)),
+        ("more δ, less ε", basic(), one(filter(Rule::Basic, "0.1", "2e-6"), closed), Some(2)),
+        ("less", basic(), one(filter(Rule::Basic, "0.9", "1e-7"), closed), Some(1)),
+        ("a door opened", basic(), one(filter(Rule::Basic, "0.9", "1e-7"), open), Some(2)),
+        ("a door closed", one(filter(Rule::Basic, "1", "1e-6"), open), basic(), Some(1)),
+        ("another rule", basic(), one(filter(Rule::Strong, "1", "1e-6"), closed), None),
+        ("above what deviations were priced at", basic(), one(filter(Rule::Basic, "17", "1e-6"), closed), None),
+        ("a name", many(&["a", "b"], None), many(&["a", "c"], None), None),
+        ("an order", many(&["a", "b"], None), many(&["b", "a"], None), None),
+        ("a context more", many(&["a"], None), many(&["a", "b"], None), None),
+        ("a joint ceiling", many(&["a"], None), many(&["a"], joint()), None),
+        ("no joint ceiling", many(&["a"], joint()), many(&["a"], None), None),
+        ("less jointly", many(&["a"], joint()), many(&["a"], under(Rule::Basic, "0.5", "1e-6")), Some(1)),
+        // Caps made for another ε_g have other weights: only those that moved along may follow.
+        ("weights", one(filter(Rule::Renyi, "1", "1e-6"), closed), one(filter(Rule::Renyi, "2", "1e-6"), closed), None),
+    ];
+    for (loss, needed) in [("0.5", 1), ("0.01", 1), ("2", 2), ("16", 2)] {
+        for rule in Rule::ADAPTIVE {
+            let after = one(under(rule, loss, "1e-6").expect("a filter"), closed);
+            cases.push(("moved along", one(filter(rule, "1", "1e-6"), closed), after, Some(needed)));
+        }
+    }
+    assert_eq!(under(Rule::Renyi, "1", "2e-6"), None, "weights belong to one δ");
+    assert_eq!(under(Rule::Basic, "0", "1e-6"), None);
+    for (what, before, after, needed) in cases {
+        assert_eq!(before.approvals_to_become(&after), needed, "{what}");
+        let mut gate = Gate::open(FaultyLog::default()).expect("an empty log");
+        let stream = gate.create_stream(0, "rides", before.clone()).expect("a stream");
+        for (approvals, count) in [(vec![], 0), (vec!["a"], 1), (vec!["a", "a"], 1), (vec!["a", "b"], 2)] {
+            let approvals: Vec<String> = approvals.into_iter().map(str::to_owned).collect();
+            let allowed = needed.is_some_and(|needed| count >= needed);
+            let done = gate.change_policy(1, stream, after.clone(), approvals.clone());
+            assert_eq!(done, if allowed { Ok(()) } else { Err(GateError::NotAllowed) }, "{what}, {count}");
+            // The same written into a log by hand: replay refuses it too.
+            let mut log = Gate::open(FaultyLog::default()).expect("an empty log");
+            log.create_stream(0, "rides", before.clone()).expect("a stream");
+            let head = log.head();
+            let mut records = log.into_log().records().to_vec();
+            records.push(Record::after(head, 1, &Event::PolicyChanged { stream, policy: after.clone(), approvals }));
+            assert_eq!(Gate::open(FaultyLog::holding(records)).is_ok(), allowed, "{what}, {count}, replayed");
+            if allowed {
+                break;
+            }
+        }
+    }
+    assert!(open_stream_of_none().is_err());
+}
+
+fn open_stream_of_none() -> Result<(), GateError> {
+    let mut gate = open(1);
+    gate.change_policy(1, StreamId(7), policy(Rule::Basic, Doors::EnforcedOnly), vec!["a".into(), "b".into()])
+}
+
+/// The orders of a moved filter are those of the first one with ε_g moved; one that came down to nothing
+/// does not come back with a larger ε_g.
+#[test]
+fn a_moved_renyi_filter_promises_no_more() {
+    let first = filter(Rule::Renyi, "1", "1e-6");
+    let at = |loss: &str| Ceiling { epsilon: epsilon(loss), ..first.ceiling() };
+    assert_eq!(first.under(first.ceiling()).as_ref(), Some(&first));
+    let low = first.under(at("0.3")).expect("a filter");
+    let back = low.under(first.ceiling()).expect("a filter");
+    assert!(low.caps()[1..].contains(&0), "some order has no room at 0.3");
+    for (place, (&cap, &own)) in back.caps().iter().zip(first.caps()).enumerate() {
+        assert_eq!(cap, if low.caps()[place] == 0 { 0 } else { own }, "{place}");
+    }
+    // Where the weights happen to agree, moving gives what a new filter would have.
+    let near = filter(Rule::Renyi, "1.000001", "1e-6");
+    let moved = first.under(near.ceiling()).expect("a filter");
+    assert_eq!(near.components(), moved.components());
+    for (&moved, &new) in moved.caps().iter().zip(near.caps()) {
+        assert!(moved.abs_diff(new) <= 1, "{moved} {new}");
+    }
+}
+
+/// What was spent stays spent, what waits keeps its charge, and a closed door is closed to it.
+#[test]
+fn a_change_of_policy_forgets_nothing() {
+    let two = || vec!["an officer".to_owned(), "another".to_owned()];
+    let mut gate = Gate::open(FaultyLog::default()).expect("an empty log");
+    let stream = gate.create_stream(0, "rides", policy(Rule::Basic, Doors::DeclaredToo)).expect("a stream");
+    gate.add_blocks(0, stream, days(2)).expect("blocks");
+    let declared = Door::Declared { author: "someone".into(), reason: "argued elsewhere".into() };
+    let waiting = granted(&mut gate, request("waits", (0, 0), "0.6"));
+    let vouched = granted(&mut gate, Request { door: declared, ..request("vouched", (0, 0), "0.3") });
+    gate.retire(1, stream, Blocks::range(1, 1).expect("a block")).expect("a block");
+    let tight = Policy::single(filter(Rule::Basic, "0.5", "1e-6"), Doors::EnforcedOnly);
+    gate.change_policy(2, stream, tight, vec!["an officer".into()]).expect("tighter");
+    for (key, loss) in [("b", "0.1"), ("c", "0.000000000001")] {
+        match charge(&mut gate, request(key, (0, 0), loss)) {
+            Answer::Refused(refusal) => assert!(refusal.to_string().contains("reserved 0.9, left 0"), "{refusal}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(matches!(gate.start(3, vouched), Err(GateError::NotAllowed)), "the door was closed");
+    let Answer::Repeated(_, _, Some(vouched)) = charge(
+        &mut gate,
+        Request {
+            door: Door::Declared { author: "someone".into(), reason: "argued elsewhere".into() },
+            ..request("vouched", (0, 0), "0.3")
+        },
+    ) else {
+        panic!("it still waits")
+    };
+    gate.cancel(3, vouched).expect("it can be taken back");
+    drop(gate.start(3, waiting).expect("its charge was counted all along"));
+    let loose = Policy::single(filter(Rule::Basic, "2", "1e-6"), Doors::EnforcedOnly);
+    assert!(gate.change_policy(4, stream, loose.clone(), vec!["an officer".into(); 2]).is_err());
+    gate.change_policy(4, stream, loose, two()).expect("two people");
+    let _rest = granted(&mut gate, request("d", (0, 0), "1.4"));
+    assert!(matches!(charge(&mut gate, request("e", (0, 0), "0.1")), Answer::Refused(_)));
+    let retired = charge(&mut gate, request("f", (1, 1), "0.1"));
+    assert_eq!(retired, Answer::Refused(Refusal::RetiredBlock(BlockId(1))), "retired is retired");
+    let again = Gate::open(FaultyLog::holding(gate.log().records().to_vec())).expect("a sound log");
+    assert_eq!(again.ledger(), gate.ledger());
 }
 
 /// A log with every state a grant can have, two streams, retired blocks, and a snapshot of it.

@@ -8,7 +8,6 @@ use crate::cost::{Amounts, Cost};
 use crate::event::{Charge, Door, GrantId, Request};
 use crate::filter::Filter;
 use crate::ledger::{Ledger, Stream};
-use crate::policy::Doors;
 use crate::refusal::{Book, Refusal, Shortfall};
 
 /// What the ledger says to a request.
@@ -18,6 +17,8 @@ pub enum Decision {
     Admitted([Vec<Amounts>; 2]),
     /// The same request was charged before under the same key; nothing new happens.
     Repeated(GrantId),
+    /// The key was charged before, and the grant waits no longer: what it was charged for is in the log.
+    Known(GrantId),
     /// It does not.
     Refused(Refusal),
 }
@@ -26,8 +27,11 @@ impl Ledger {
     /// Decides a request.
     pub fn decide(&self, request: &Request) -> Decision {
         if let Some(grant) = self.grant_for(request.key) {
-            let same = self.charge(grant).is_some_and(|charge| charge.request == *request);
-            return if same { Decision::Repeated(grant) } else { Decision::Refused(Refusal::KeyReused(grant)) };
+            return match self.charge(grant) {
+                None => Decision::Known(grant),
+                Some(charge) if charge.request == *request => Decision::Repeated(grant),
+                Some(_) => Decision::Refused(Refusal::KeyReused(grant)),
+            };
         }
         let priced = self.check_names(request).and_then(|stream| {
             let amounts = price(stream, request)?;
@@ -44,14 +48,23 @@ impl Ledger {
     ///
     /// Prices are not computed again: they were decided once and are part of the log.
     pub(crate) fn stands(&self, charge: &Charge) -> bool {
+        let Ok(stream) = self.check_names(&charge.request) else { return false };
+        self.is_shaped(charge) && self.check_ceilings(stream, &charge.request, &charge.amounts).is_ok()
+    }
+
+    /// Whether a charge names a book and blocks that exist and has a number for each component.
+    pub(crate) fn is_shaped(&self, charge: &Charge) -> bool {
         let request = &charge.request;
-        let Ok(stream) = self.check_names(request) else { return false };
+        let Some(stream) = self.stream(request.stream) else { return false };
         let Some(books) = stream.policy().books(request.context) else { return false };
-        let shaped = request.costs.iter().zip(&charge.amounts).all(|(cost, amounts)| match cost {
-            None => amounts.is_empty(),
-            Some(_) => amounts.len() == books.clone().count(),
-        });
-        shaped && self.check_ceilings(stream, request, &charge.amounts).is_ok()
+        let mut lanes = request.costs.iter().zip(&charge.amounts);
+        stream.first_unknown(&request.blocks).is_none()
+            && lanes.all(|(cost, amounts)| match cost {
+                None => amounts.is_empty(),
+                Some(_) => {
+                    amounts.iter().map(|Amounts(own)| own.len()).eq(books.clone().map(|(_, own)| own.caps().len()))
+                }
+            })
     }
 
     /// How many more requests of this cost fit on the lane of every block named.
@@ -87,17 +100,14 @@ impl Ledger {
         if request.costs.iter().all(Option::is_none) {
             return Err(Refusal::NoCost);
         }
-        let mut lanes = Lane::BOTH.into_iter().zip(&request.costs);
-        match (&request.door, policy.doors()) {
-            (Door::Declared { .. }, Doors::EnforcedOnly) => return Err(Refusal::DoorClosed),
-            (Door::Declared { .. }, Doors::DeclaredToo) => {}
-            (Door::Enforced, _) => {
-                if let Some((lane, _)) =
-                    lanes.find(|(_, cost)| cost.as_ref().is_some_and(|cost| !cost.is_enforceable()))
-                {
-                    return Err(Refusal::NotEnforceable(lane));
-                }
-            }
+        if !policy.opens(&request.door) {
+            return Err(Refusal::DoorClosed);
+        }
+        let vouched = |cost: &Option<Cost>| cost.as_ref().is_some_and(|cost| !cost.is_enforceable());
+        if request.door == Door::Enforced
+            && let Some(place) = request.costs.iter().position(vouched)
+        {
+            return Err(Refusal::NotEnforceable(Lane::BOTH[place]));
         }
         check_blocks(stream, &request.blocks)?;
         Ok(stream)

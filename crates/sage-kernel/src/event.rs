@@ -125,6 +125,20 @@ pub enum Event {
         /// The blocks.
         blocks: Blocks,
     },
+    /// A stream has another policy from now on; what was spent stays spent.
+    PolicyChanged {
+        /// The stream.
+        stream: StreamId,
+        /// Its policy from now on.
+        policy: Policy,
+        /// Who approved it, by name.
+        approvals: Vec<String>,
+    },
+    /// The state before this event was written down elsewhere.
+    Snapshot {
+        /// SHA-256 of the bytes.
+        digest: [u8; 32],
+    },
     /// Something that does not touch a budget.
     Note {
         /// Its kind.

@@ -5,6 +5,8 @@
 //! permit. Each is used up by the next step. After any doubt about the log the gate grants nothing until
 //! it is opened anew. It must never hand out a grant or a permit before the store has answered.
 
+use sha2::{Digest, Sha256};
+
 use crate::block::{BlockId, Blocks, Lane, StreamId};
 use crate::decide::Decision;
 use crate::event::{Charge, Door, Event, GrantId, Request};
@@ -30,6 +32,8 @@ pub enum GateError {
     Ledger(Inconsistent),
     /// An earlier failure left the outcome of an append open; open the log anew.
     Closed,
+    /// The snapshot is not one that the log commits to; the log itself may be sound.
+    Snapshot,
     /// The step is not allowed: the grant has gone another way, or the stream or block is unknown.
     NotAllowed,
 }
@@ -39,6 +43,7 @@ says!(error GateError {
     Self::Chain(error) => error.to_string(),
     Self::Ledger(error) => error.to_string(),
     Self::Closed => "an earlier write to the log failed, so nothing is granted; open the log again to go on",
+    Self::Snapshot => "the snapshot is not the one this log vouches for; open the log from its first record instead",
     Self::NotAllowed => "the grant, stream or block is not in a state that allows this",
 });
 
@@ -125,6 +130,29 @@ impl<L: Log> Gate<L> {
         Ok(gate)
     }
 
+    /// Starts from a snapshot and reads and verifies the log from there on.
+    ///
+    /// # Guarantee
+    /// The state is the one whose bytes a record of this log commits to, with everything after it: what
+    /// [`Gate::open`] gives, unless that record was forged too, which an exported head shows
+    /// (`docs/format.md`).
+    ///
+    /// # Errors
+    /// [`GateError::Snapshot`] when the log does not vouch for exactly these bytes; [`Gate::open`] needs
+    /// none. Otherwise as there.
+    pub fn open_from(log: L, snapshot: &[u8]) -> Result<Self, GateError> {
+        let (ledger, head) = Ledger::from_snapshot(snapshot).map_err(|_| GateError::Snapshot)?;
+        let next = log.read(head.length, 1).map_err(GateError::Log)?;
+        let vouched = next.first().and_then(|record| record.verify(head).ok());
+        let (event, head) = vouched.ok_or(GateError::Snapshot)?;
+        if event != (Event::Snapshot { digest: Sha256::digest(snapshot).into() }) {
+            return Err(GateError::Snapshot);
+        }
+        let mut gate = Self { log, ledger, head, closed: false };
+        gate.refresh()?;
+        Ok(gate)
+    }
+
     /// The state so far.
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
@@ -187,7 +215,7 @@ impl<L: Log> Gate<L> {
         self.open_or_closed()?;
         let mut requests = requests;
         loop {
-            let batch = self.enter(time, requests);
+            let batch = self.enter(time, requests)?;
             // A no is given on the newest state only: what is missing here others may have added.
             let refused = batch.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refused(..)));
             if refused && self.has_news()? {
@@ -210,7 +238,7 @@ impl<L: Log> Gate<L> {
 
     /// Decides the requests in order and enters those that fit, before they are durable: nothing may
     /// leave the gate until they are.
-    fn enter(&mut self, time: u64, requests: Vec<Request>) -> Batch {
+    fn enter(&mut self, time: u64, requests: Vec<Request>) -> Result<Batch, GateError> {
         let mut batch = Batch { head: self.head, records: Vec::new(), outcomes: Vec::new() };
         for request in requests {
             let outcome = match self.ledger.decide(&request) {
@@ -224,11 +252,24 @@ impl<L: Log> Gate<L> {
                     Outcome::Entered(id)
                 }
                 Decision::Repeated(grant) => Outcome::Repeated(grant, request),
+                Decision::Known(grant) if self.was_charged(grant, &request)? => Outcome::Repeated(grant, request),
+                Decision::Known(grant) => Outcome::Refused(Refusal::KeyReused(grant), request),
                 Decision::Refused(refusal) => Outcome::Refused(refusal, request),
             };
             batch.outcomes.push(outcome);
         }
-        batch
+        Ok(batch)
+    }
+
+    /// Whether the record of a grant that waits no longer holds this request.
+    ///
+    /// The record is taken as the store gives it, without the chain. A store that lies here turns "repeated"
+    /// into "refused" or back; either way nothing is handed out, because the grant is not waiting, and
+    /// nothing is spent.
+    fn was_charged(&mut self, grant: GrantId, request: &Request) -> Result<bool, GateError> {
+        let records = self.log.read(grant.0, 1).map_err(|error| self.close(GateError::Log(error)))?;
+        let event = records.first().map(|record| Event::from_bytes(&record.body));
+        Ok(matches!(event, Some(Ok(Event::Charged(charge))) if charge.request == *request))
     }
 
     /// Takes back a batch that was not appended, and gives the requests to be decided again.
@@ -266,17 +307,10 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When the grant has been started or cancelled before, or the log fails.
     pub fn start(&mut self, time: u64, grant: Grant) -> Result<Permit, GateError> {
-        let id = grant.id;
-        self.record(time, Event::Started { grant: id })?;
-        let charge = self.ledger.charge(id).ok_or(GateError::NotAllowed)?;
-        let request = &charge.request;
-        Ok(Permit {
-            grant: id,
-            stream: request.stream,
-            blocks: request.blocks.clone(),
-            plans: request.costs.clone().map(|cost| cost.map(Plan::new)),
-            door: request.door.clone(),
-        })
+        let grant = grant.id;
+        let charge = self.record(time, Event::Started { grant })?.ok_or(GateError::NotAllowed)?;
+        let Request { stream, blocks, costs, door, .. } = charge.request;
+        Ok(Permit { grant, stream, blocks, plans: costs.map(|cost| cost.map(Plan::new)), door })
     }
 
     /// Takes a charge back before it started.
@@ -284,7 +318,7 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When the grant has been started or cancelled before, or the log fails.
     pub fn cancel(&mut self, time: u64, grant: Grant) -> Result<(), GateError> {
-        self.record(time, Event::Cancelled { grant: grant.id })
+        self.record(time, Event::Cancelled { grant: grant.id }).map(drop)
     }
 
     /// Records that what a session computed leaves, under this digest.
@@ -301,7 +335,7 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When the grant is not running, or the log fails.
     pub fn burn(&mut self, time: u64, grant: GrantId) -> Result<(), GateError> {
-        self.record(time, Event::Burnt { grant })
+        self.record(time, Event::Burnt { grant }).map(drop)
     }
 
     /// Creates a stream.
@@ -318,7 +352,7 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When there is no such stream, it has a block with such a key, or the log fails.
     pub fn add_blocks(&mut self, time: u64, stream: StreamId, keys: Vec<String>) -> Result<(), GateError> {
-        self.record(time, Event::BlocksAdded { stream, keys })
+        self.record(time, Event::BlocksAdded { stream, keys }).map(drop)
     }
 
     /// Retires blocks for ever.
@@ -326,7 +360,22 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When there is no such stream or block, or the log fails.
     pub fn retire(&mut self, time: u64, stream: StreamId, blocks: Blocks) -> Result<(), GateError> {
-        self.record(time, Event::Retired { stream, blocks })
+        self.record(time, Event::Retired { stream, blocks }).map(drop)
+    }
+
+    /// Gives a stream another policy from now on, approved by these people: at least one, and two different
+    /// ones where it allows more than before.
+    ///
+    /// # Guarantee
+    /// What leaves stays within the loosest policy the stream ever had: `proofs/block.md`.
+    ///
+    /// # Errors
+    /// When there is no such stream, the policy may not follow the one in force
+    /// ([`Policy::approvals_to_become`]), approvals are missing, or the log fails.
+    pub fn change_policy(
+        &mut self, time: u64, stream: StreamId, policy: Policy, approvals: Vec<String>,
+    ) -> Result<(), GateError> {
+        self.record(time, Event::PolicyChanged { stream, policy, approvals }).map(drop)
     }
 
     /// Records something that touches no budget.
@@ -334,11 +383,27 @@ impl<L: Log> Gate<L> {
     /// # Errors
     /// When the log fails.
     pub fn note(&mut self, time: u64, kind: &str, body: Vec<u8>) -> Result<(), GateError> {
-        self.record(time, Event::Note { kind: kind.to_owned(), body })
+        self.record(time, Event::Note { kind: kind.to_owned(), body }).map(drop)
     }
 
-    /// Appends one event that the ledger allows, then applies it.
-    fn record(&mut self, time: u64, event: Event) -> Result<(), GateError> {
+    /// The state at the end of the log as bytes, for [`Gate::open_from`], and a record that vouches for them.
+    ///
+    /// Begins anew for as long as others append in between.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub fn snapshot(&mut self, time: u64) -> Result<Vec<u8>, GateError> {
+        self.open_or_closed()?;
+        loop {
+            let bytes = self.ledger.to_snapshot(self.head);
+            if self.append_one(time, &Event::Snapshot { digest: Sha256::digest(&bytes).into() })? {
+                return Ok(bytes);
+            }
+        }
+    }
+
+    /// Appends one event that the ledger allows, then applies it: gives what applying it gave.
+    fn record(&mut self, time: u64, event: Event) -> Result<Option<Box<Charge>>, GateError> {
         self.open_or_closed()?;
         loop {
             if !self.ledger.allows(&event) {
@@ -348,15 +413,20 @@ impl<L: Log> Gate<L> {
                 }
                 return Err(GateError::NotAllowed);
             }
-            let record = Record::after(self.head, time, &event);
-            let number = record.number;
-            match self.append(record.head(), vec![record]) {
-                Ok(()) => {
-                    return self.ledger.apply(number, event).map_err(|error| self.close(GateError::Ledger(error)));
-                }
-                Err(LogError::Conflict) => self.refresh()?,
-                Err(error) => return Err(self.close(GateError::Log(error))),
+            let number = self.head.length;
+            if self.append_one(time, &event)? {
+                return self.ledger.apply(number, event).map_err(|error| self.close(GateError::Ledger(error)));
             }
+        }
+    }
+
+    /// Appends one event, unless others were faster: then takes in what they appended.
+    fn append_one(&mut self, time: u64, event: &Event) -> Result<bool, GateError> {
+        let record = Record::after(self.head, time, event);
+        match self.append(record.head(), vec![record]) {
+            Ok(()) => Ok(true),
+            Err(LogError::Conflict) => self.refresh().map(|()| false),
+            Err(error) => Err(self.close(GateError::Log(error))),
         }
     }
 

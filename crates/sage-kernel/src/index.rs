@@ -20,6 +20,11 @@ fn print_of(key: RequestKey) -> u32 {
 }
 
 impl KeyIndex {
+    /// A table that need not grow for so many entries.
+    pub(crate) fn with_room(entries: usize) -> Self {
+        Self { slots: vec![(0, 0); (2 * entries + 1).next_power_of_two().max(64)], used: 0 }
+    }
+
     /// The place entered for the key; `is` tells whether the grant at a place is the one.
     pub(crate) fn find(&self, key: RequestKey, is: impl Fn(usize) -> bool) -> Option<usize> {
         let print = print_of(key);

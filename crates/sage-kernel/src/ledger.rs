@@ -6,7 +6,9 @@
 //! state, and withdraws it if its append did not happen. It must never read a clock, a random number, a float or a row.
 //! Proof that a filter on each lane of each block bounds the stream: `proofs/block.md`.
 
-use std::collections::BTreeSet;
+mod snapshot;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
 use crate::cost::Amounts;
@@ -56,6 +58,11 @@ pub struct Stream {
 }
 
 impl Stream {
+    fn new(name: String, policy: Policy) -> Self {
+        let spent = policy.filters().map(|_| [Vec::new(), Vec::new()]).collect();
+        Self { name, policy, keys: Vec::new(), known: BTreeSet::new(), retired: None, spent }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -118,7 +125,7 @@ impl Stream {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     id: GrantId,
-    charge: Box<Charge>,
+    key: RequestKey,
     state: GrantState,
 }
 
@@ -130,8 +137,9 @@ pub struct Ledger {
     grants: Vec<Entry>,
     /// By the key of its charge; says nothing that `grants` does not.
     keys: KeyIndex,
-    /// Charged and not started.
-    waiting: BTreeSet<GrantId>,
+    /// Charged and not started, with what was charged: it is needed for the start or to be given back, and
+    /// from then on the log alone keeps it.
+    waiting: BTreeMap<GrantId, Box<Charge>>,
     /// Started and not ended.
     running: BTreeSet<GrantId>,
 }
@@ -160,14 +168,14 @@ impl Ledger {
         self.entry(grant).map(|entry| entry.state)
     }
 
-    /// What was charged for the grant.
+    /// What was charged for a grant that has not started.
     pub fn charge(&self, grant: GrantId) -> Option<&Charge> {
-        self.entry(grant).map(|entry| &*entry.charge)
+        self.waiting.get(&grant).map(|charge| &**charge)
     }
 
     /// The grant that was charged for the key.
     pub fn grant_for(&self, key: RequestKey) -> Option<GrantId> {
-        let is = |place: usize| self.grants.get(place).is_some_and(|entry| entry.charge.request.key == key);
+        let is = |place: usize| self.grants.get(place).is_some_and(|entry| entry.key == key);
         self.keys.find(key, is).map(|place| self.grants[place].id)
     }
 
@@ -178,7 +186,7 @@ impl Ledger {
 
     /// Grants that are charged and not started, oldest first.
     pub fn waiting(&self) -> impl Iterator<Item = GrantId> + '_ {
-        self.waiting.iter().copied()
+        self.waiting.keys().copied()
     }
 
     /// Grants that are started and not ended, oldest first.
@@ -209,54 +217,58 @@ impl Ledger {
             Event::Retired { stream, blocks } => {
                 self.stream(*stream).is_some_and(|stream| stream.first_unknown(blocks).is_none())
             }
-            Event::Note { .. } => true,
+            Event::PolicyChanged { stream, policy, approvals } => {
+                let different: BTreeSet<&String> = approvals.iter().collect();
+                let needed = self.stream(*stream).and_then(|stream| stream.policy.approvals_to_become(policy));
+                needed.is_some_and(|needed| different.len() >= needed)
+            }
+            Event::Note { .. } | Event::Snapshot { .. } => true,
         }
     }
 
-    /// Whether no block of the grant has been retired since it was charged.
+    /// Whether no block of the grant has been retired, and its door not closed, since it was charged.
+    ///
+    /// Lower caps do not stop it: its charge is counted already, and the promise is that of the loosest
+    /// policy there was (`proofs/block.md`). Retiring and closing a door are about who reads from now on.
     fn may_be_read(&self, grant: GrantId) -> bool {
-        let request = self.charge(grant).map(|charge| &charge.request);
-        request.is_some_and(|request| {
-            self.stream(request.stream).is_some_and(|stream| stream.first_retired(&request.blocks).is_none())
-        })
+        let Some(Charge { request, .. }) = self.charge(grant) else { return false };
+        self.stream(request.stream)
+            .is_some_and(|stream| stream.first_retired(&request.blocks).is_none() && stream.policy.opens(&request.door))
     }
 
-    /// Adds one event to the state.
+    /// Adds one event to the state, and gives out the charge of a grant that waits no longer.
     ///
     /// # Guarantee
     /// Either the event is allowed at its place and the state includes it, or the state is unchanged.
     ///
     /// # Errors
     /// When the event is not allowed at its place.
-    pub fn apply(&mut self, number: u64, event: Event) -> Result<(), Inconsistent> {
+    pub fn apply(&mut self, number: u64, event: Event) -> Result<Option<Box<Charge>>, Inconsistent> {
         let follows = self.grants.last().is_none_or(|last| last.id < GrantId(number));
         if !follows || !self.allows(&event) {
             return Err(Inconsistent { number });
         }
         match event {
-            Event::StreamCreated { name, policy } => self.create(name, policy),
+            Event::StreamCreated { name, policy } => self.streams.push(Stream::new(name, policy)),
             Event::BlocksAdded { stream, keys } => self.add_blocks(stream, keys),
             Event::Charged(_) => self.enter(GrantId(number), event),
-            Event::Started { grant } => self.move_to(grant, GrantState::Started),
+            Event::Started { grant } => return Ok(self.move_to(grant, GrantState::Started)),
             Event::Cancelled { grant } => {
-                self.move_to(grant, GrantState::Cancelled);
-                self.give_back(grant);
+                let charge = self.move_to(grant, GrantState::Cancelled);
+                charge.iter().for_each(|charge| book(&mut self.streams, charge, |spent, amount| *spent -= amount));
+                return Ok(charge);
             }
-            Event::Released { grant, digest } => self.move_to(grant, GrantState::Released(digest)),
-            Event::Burnt { grant } => self.move_to(grant, GrantState::Burnt),
+            Event::Released { grant, digest } => return Ok(self.move_to(grant, GrantState::Released(digest))),
+            Event::Burnt { grant } => return Ok(self.move_to(grant, GrantState::Burnt)),
             Event::Retired { stream, blocks } => self.retire(stream, &blocks),
-            Event::Note { .. } => {}
+            Event::PolicyChanged { stream, policy, .. } => self.streams[stream.0 as usize].policy = policy,
+            Event::Note { .. } | Event::Snapshot { .. } => {}
         }
-        Ok(())
-    }
-
-    fn create(&mut self, name: String, policy: Policy) {
-        let spent = policy.filters().map(|_| [Vec::new(), Vec::new()]).collect();
-        self.streams.push(Stream { name, policy, keys: Vec::new(), known: BTreeSet::new(), retired: None, spent });
+        Ok(None)
     }
 
     fn add_blocks(&mut self, stream: StreamId, keys: Vec<String>) {
-        let Some(stream) = self.streams.get_mut(stream.0 as usize) else { return };
+        let stream = &mut self.streams[stream.0 as usize];
         stream.known.extend(keys.iter().cloned());
         stream.keys.extend(keys);
         let count = stream.keys.len();
@@ -271,40 +283,31 @@ impl Ledger {
         let Event::Charged(charge) = event else { return };
         book(&mut self.streams, &charge, |spent, amount| *spent += amount);
         self.keys.insert(charge.request.key, self.grants.len());
-        self.waiting.insert(id);
-        self.grants.push(Entry { id, charge, state: GrantState::Charged });
-    }
-
-    fn give_back(&mut self, grant: GrantId) {
-        if let Ok(place) = self.grants.binary_search_by_key(&grant, |entry| entry.id) {
-            book(&mut self.streams, &self.grants[place].charge, |spent, amount| *spent -= amount);
-        }
+        self.grants.push(Entry { id, key: charge.request.key, state: GrantState::Charged });
+        self.waiting.insert(id, charge);
     }
 
     /// Forgets the newest charge, whose append did not happen, and returns what was asked.
     pub(crate) fn withdraw_last(&mut self) -> Option<Request> {
-        let Entry { id, charge, .. } = self.grants.pop()?;
+        let charge = self.waiting.remove(&self.grants.pop()?.id)?;
         book(&mut self.streams, &charge, |spent, amount| *spent -= amount);
-        self.waiting.remove(&id);
         Some(charge.request)
     }
 
-    fn move_to(&mut self, grant: GrantId, state: GrantState) {
+    fn move_to(&mut self, grant: GrantId, state: GrantState) -> Option<Box<Charge>> {
         if let Ok(place) = self.grants.binary_search_by_key(&grant, |entry| entry.id) {
             self.grants[place].state = state;
         }
-        self.waiting.remove(&grant);
         self.running.remove(&grant);
         if state == GrantState::Started {
             self.running.insert(grant);
         }
+        self.waiting.remove(&grant)
     }
 
     fn retire(&mut self, stream: StreamId, blocks: &Blocks) {
-        if let Some(stream) = self.streams.get_mut(stream.0 as usize) {
-            stream.retired =
-                Some(stream.retired.as_ref().map_or_else(|| blocks.clone(), |before| before.union(blocks)));
-        }
+        let retired = &mut self.streams[stream.0 as usize].retired;
+        *retired = Some(retired.as_ref().map_or_else(|| blocks.clone(), |before| before.union(blocks)));
     }
 }
 
@@ -319,13 +322,6 @@ fn book(streams: &mut [Stream], charge: &Charge, change: impl Fn(&mut u128, u128
             for range in request.blocks.ranges() {
                 let places = range.places();
                 let cells = &mut stream.spent[book][lane][places.start * width..places.end * width];
-                if let &[one, two] = amounts.as_slice() {
-                    for cell in cells.as_chunks_mut::<2>().0 {
-                        change(&mut cell[0], u128::from(one));
-                        change(&mut cell[1], u128::from(two));
-                    }
-                    continue;
-                }
                 for cell in cells.chunks_exact_mut(width) {
                     cell.iter_mut().zip(amounts).for_each(|(spent, &amount)| change(spent, u128::from(amount)));
                 }

@@ -1,6 +1,7 @@
 //! What a stream's officer decides: ceilings, by context and together, and which doors are open.
 
 use crate::block::{BlocksError, ContextId};
+use crate::event::Door;
 use crate::filter::Filter;
 
 /// Which ways of reading rows a stream admits.
@@ -61,6 +62,28 @@ impl Policy {
     /// The doors.
     pub const fn doors(&self) -> Doors {
         self.doors
+    }
+
+    /// Whether rows may be read this way.
+    pub(crate) fn opens(&self, door: &Door) -> bool {
+        *door == Door::Enforced || self.doors == Doors::DeclaredToo
+    }
+
+    /// How many people must approve that the other policy takes this one's place: two if it allows anything
+    /// that this one does not, else one; nothing if it may not.
+    ///
+    /// # Guarantee
+    /// A policy that may take its place has the same books with the same numbers, so what was spent under
+    /// this one is counted under the other as it stands: `proofs/block.md`.
+    pub fn approvals_to_become(&self, other: &Self) -> Option<usize> {
+        let alike = self.joint.is_some() == other.joint.is_some()
+            && self.contexts.iter().map(|own| &own.name).eq(other.contexts.iter().map(|own| &own.name));
+        let filters = || self.filters().zip(other.filters());
+        if !(alike && filters().all(|(own, other)| own.may_become(other))) {
+            return None;
+        }
+        let opened = self.doors == Doors::EnforcedOnly && other.doors == Doors::DeclaredToo;
+        Some(if opened || filters().any(|(own, other)| other.is_looser_than(own)) { 2 } else { 1 })
     }
 
     /// The books a charge in this context is entered in: the context's own, then the joint one.

@@ -9,6 +9,7 @@ use crate::codec::{Malformed, Reader, Writer};
 use crate::cost::{Amounts, Cost, Curve, Mechanism};
 use crate::event::{Charge, Door, Event, GrantId, Request, RequestKey};
 use crate::filter::{Ceiling, Component, Declared, Filter, Rule};
+use crate::ledger::GrantState;
 use crate::policy::{Context, Doors, Policy};
 
 /// Room for most events, so that writing one allocates once.
@@ -35,7 +36,7 @@ impl Event {
     }
 }
 
-trait Wire: Sized {
+pub(crate) trait Wire: Sized {
     fn put(&self, out: &mut Writer);
     fn get(input: &mut Reader<'_>) -> Result<Self, Malformed>;
 }
@@ -102,6 +103,15 @@ one_of! {
         7 = Burnt { grant: grant }
         8 = Retired { stream: stream, blocks: blocks }
         9 = Note { kind: kind, body: body }
+        10 = PolicyChanged { stream: stream, policy: policy, approvals: approvals }
+        11 = Snapshot { digest: digest }
+    }
+    GrantState {
+        0 = Charged {}
+        1 = Started {}
+        2 = Cancelled {}
+        3 = Released { 0: digest }
+        4 = Burnt {}
     }
     Door {
         0 = Enforced {}

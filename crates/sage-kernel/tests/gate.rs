@@ -149,6 +149,70 @@ fn a_grant_starts_once_and_ends_once() {
     assert!(matches!(charge(&mut gate, request("c", (0, 0), "0.5")), Answer::Repeated(_, GrantState::Cancelled, None)));
 }
 
+/// A store that gives another record than it was given, for one number.
+struct Lying(FaultyLog, Option<(u64, Vec<Record>)>);
+
+impl Log for Lying {
+    fn read(&self, from: u64, limit: usize) -> Result<Vec<Record>, LogError> {
+        match &self.1 {
+            Some((number, told)) if (*number, 1) == (from, limit) => Ok(told.clone()),
+            _ => self.0.read(from, limit),
+        }
+    }
+
+    fn append(&mut self, expected: Head, records: Vec<Record>) -> Result<Head, LogError> {
+        self.0.append(expected, records)
+    }
+}
+
+/// What a grant was charged for is kept while it waits; later it is looked up in the log. A store that lies
+/// there changes a word of the answer and nothing else.
+#[test]
+fn a_known_key_hands_out_nothing_whatever_the_store_says() {
+    let (asked, other) = (request("a", (0, 0), "0.5"), request("b", (0, 0), "0.1"));
+    let changed = Request { purpose: "another".into(), ..asked.clone() };
+    let records = |gate: Gate<FaultyLog>| gate.into_log().records().to_vec();
+    for end in ["started", "cancelled", "burnt"] {
+        let mut gate = open(1);
+        let grant = granted(&mut gate, asked.clone());
+        let id = grant.id();
+        let _other = granted(&mut gate, other.clone());
+        match end {
+            "cancelled" => gate.cancel(1, grant).expect("not started"),
+            _ => drop(gate.start(1, grant).expect("not started")),
+        }
+        if end == "burnt" {
+            gate.burn(2, id).expect("a running grant");
+        }
+        let state = gate.ledger().grant_state(id).expect("a grant");
+        assert_eq!(charge(&mut gate, asked.clone()), Answer::Repeated(id, state, None), "{end}");
+        assert_eq!(charge(&mut gate, changed.clone()), Answer::Refused(Refusal::KeyReused(id)), "{end}");
+        let held = records(gate);
+        let forged = |request: &Request| {
+            let Ok(Event::Charged(mut charge)) = Event::from_bytes(&held[id.0 as usize].body) else {
+                panic!("a charge")
+            };
+            charge.request = request.clone();
+            vec![Record::after(Head::EMPTY, 0, &Event::Charged(charge))]
+        };
+        let mut malformed = forged(&asked);
+        malformed[0].body.clear();
+        for told in [forged(&asked), forged(&changed), vec![], malformed, vec![held[0].clone()], held.clone()] {
+            let mut gate = Gate::open(Lying(FaultyLog::holding(held.clone()), None)).expect("a sound log");
+            let (before, head) = (gate.ledger().clone(), gate.head());
+            let mut log = gate.into_log();
+            log.1 = Some((id.0, told));
+            gate = Gate::open(log).expect("it lies to one question alone");
+            for wanted in [&asked, &changed] {
+                let answer = charge(&mut gate, wanted.clone());
+                let harmless = [Answer::Repeated(id, state, None), Answer::Refused(Refusal::KeyReused(id))];
+                assert!(harmless.contains(&answer), "{end}: {answer:?}");
+            }
+            assert_eq!((gate.ledger(), gate.head()), (&before, head), "{end}: nothing is written or spent");
+        }
+    }
+}
+
 /// A store that others write to as well.
 #[derive(Clone, Default)]
 struct Shared(Rc<RefCell<FaultyLog>>);
@@ -330,6 +394,12 @@ fn every_event() -> Vec<Event> {
         Event::Burnt { grant: sage_kernel::GrantId(0) },
         Event::Retired { stream: StreamId(3), blocks },
         Event::Note { kind: "submitted".into(), body: vec![0, 1, 255] },
+        Event::PolicyChanged {
+            stream: StreamId(1),
+            policy: Policy::single(filter(Rule::Strong, "2", "1e-6"), Doors::EnforcedOnly),
+            approvals: vec!["an officer".into(), "another".into()],
+        },
+        Event::Snapshot { digest: [9; 32] },
     ]
 }
 
@@ -469,6 +539,260 @@ fn a_log_that_breaks_the_rules_is_refused() {
         assert!(matches!(error, Some(GateError::Ledger(_))), "{event:?}: {error:?}");
         assert!(error.is_some_and(|error| error.to_string().contains("event 3")));
     }
+}
+
+/// Which policies may follow which, and how many people it takes.
+#[test]
+fn policies_change_within_their_rules() {
+    let one = |filter: Filter, doors| Policy::single(filter, doors);
+    let (closed, open) = (Doors::EnforcedOnly, Doors::DeclaredToo);
+    let under = |rule, loss: &str, chance: &str| {
+        let ceiling = Ceiling { epsilon: epsilon(loss), delta: Delta::ceiling(chance).expect("δ") };
+        filter(rule, "1", "1e-6").under(ceiling)
+    };
+    let named = |name: &str| Context { name: name.into(), filter: filter(Rule::Basic, "1", "1e-6") };
+    let many = |names: &[&str], joint: Option<Filter>| {
+        Policy::with_contexts(names.iter().map(|name| named(name)).collect(), joint, closed).expect("a policy")
+    };
+    let basic = || one(filter(Rule::Basic, "1", "1e-6"), closed);
+    let joint = || Some(filter(Rule::Basic, "2", "2e-6"));
+    let mut cases = vec![
+        ("the same", basic(), basic(), Some(1)),
+        ("more ε", basic(), one(filter(Rule::Basic, "1.1", "1e-6"), closed), Some(2)),
+        ("more δ, less ε", basic(), one(filter(Rule::Basic, "0.1", "2e-6"), closed), Some(2)),
+        ("less", basic(), one(filter(Rule::Basic, "0.9", "1e-7"), closed), Some(1)),
+        ("a door opened", basic(), one(filter(Rule::Basic, "0.9", "1e-7"), open), Some(2)),
+        ("a door closed", one(filter(Rule::Basic, "1", "1e-6"), open), basic(), Some(1)),
+        ("another rule", basic(), one(filter(Rule::Strong, "1", "1e-6"), closed), None),
+        ("above what deviations were priced at", basic(), one(filter(Rule::Basic, "17", "1e-6"), closed), None),
+        ("a name", many(&["a", "b"], None), many(&["a", "c"], None), None),
+        ("an order", many(&["a", "b"], None), many(&["b", "a"], None), None),
+        ("a context more", many(&["a"], None), many(&["a", "b"], None), None),
+        ("a joint ceiling", many(&["a"], None), many(&["a"], joint()), None),
+        ("no joint ceiling", many(&["a"], joint()), many(&["a"], None), None),
+        ("less jointly", many(&["a"], joint()), many(&["a"], under(Rule::Basic, "0.5", "1e-6")), Some(1)),
+        // Caps made for another ε_g have other weights: only those that moved along may follow.
+        ("weights", one(filter(Rule::Renyi, "1", "1e-6"), closed), one(filter(Rule::Renyi, "2", "1e-6"), closed), None),
+    ];
+    for (loss, needed) in [("0.5", 1), ("0.01", 1), ("2", 2), ("16", 2)] {
+        for rule in Rule::ADAPTIVE {
+            let after = one(under(rule, loss, "1e-6").expect("a filter"), closed);
+            cases.push(("moved along", one(filter(rule, "1", "1e-6"), closed), after, Some(needed)));
+        }
+    }
+    assert_eq!(under(Rule::Renyi, "1", "2e-6"), None, "weights belong to one δ");
+    assert_eq!(under(Rule::Basic, "0", "1e-6"), None);
+    for (what, before, after, needed) in cases {
+        assert_eq!(before.approvals_to_become(&after), needed, "{what}");
+        let mut gate = Gate::open(FaultyLog::default()).expect("an empty log");
+        let stream = gate.create_stream(0, "rides", before.clone()).expect("a stream");
+        for (approvals, count) in [(vec![], 0), (vec!["a"], 1), (vec!["a", "a"], 1), (vec!["a", "b"], 2)] {
+            let approvals: Vec<String> = approvals.into_iter().map(str::to_owned).collect();
+            let allowed = needed.is_some_and(|needed| count >= needed);
+            let done = gate.change_policy(1, stream, after.clone(), approvals.clone());
+            assert_eq!(done, if allowed { Ok(()) } else { Err(GateError::NotAllowed) }, "{what}, {count}");
+            // The same written into a log by hand: replay refuses it too.
+            let mut log = Gate::open(FaultyLog::default()).expect("an empty log");
+            log.create_stream(0, "rides", before.clone()).expect("a stream");
+            let head = log.head();
+            let mut records = log.into_log().records().to_vec();
+            records.push(Record::after(head, 1, &Event::PolicyChanged { stream, policy: after.clone(), approvals }));
+            assert_eq!(Gate::open(FaultyLog::holding(records)).is_ok(), allowed, "{what}, {count}, replayed");
+            if allowed {
+                break;
+            }
+        }
+    }
+    assert!(open_stream_of_none().is_err());
+}
+
+fn open_stream_of_none() -> Result<(), GateError> {
+    let mut gate = open(1);
+    gate.change_policy(1, StreamId(7), policy(Rule::Basic, Doors::EnforcedOnly), vec!["a".into(), "b".into()])
+}
+
+/// The orders of a moved filter are those of the first one with ε_g moved; one that came down to nothing
+/// does not come back with a larger ε_g.
+#[test]
+fn a_moved_renyi_filter_promises_no_more() {
+    let first = filter(Rule::Renyi, "1", "1e-6");
+    let at = |loss: &str| Ceiling { epsilon: epsilon(loss), ..first.ceiling() };
+    assert_eq!(first.under(first.ceiling()).as_ref(), Some(&first));
+    let low = first.under(at("0.3")).expect("a filter");
+    let back = low.under(first.ceiling()).expect("a filter");
+    assert!(low.caps()[1..].contains(&0), "some order has no room at 0.3");
+    for (place, (&cap, &own)) in back.caps().iter().zip(first.caps()).enumerate() {
+        assert_eq!(cap, if low.caps()[place] == 0 { 0 } else { own }, "{place}");
+    }
+    // Where the weights happen to agree, moving gives what a new filter would have.
+    let near = filter(Rule::Renyi, "1.000001", "1e-6");
+    let moved = first.under(near.ceiling()).expect("a filter");
+    assert_eq!(near.components(), moved.components());
+    for (&moved, &new) in moved.caps().iter().zip(near.caps()) {
+        assert!(moved.abs_diff(new) <= 1, "{moved} {new}");
+    }
+}
+
+/// What was spent stays spent, what waits keeps its charge, and a closed door is closed to it.
+#[test]
+fn a_change_of_policy_forgets_nothing() {
+    let two = || vec!["an officer".to_owned(), "another".to_owned()];
+    let mut gate = Gate::open(FaultyLog::default()).expect("an empty log");
+    let stream = gate.create_stream(0, "rides", policy(Rule::Basic, Doors::DeclaredToo)).expect("a stream");
+    gate.add_blocks(0, stream, days(2)).expect("blocks");
+    let declared = Door::Declared { author: "someone".into(), reason: "argued elsewhere".into() };
+    let waiting = granted(&mut gate, request("waits", (0, 0), "0.6"));
+    let vouched = granted(&mut gate, Request { door: declared, ..request("vouched", (0, 0), "0.3") });
+    gate.retire(1, stream, Blocks::range(1, 1).expect("a block")).expect("a block");
+    let tight = Policy::single(filter(Rule::Basic, "0.5", "1e-6"), Doors::EnforcedOnly);
+    gate.change_policy(2, stream, tight, vec!["an officer".into()]).expect("tighter");
+    for (key, loss) in [("b", "0.1"), ("c", "0.000000000001")] {
+        match charge(&mut gate, request(key, (0, 0), loss)) {
+            Answer::Refused(refusal) => assert!(refusal.to_string().contains("reserved 0.9, left 0"), "{refusal}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(matches!(gate.start(3, vouched), Err(GateError::NotAllowed)), "the door was closed");
+    let Answer::Repeated(_, _, Some(vouched)) = charge(
+        &mut gate,
+        Request {
+            door: Door::Declared { author: "someone".into(), reason: "argued elsewhere".into() },
+            ..request("vouched", (0, 0), "0.3")
+        },
+    ) else {
+        panic!("it still waits")
+    };
+    gate.cancel(3, vouched).expect("it can be taken back");
+    drop(gate.start(3, waiting).expect("its charge was counted all along"));
+    let loose = Policy::single(filter(Rule::Basic, "2", "1e-6"), Doors::EnforcedOnly);
+    assert!(gate.change_policy(4, stream, loose.clone(), vec!["an officer".into(); 2]).is_err());
+    gate.change_policy(4, stream, loose, two()).expect("two people");
+    let _rest = granted(&mut gate, request("d", (0, 0), "1.4"));
+    assert!(matches!(charge(&mut gate, request("e", (0, 0), "0.1")), Answer::Refused(_)));
+    let retired = charge(&mut gate, request("f", (1, 1), "0.1"));
+    assert_eq!(retired, Answer::Refused(Refusal::RetiredBlock(BlockId(1))), "retired is retired");
+    let again = Gate::open(FaultyLog::holding(gate.log().records().to_vec())).expect("a sound log");
+    assert_eq!(again.ledger(), gate.ledger());
+}
+
+/// A log with every state a grant can have, two streams, retired blocks, and a snapshot of it.
+fn with_snapshot() -> (Vec<Record>, Vec<u8>) {
+    let mut gate = open(3);
+    let joint = Policy::with_contexts(
+        vec![Context { name: "one".into(), filter: filter(Rule::Renyi, "1", "1e-6") }],
+        Some(filter(Rule::Strong, "2", "1e-6")),
+        Doors::EnforcedOnly,
+    );
+    let other = gate.create_stream(1, "other", joint.expect("a policy")).expect("a stream");
+    gate.add_blocks(1, other, days(2)).expect("blocks");
+    for turn in 0..5 {
+        let stream = StreamId(turn % 2);
+        let asked = Request { stream, ..request(&format!("turn {turn}"), (0, turn % 2), "0.01") };
+        let grant = granted(&mut gate, asked);
+        let id = grant.id();
+        match turn {
+            0 => drop(gate.start(2, grant).expect("a start")),
+            1 => gate.cancel(2, grant).expect("not started"),
+            2 => {
+                let permit = gate.start(2, grant).expect("a start");
+                let read = |_: &sage_kernel::Permit| Ok::<_, ()>([Vec::<NoRows>::new(), Vec::new()]);
+                let noise = sage_kernel::noise::SeededNoise::new(1);
+                let finished = permit.open(noise, read).map(sage_kernel::Session::finish);
+                gate.release(3, finished.expect("no rows to fail on"), [5; 32]).expect("running");
+            }
+            3 => {
+                drop(gate.start(2, grant).expect("a start"));
+                gate.burn(3, id).expect("running");
+            }
+            _ => {}
+        }
+    }
+    gate.retire(4, StreamId(0), Blocks::range(2, 2).expect("a block")).expect("a block");
+    let snapshot = gate.snapshot(5).expect("a healthy log");
+    let _later = granted(&mut gate, request("later", (0, 1), "0.02"));
+    (gate.into_log().records().to_vec(), snapshot)
+}
+
+struct NoRows;
+
+impl sage_kernel::Rows for NoRows {
+    type Row<'rows> = ();
+
+    fn count(&self) -> usize {
+        0
+    }
+
+    fn row(&self, _: usize) {}
+}
+
+#[test]
+fn a_snapshot_opens_the_state_of_the_whole_log() {
+    let (records, snapshot) = with_snapshot();
+    let whole = Gate::open(FaultyLog::holding(records.clone())).expect("a sound log");
+    let short = Gate::open_from(FaultyLog::holding(records.clone()), &snapshot).expect("vouched for");
+    assert_eq!((short.ledger(), short.head()), (whole.ledger(), whole.head()));
+    let refused = |records: Vec<Record>, bytes: &[u8]| {
+        matches!(Gate::open_from(FaultyLog::holding(records), bytes), Err(GateError::Snapshot))
+    };
+    for place in 0..snapshot.len() {
+        assert!(refused(records.clone(), &snapshot[..place]), "cut at {place}");
+        for bit in 0..8 {
+            let mut flipped = snapshot.clone();
+            flipped[place] ^= 1 << bit;
+            assert!(refused(records.clone(), &flipped), "byte {place}");
+        }
+    }
+    let mut longer = snapshot.clone();
+    longer.push(0);
+    assert!(refused(records.clone(), &longer));
+    // A log that has lost the vouching record, never had it, or says the same in a note.
+    let at = records.len() - 2;
+    assert!(refused(records[..at].to_vec(), &snapshot));
+    assert!(refused(Vec::new(), &snapshot));
+    let Ok(Event::Snapshot { digest }) = Event::from_bytes(&records[at].body) else { panic!("the vouching record") };
+    let mut noted = Gate::open(FaultyLog::holding(records[..at].to_vec())).expect("a sound log");
+    noted.note(5, "snapshot", digest.to_vec()).expect("healthy");
+    assert!(refused(noted.into_log().records().to_vec(), &snapshot));
+    // What follows is verified as ever.
+    let mut edited = records.clone();
+    edited[at + 1].body[40] ^= 1;
+    let error = Gate::open_from(FaultyLog::holding(edited), &snapshot).err();
+    assert!(matches!(error, Some(GateError::Chain(_))), "{error:?}");
+    assert!(GateError::Snapshot.to_string().contains("first record"));
+}
+
+/// Snapshots that somebody forged together with the record that vouches for them: whatever they hold, they
+/// are refused, or give a state that can be used without a panic.
+#[test]
+fn a_forged_snapshot_does_no_more_than_a_forged_log() {
+    let (records, snapshot) = with_snapshot();
+    let before = records.len() - 2;
+    let head = records[before - 1].head();
+    let mut opened = 0;
+    for place in 0..snapshot.len() {
+        for value in [0, 1, 2, 3, 4, 0x7f, 0x80, 0xff, snapshot[place] ^ 1, snapshot[place].wrapping_add(1)] {
+            let mut forged = snapshot.clone();
+            forged[place] = value;
+            let digest =
+                sha2::Digest::finalize(sha2::Digest::chain_update(<sha2::Sha256 as sha2::Digest>::new(), &forged));
+            let mut log = records[..before].to_vec();
+            log.push(Record::after(head, 5, &Event::Snapshot { digest: digest.into() }));
+            let Ok(mut gate) = Gate::open_from(FaultyLog::holding(log), &forged) else { continue };
+            opened += 1;
+            let waiting: Vec<_> = gate.ledger().waiting().collect();
+            for id in waiting {
+                let asked = gate.ledger().charge(id).expect("it waits").request.clone();
+                if let Answer::Repeated(_, _, Some(grant)) = charge(&mut gate, asked.clone()) {
+                    let _either = gate.cancel(6, grant);
+                }
+                let _any = charge(&mut gate, Request { key: RequestKey::from_text("new"), ..asked });
+            }
+            let _any = charge(&mut gate, request("large", (0, 1), "0.99"));
+            let again = gate.snapshot(7).expect("healthy");
+            assert!(Gate::open_from(gate.into_log(), &again).is_ok(), "byte {place} as {value}");
+        }
+    }
+    assert!(opened > 1000, "{opened}");
 }
 
 #[test]

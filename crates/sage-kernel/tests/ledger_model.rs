@@ -49,6 +49,8 @@ type Numbers = Vec<RBig>;
 struct Book {
     rule: Rule,
     caps: Numbers,
+    /// The largest each cap ever was.
+    loosest: Vec<u64>,
     required: usize,
     /// For each lane and block, everything charged there and not cancelled: (charge, numbers).
     entries: BTreeMap<(Lane, u32), Vec<(u64, Numbers)>>,
@@ -135,6 +137,8 @@ struct World {
     held: Vec<Grant>,
     running: Vec<(GrantId, Permit)>,
     next_key: u64,
+    /// The newest snapshot.
+    snapshot: Option<Vec<u8>>,
 }
 
 const CEILING: (&str, &str) = ("1", "1e-6");
@@ -160,6 +164,7 @@ impl World {
         let book = |filter: &Filter, ceiling| Book {
             rule,
             caps: caps(filter, ceiling),
+            loosest: filter.caps().to_vec(),
             required: if rule == Rule::Renyi { 1 } else { filter.caps().len() },
             entries: BTreeMap::new(),
         };
@@ -173,7 +178,7 @@ impl World {
             charges: BTreeMap::new(),
             keys: BTreeMap::new(),
         };
-        Self { gate, model, policy, stream, held: Vec::new(), running: Vec::new(), next_key: 0 }
+        Self { gate, model, policy, stream, held: Vec::new(), running: Vec::new(), next_key: 0, snapshot: None }
     }
 
     fn request(&mut self, dice: &mut Dice) -> Request {
@@ -341,6 +346,8 @@ impl World {
                 assert_eq!(self.gate.burn(4, grant), Err(GateError::NotAllowed));
             }
             8 => self.crash(dice),
+            10 if dice.below(6) == 0 => self.change_policy(dice),
+            9 if dice.below(4) == 0 => self.snapshot = Some(self.gate.snapshot(4).expect("a healthy log")),
             _ => self.charge(dice),
         }
     }
@@ -360,6 +367,33 @@ impl World {
             (true, Fate::Cancelled) => self.forget(id.0),
             (true, fate) => self.model.charges.get_mut(&id.0).expect("a charge").1 = fate,
             (false, _) => {}
+        }
+    }
+
+    /// Moves every ceiling, the joint one by the same, up or down.
+    fn change_policy(&mut self, dice: &mut Dice) {
+        let (own, joint) = dice.pick(&[("0.4", "0.9"), ("1", "1.5"), ("1.3", "1.8")]);
+        let moved = |filter: &Filter, loss: &str| {
+            let ceiling = Ceiling { epsilon: Epsilon::ceiling(loss).expect("a ceiling"), ..filter.ceiling() };
+            filter.under(ceiling).expect("a filter")
+        };
+        let contexts = self.policy.contexts().iter();
+        let contexts =
+            contexts.map(|one| Context { name: one.name.clone(), filter: moved(&one.filter, own) }).collect();
+        let over = self.policy.joint().map(|filter| moved(filter, joint));
+        let policy = Policy::with_contexts(contexts, over, Doors::DeclaredToo).expect("a policy");
+        let needed = self.policy.approvals_to_become(&policy).expect("it may follow");
+        let people: Vec<String> = ["one", "two"][..needed].iter().map(|name| (*name).to_owned()).collect();
+        let fewer = people[1..].to_vec();
+        assert_eq!(self.gate.change_policy(8, self.stream, policy.clone(), fewer), Err(GateError::NotAllowed));
+        self.gate.change_policy(8, self.stream, policy.clone(), people).expect("approved");
+        self.policy = policy;
+        for place in 0..self.model.books.len() {
+            let filter = self.filter_of(place).clone();
+            let (text, chance) = if place == 2 { (joint, JOINT.1) } else { (own, CEILING.1) };
+            let book = &mut self.model.books[place];
+            book.caps = caps(&filter, (text, chance));
+            book.loosest.iter_mut().zip(filter.caps()).for_each(|(most, &cap)| *most = cap.max(*most));
         }
     }
 
@@ -390,6 +424,13 @@ impl World {
             log = gate.into_log();
         }
         self.gate = Gate::open(FaultyLog::holding(log.records().to_vec())).expect("a sound log");
+        // From a snapshot on or from the first record on: the same state.
+        if let Some(snapshot) = &self.snapshot {
+            let log = FaultyLog::holding(self.gate.log().records().to_vec());
+            let short = Gate::open_from(log, snapshot).expect("a snapshot of this log");
+            assert_eq!((short.ledger(), short.head()), (self.gate.ledger(), self.gate.head()));
+            self.gate = short;
+        }
         // Grants in memory are gone; what was started stays charged, what was not can be asked for again.
         self.held.clear();
         self.running.clear();
@@ -403,7 +444,6 @@ impl World {
     fn compare(&self) {
         let stream = self.gate.ledger().stream(self.stream).expect("the stream");
         for (book, model) in self.model.books.iter().enumerate() {
-            let filter = self.filter_of(book);
             for block in 0..self.model.blocks {
                 for lane in Lane::BOTH {
                     let cell = match self.policy.contexts().get(book) {
@@ -421,10 +461,10 @@ impl World {
                     }
                     let short = cell
                         .iter()
-                        .zip(filter.caps())
+                        .zip(&model.loosest)
                         .take(model.required)
                         .all(|(&spent, &cap)| spent <= u128::from(cap));
-                    assert!(short, "no lane is ever above a required cap");
+                    assert!(short, "no lane is ever above the loosest of a required cap");
                 }
             }
         }
@@ -437,7 +477,8 @@ impl World {
                 Fate::Ended => GrantState::Burnt,
             };
             assert_eq!(state, expected);
-            assert_eq!(self.gate.ledger().charge(GrantId(id)).map(|charge| &charge.request), Some(request));
+            let kept = self.gate.ledger().charge(GrantId(id)).map(|charge| &charge.request);
+            assert_eq!(kept, (*fate == Fate::Charged).then_some(request), "kept while it waits, and no longer");
         }
     }
 }

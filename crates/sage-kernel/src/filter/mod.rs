@@ -163,6 +163,44 @@ impl Filter {
         Ok(Self::from_parts(Rule::Fixed, ceiling, caps, declared))
     }
 
+    /// This filter under another ceiling, fit to take its place in a stream: [`Policy::approvals_to_become`].
+    ///
+    /// Nothing for [`Rule::Fixed`], whose declarations were composed under the old one, nor for ε_g = 0, nor
+    /// for [`Rule::Renyi`] with another δ_g: its weights are for one δ_g, and only caps with the same weights
+    /// can follow each other under one promise (`proofs/block.md`).
+    ///
+    /// [`Policy::approvals_to_become`]: crate::Policy::approvals_to_become
+    pub fn under(&self, ceiling: Ceiling) -> Option<Self> {
+        match self.rule {
+            Rule::Renyi if ceiling.delta == self.ceiling.delta && ceiling.epsilon > Epsilon::ZERO => {
+                let caps = renyi::moved(&self.caps, self.ceiling.epsilon, ceiling.epsilon);
+                Some(Self { ceiling, caps, ..self.clone() })
+            }
+            Rule::Renyi | Rule::Fixed => None,
+            rule => Self::new(rule, ceiling),
+        }
+    }
+
+    /// Whether what was spent under this filter is counted rightly under the other.
+    ///
+    /// Where the rule's caps come from floats they are taken as they were written, as at a stream's creation.
+    pub(crate) fn may_become(&self, other: &Self) -> bool {
+        let priced = other.ceiling.epsilon <= self.ceiling.epsilon.max(price::RAISED);
+        priced
+            && match (self.rule, other.rule) {
+                (Rule::Basic, Rule::Basic) | (Rule::Strong, Rule::Strong) => true,
+                (Rule::Renyi, Rule::Renyi) => self.under(other.ceiling).as_ref() == Some(other),
+                _ => false,
+            }
+    }
+
+    /// Whether some number may come to more than under the other.
+    pub(crate) fn is_looser_than(&self, other: &Self) -> bool {
+        self.ceiling.epsilon > other.ceiling.epsilon
+            || self.ceiling.delta > other.ceiling.delta
+            || self.caps.iter().zip(&other.caps).any(|(own, other)| own > other)
+    }
+
     /// The filter as it was written, if its numbers have the shape of the rule and none that is stated in
     /// the ceiling's own terms is above it.
     ///

@@ -12,6 +12,9 @@ const LOSS_UNITS: f64 = 1e12;
 const PROBABILITY_UNITS: f64 = 1e18;
 /// How far a computed cost is moved up before it is rounded: far above the error of the formulas.
 const NUDGE: f64 = 1.0 + 1e-12;
+/// The distance of noise from the ideal is priced as if ε_g were at least this, so that a charge still
+/// covers it after ε_g was raised this far; further it may not be.
+pub(crate) const RAISED: Epsilon = Epsilon::from_units(16_000_000_000_000).expect("below the limit");
 /// What a computed ceiling gives up before it is rounded down; its formulas cancel.
 const CEILING_MARGIN: f64 = 1e-9;
 
@@ -63,7 +66,7 @@ pub(crate) fn deviation<'part>(parts: impl IntoIterator<Item = &'part Mechanism>
         return 0;
     }
     let distance = draws as f64 * RoundedGaussian::DEVIATION_PER_DRAW;
-    up(distance * (1.0 + libm::exp(as_epsilon(ceiling.epsilon))) * PROBABILITY_UNITS)
+    up(distance * (1.0 + libm::exp(as_epsilon(ceiling.epsilon.max(RAISED)))) * PROBABILITY_UNITS)
 }
 
 /// The mechanisms of a cost as an (ε, δ) filter counts them: each pair with how often it occurs.

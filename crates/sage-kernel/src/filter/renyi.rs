@@ -5,6 +5,7 @@
 //! without them the rule is wrong by a factor above two (`tests/filters.rs` mounts the attack).
 
 use crate::accountant;
+use crate::budget::Epsilon;
 use crate::cost::{Cost, Mechanism, UNBOUNDED};
 use crate::filter::price::{as_delta, as_epsilon, ceiling_units, cost_units, curve, deviation, known};
 use crate::filter::{Caps, Ceiling, Component};
@@ -40,6 +41,14 @@ fn weight(place: usize, primary: usize) -> f64 {
         0 => 0.5,
         distance => libm::exp2(-(distance as f64 + 2.0)),
     }
+}
+
+/// The caps when ε_g changes and nothing else: that of an order is ε_g less a constant, so it moves along.
+/// One that has come down to nothing stays there, since it no longer tells its constant.
+pub(super) fn moved(caps: &[u64], from: Epsilon, to: Epsilon) -> Vec<u64> {
+    let (required, orders) = caps.split_at(1);
+    let move_one = |&cap: &u64| if cap == 0 { 0 } else { (cap + to.units()).saturating_sub(from.units()) };
+    required.iter().copied().chain(orders.iter().map(move_one)).collect()
 }
 
 pub(super) fn price(cost: &Cost, ceiling: Ceiling, components: &[Component]) -> Vec<u64> {

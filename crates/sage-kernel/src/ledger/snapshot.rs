@@ -1,0 +1,112 @@
+//! The state as bytes, so that a log need not be read from its first record every time (`docs/format.md`).
+//!
+//! A snapshot is believed only if a record of the chain commits to its hash; the gate looks. Reading must
+//! nevertheless take any bytes: it never panics, never reserves more than a small multiple of what it was
+//! given, and gives no state whose later use could panic.
+
+use super::{Entry, GrantState, Ledger, Stream, book};
+use crate::codec::{Malformed, Reader, Writer};
+use crate::event::Charge;
+use crate::index::KeyIndex;
+use crate::log::Head;
+use crate::wire::Wire;
+
+/// The first bytes of every snapshot, so that nothing else that is hashed can be mistaken for one.
+const DOMAIN: &[u8; 8] = b"sagestat";
+/// Bytes of a spent number: fewer than 2^32 charges, each below 2^64.
+const SPENT_SIZE: usize = 12;
+/// The fewest bytes a grant takes: its number, its key and how far it has come.
+const LEAST_GRANT: usize = 34;
+
+impl Ledger {
+    /// The state at this head, in canonical bytes.
+    pub(crate) fn to_snapshot(&self, head: Head) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(4096 + 80 * self.grants.len()));
+        out.raw(DOMAIN);
+        head.length.put(&mut out);
+        head.hash.put(&mut out);
+        // What waits is written as its charge alone and booked again by the reader, so that no bytes give a
+        // state from which more can be taken back than is there.
+        let mut streams = self.streams.clone();
+        self.waiting.values().for_each(|charge| book(&mut streams, charge, |spent, amount| *spent -= amount));
+        out.number(streams.len() as u64);
+        for stream in &streams {
+            stream.name.put(&mut out);
+            stream.policy.put(&mut out);
+            stream.keys.put(&mut out);
+            stream.retired.put(&mut out);
+            stream.spent.iter().flatten().flatten().for_each(|spent| out.raw(&spent.to_le_bytes()[..SPENT_SIZE]));
+        }
+        out.number(self.grants.len() as u64);
+        for Entry { id, key, state } in &self.grants {
+            id.put(&mut out);
+            key.put(&mut out);
+            state.put(&mut out);
+        }
+        self.waiting.values().for_each(|charge| charge.put(&mut out));
+        out.0
+    }
+
+    /// The state that is written as these bytes, and the head it belongs to.
+    pub(crate) fn from_snapshot(bytes: &[u8]) -> Result<(Self, Head), Malformed> {
+        let mut input = Reader(bytes);
+        if input.raw(DOMAIN.len())? != DOMAIN {
+            return Err(Malformed);
+        }
+        let head = Head { length: Wire::get(&mut input)?, hash: Wire::get(&mut input)? };
+        let mut ledger = Self { streams: input.list(get_stream)?, ..Self::default() };
+        let count = usize::try_from(input.number()?).map_err(|_| Malformed)?;
+        if count > input.0.len() / LEAST_GRANT || count >= u32::MAX as usize {
+            return Err(Malformed);
+        }
+        ledger.grants.reserve_exact(count);
+        ledger.keys = KeyIndex::with_room(count);
+        let mut waiting = Vec::new();
+        for place in 0..count {
+            let entry =
+                Entry { id: Wire::get(&mut input)?, key: Wire::get(&mut input)?, state: Wire::get(&mut input)? };
+            if entry.id.0 >= head.length || ledger.grants.last().is_some_and(|before| before.id >= entry.id) {
+                return Err(Malformed);
+            }
+            match entry.state {
+                GrantState::Charged => waiting.push((entry.id, entry.key)),
+                GrantState::Started => drop(ledger.running.insert(entry.id)),
+                _ => {}
+            }
+            ledger.keys.insert(entry.key, place);
+            ledger.grants.push(entry);
+        }
+        for (id, key) in waiting {
+            let charge: Box<Charge> = Wire::get(&mut input)?;
+            if charge.request.key != key || !ledger.is_shaped(&charge) {
+                return Err(Malformed);
+            }
+            book(&mut ledger.streams, &charge, |spent, amount| *spent += amount);
+            ledger.waiting.insert(id, charge);
+        }
+        input.end()?;
+        Ok((ledger, head))
+    }
+}
+
+fn get_stream(input: &mut Reader<'_>) -> Result<Stream, Malformed> {
+    let mut stream = Stream::new(Wire::get(input)?, Wire::get(input)?);
+    stream.keys = Wire::get(input)?;
+    stream.known.extend(stream.keys.iter().cloned());
+    stream.retired = Wire::get(input)?;
+    if stream.known.len() != stream.keys.len() {
+        return Err(Malformed);
+    }
+    for (book, filter) in stream.spent.iter_mut().zip(stream.policy.filters()) {
+        let size = filter.caps().len().checked_mul(stream.keys.len() * SPENT_SIZE).ok_or(Malformed)?;
+        for lane in book {
+            let number = |bytes: &[u8; SPENT_SIZE]| {
+                let mut wide = [0; 16];
+                wide[..SPENT_SIZE].copy_from_slice(bytes);
+                u128::from_le_bytes(wide)
+            };
+            *lane = input.raw(size)?.as_chunks().0.iter().map(number).collect();
+        }
+    }
+    Ok(stream)
+}

@@ -194,6 +194,13 @@ quantity! {
     Rate, places 12, below_or_at 1_000_000_000_000, dearer Up Down
 }
 
+impl Rate {
+    /// The largest chance in units of 2^-64 that is not above this one.
+    pub(crate) fn in_words(self) -> u128 {
+        (u128::from(self.0) << 64) / u128::from(Self::LIMIT.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@
 use crate::block::Lane;
 use crate::budget::{Rate, Sigma};
 use crate::cost::Mechanism;
-use crate::noise::{NoiseSource, SamplingRate, poisson_mask};
+use crate::noise::{NoiseSource, poisson_mask};
 use crate::product::{ROWS_AT_A_TIME, add_product};
 use crate::session::{Rows, Session, SessionError};
 use crate::vector::Lattice;
@@ -142,17 +142,13 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         Ok(noisy)
     }
 
-    /// Draws which rows take part: each by itself, with exactly the chance that is used.
-    ///
-    /// The chance used is the largest multiple of 2^-64 that is not above the one asked for.
+    /// Draws which rows take part: each by itself, with a chance that is not above the one asked for.
     fn sample(&mut self, lane: Lane, rate: Rate) -> Result<Sample<'_, R>, SessionError> {
-        let numerator = (u128::from(rate.units()) << 64) / u128::from(Rate::LIMIT.units());
-        let chance = SamplingRate::new(numerator)?;
         let mut rows = Vec::new();
         let mut mask = Vec::new();
         for batch in &self.rows[lane.index()] {
             let count = batch.count();
-            poisson_mask(&mut self.noise, chance, count, &mut mask)?;
+            poisson_mask(&mut self.noise, rate.in_words(), count, &mut mask)?;
             for (word, &bits) in mask.iter().enumerate() {
                 let mut bits = bits;
                 while bits != 0 {

@@ -58,7 +58,7 @@ pub use faulty::{Fault, FaultyLog};
 pub use filter::{Ceiling, Component, Declared, Filter, FixedError, Rule, Unpriced};
 pub use gradient::{InputShape, LayerRows, LayerShape, Sample, Step};
 pub use grant::{Answer, Finished, Gate, GateError, Grant, Permit};
-pub use lane::Split;
+pub use lane::{LaneKey, Split};
 pub use ledger::{GrantState, Inconsistent, Ledger, Stream};
 pub use log::{BrokenChain, Head, Log, LogError, Record};
 pub use memory::MemoryLog;

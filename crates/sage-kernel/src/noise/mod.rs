@@ -35,7 +35,7 @@ mod tests;
 pub use exact::uniform_below;
 pub use gaussian::DiscreteGaussian;
 pub use laplace::DiscreteLaplace;
-pub use poisson::{SamplingRate, poisson_mask};
+pub use poisson::poisson_mask;
 pub use rounded::RoundedGaussian;
 #[cfg(any(test, feature = "seeded"))]
 pub use seeded::SeededNoise;

@@ -6,43 +6,21 @@
 use super::exact::checked;
 use super::{NoiseError, NoiseSource};
 
-/// The probability `numerator / 2^64` with which a row is selected, from none to all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SamplingRate {
-    numerator: u128,
-}
-
-impl SamplingRate {
-    /// The rate `numerator / 2^64`.
-    ///
-    /// # Guarantee
-    /// A rate above one cannot be made.
-    ///
-    /// # Errors
-    /// `ParameterOutOfRange` above 2^64.
-    pub fn new(numerator: u128) -> Result<Self, NoiseError> {
-        if numerator > 1 << 64 {
-            return Err(NoiseError::ParameterOutOfRange);
-        }
-        Ok(Self { numerator })
-    }
-}
-
 /// Selects each of `rows` rows independently; row `i` is bit `i % 64` of word `i / 64` of `mask`.
 ///
 /// # Guarantee
-/// Each row's probability is exactly the rate, and the coins are independent. The mask has
+/// Each row's probability is exactly `chance / 2^64`, one from there on, and the coins are independent. The mask has
 /// `rows / 64` words, rounded up; bits past the last row are zero. What `mask` held is gone. On an
 /// error it is left empty.
 ///
 /// # Errors
 /// `EntropyUnavailable` from the source.
 pub fn poisson_mask(
-    source: &mut impl NoiseSource, rate: SamplingRate, rows: usize, mask: &mut Vec<u64>,
+    source: &mut impl NoiseSource, chance: u128, rows: usize, mask: &mut Vec<u64>,
 ) -> Result<(), NoiseError> {
     mask.clear();
     let words = rows.div_ceil(64);
-    let outcome = checked(source, |source| match u64::try_from(rate.numerator) {
+    let outcome = checked(source, |source| match u64::try_from(chance) {
         Ok(digits) => mask.extend((0..words).map(|_| sixty_four_coins(source, digits))),
         Err(_) => mask.resize(words, u64::MAX),
     });

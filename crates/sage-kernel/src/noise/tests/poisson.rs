@@ -1,12 +1,8 @@
 //! Poisson masks.
 
+use super::super::poisson_mask;
 use super::super::source::sealed::Sealed;
-use super::super::{NoiseError, SamplingRate, poisson_mask};
 use super::{Scripted, chi_square_fits, count_fits, seeded};
-
-fn rate(numerator: u128) -> SamplingRate {
-    SamplingRate::new(numerator).expect("at most one")
-}
 
 /// The mask is, bit by bit, "this lane's 64-bit number is below the rate".
 #[test]
@@ -23,7 +19,7 @@ fn every_lane_compares_its_own_number_with_the_rate() {
         };
         let mut mask = vec![7; 3];
         let mut scripted = Scripted::new(&words, 0);
-        poisson_mask(&mut scripted, rate(numerator.into()), 64, &mut mask).expect("a mask");
+        poisson_mask(&mut scripted, numerator.into(), 64, &mut mask).expect("a mask");
         let expected = (0..64).fold(0, |bits, row| bits | u64::from(lane(row) < numerator) << row);
         assert_eq!(mask, [expected], "rate {numerator:x}");
     }
@@ -35,7 +31,7 @@ fn rows_are_selected_at_the_rate_and_no_other() {
     let mut mask = Vec::new();
     let rows = 4_000_000;
     for numerator in [(1u128 << 64) / 100, (1 << 64) / 3, 1 << 63, (1 << 64) - (1 << 58)] {
-        poisson_mask(&mut source, rate(numerator), rows, &mut mask).expect("a mask");
+        poisson_mask(&mut source, numerator, rows, &mut mask).expect("a mask");
         let selected = mask.iter().map(|word| u64::from(word.count_ones())).sum();
         let probability = numerator as f64 / 2f64.powi(64);
         assert!(count_fits(selected, rows as u64, probability), "{probability}");
@@ -51,7 +47,7 @@ fn rows_are_selected_independently() {
     let mut source = seeded("rows_are_selected_independently");
     let mut mask = Vec::new();
     let probability = 0.25;
-    poisson_mask(&mut source, rate(1 << 62), 6_400_000, &mut mask).expect("a mask");
+    poisson_mask(&mut source, 1 << 62, 6_400_000, &mut mask).expect("a mask");
     for distance in [1, 2, 7, 31] {
         let both = mask.iter().map(|word| u64::from((word & word.rotate_left(distance)).count_ones()));
         assert!(count_fits(both.sum(), 6_400_000, probability * probability));
@@ -77,13 +73,14 @@ fn rows_are_selected_independently() {
 fn none_all_and_ragged_ends() {
     let mut source = seeded("none_all_and_ragged_ends");
     let mut mask = vec![1, 2, 3];
-    poisson_mask(&mut source, rate(0), 130, &mut mask).expect("a mask");
+    poisson_mask(&mut source, 0, 130, &mut mask).expect("a mask");
     assert_eq!(mask, [0, 0, 0]);
-    poisson_mask(&mut source, rate(1 << 64), 130, &mut mask).expect("a mask");
+    poisson_mask(&mut source, 1 << 64, 130, &mut mask).expect("a mask");
     assert_eq!(mask, [u64::MAX, u64::MAX, 3]);
-    poisson_mask(&mut source, rate(1 << 64), 0, &mut mask).expect("a mask");
+    poisson_mask(&mut source, 1 << 64, 0, &mut mask).expect("a mask");
     assert!(mask.is_empty());
-    poisson_mask(&mut source, rate((1 << 64) - 1), 70, &mut mask).expect("a mask");
+    poisson_mask(&mut source, (1 << 64) - 1, 70, &mut mask).expect("a mask");
     assert_eq!(mask, [u64::MAX, 63]);
-    assert_eq!(SamplingRate::new((1 << 64) + 1), Err(NoiseError::ParameterOutOfRange));
+    poisson_mask(&mut source, u128::MAX, 3, &mut mask).expect("a mask");
+    assert_eq!(mask, [7], "more than certain is certain");
 }

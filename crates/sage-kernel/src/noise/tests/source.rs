@@ -3,8 +3,8 @@
 use super::super::source::KeyStream;
 use super::super::source::sealed::Sealed;
 use super::super::{
-    DiscreteGaussian, DiscreteLaplace, NoiseError, RoundedGaussian, SamplingRate, SecureNoise, SeededNoise,
-    poisson_mask, uniform_below,
+    DiscreteGaussian, DiscreteLaplace, NoiseError, RoundedGaussian, SecureNoise, SeededNoise, poisson_mask,
+    uniform_below,
 };
 use super::{chi_square_fits, seeded};
 use rand_chacha::ChaCha12Rng;
@@ -93,7 +93,7 @@ fn without_entropy_nothing_is_drawn() {
         assert_eq!(laplace.fill(&mut source, &mut [0; 3]), Err(failed));
         assert_eq!(gaussian.fill(&mut source, &mut [0; 3]), Err(failed));
         assert_eq!(RoundedGaussian::new().fill(&mut source, &mut [0; 3]), Err(failed));
-        assert_eq!(poisson_mask(&mut source, SamplingRate::new(1 << 64).expect("one"), 9, &mut mask), Err(failed));
+        assert_eq!(poisson_mask(&mut source, 1 << 64, 9, &mut mask), Err(failed));
         assert_eq!(uniform_below(&mut source, 2), Err(failed));
         assert!(mask.is_empty());
         source.entropy = system;

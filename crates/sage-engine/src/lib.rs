@@ -12,6 +12,7 @@
 
 pub mod account;
 pub mod blocks;
+pub mod ingest;
 mod orders;
 pub mod simulate;
 pub mod stream;

@@ -13,6 +13,7 @@
 
 pub mod account;
 pub mod blocks;
+pub mod ingest;
 pub mod log;
 mod orders;
 pub mod read;

@@ -45,15 +45,19 @@ impl fmt::Display for Finding {
                 out,
                 "{path} is named in the log and is not in the store; restore it from a backup, or retire its block"
             ),
-            Self::Changed(path) => write!(
-                out,
-                "{path} is not the file that was ingested; restore it from a backup, or retire its block"
-            ),
+            Self::Changed(path) => {
+                write!(out, "{path} is not the file that was ingested; restore it from a backup, or retire its block")
+            }
             Self::Orphan(path) => write!(out, "{path} is named nowhere in the log; --repair removes it"),
             Self::Running(GrantId(grant)) => {
-                write!(out, "grant {grant} was started by a process that is gone; --repair burns it, and so does the next start")
+                write!(
+                    out,
+                    "grant {grant} was started by a process that is gone; --repair burns it, and so does the next start"
+                )
             }
-            Self::Undescribed(stream) => write!(out, "stream \"{stream}\" has no file in the log; compare the log with a copy"),
+            Self::Undescribed(stream) => {
+                write!(out, "stream \"{stream}\" has no file in the log; compare the log with a copy")
+            }
         }
     }
 }
@@ -107,7 +111,8 @@ impl Doctor {
         let mut named = BTreeSet::new();
         let mut findings = Vec::new();
         for (name, stream) in self.catalog.streams() {
-            for part in stream.blocks.values().flat_map(|block| &block.parts) {
+            let parts = stream.blocks.values().flat_map(|block| &block.parts);
+            for part in parts.chain(&stream.quarantine) {
                 let path = part.path(name);
                 match self.blocks.read(&path) {
                     Ok(bytes) if *blake3::hash(&bytes).as_bytes() == part.digest => {}
@@ -117,7 +122,6 @@ impl Doctor {
                 }
                 named.insert(path);
             }
-            named.extend(stream.quarantine.iter().cloned());
         }
         let stored = self.blocks.list("")?;
         findings.extend(stored.into_iter().filter(|path| !named.contains(path)).map(Finding::Orphan));

@@ -13,6 +13,9 @@
 
 pub mod account;
 pub mod blocks;
+mod catalog;
+pub mod doctor;
+mod engine;
 pub mod ingest;
 pub mod log;
 mod orders;
@@ -20,10 +23,14 @@ pub mod read;
 pub mod simulate;
 pub mod stream;
 
+pub use engine::{
+    Ask, BlockView, Engine, EngineError, Fed, Granted, LaneView, Opened, Places, PolicyOutcome, Principal, PutBack,
+    Snapshot, State, StreamView, UnitCount,
+};
 pub use sage_kernel::{
-    Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Doors, Epsilon,
-    Filter, Gate, GateError, Lane, Ledger, Log, Mechanism, MemoryLog, NumberError, Policy, Rate, Refusal, Rule,
-    Shortfall, Sigma, StreamId,
+    Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,
+    Filter, Finished, Gate, GateError, GrantId, GrantState, Head, Lane, Ledger, Log, Mechanism, MemoryLog, NumberError,
+    Policy, Rate, Refusal, Rule, Session, Shortfall, Sigma, StreamId, TableNoise,
 };
 
 /// Certified formulas, the kernel's and those for planning, for front ends that plan and never charge.

@@ -1,7 +1,7 @@
 //! The block store: what was put is there, under its path, and nothing is anywhere else.
 
 use bytes::Bytes;
-use sage_engine::blocks::store::{BlockStore, StoreError};
+use sage_engine::blocks::{BlockStore, StoreError};
 
 #[test]
 fn every_kind_of_store_keeps_what_it_is_given() {

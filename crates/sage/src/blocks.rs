@@ -64,7 +64,10 @@ pub(crate) fn run(asked: &BlocksArgs) -> Result<(), Failure> {
 
 fn act(engine: &Engine, who: &Principal, stream: &str, step: Step, keys: &[String]) -> Result<(), EngineError> {
     match step {
-        Step::Seal => engine.seal(who, stream, keys),
+        Step::Seal => {
+            engine.seal(who, stream, keys)?;
+            engine.count_sealed(stream)
+        }
         Step::Retire => engine.retire(who, stream, keys),
         Step::Delete => engine.delete(who, stream, keys),
     }
@@ -72,9 +75,8 @@ fn act(engine: &Engine, who: &Principal, stream: &str, step: Step, keys: &[Strin
 
 fn chosen(asked: &BlocksArgs, engine: &Engine, step: Step) -> Result<Vec<String>, Failure> {
     let Some(text) = &asked.before else { return Ok(asked.blocks.clone()) };
-    let instant = stream::time_of(text).ok_or_else(|| {
-        Failure::usage("--before is no time", "write it like 2026-11-01 or 2026-11-01T08:00 (UTC)")
-    })?;
+    let instant = stream::time_of(text)
+        .ok_or_else(|| Failure::usage("--before is no time", "write it like 2026-11-01 or 2026-11-01T08:00 (UTC)"))?;
     let mut keys = match step {
         Step::Seal => engine.open_before(&asked.stream, instant)?,
         Step::Retire | Step::Delete => engine.over_before(&asked.stream, instant)?,

@@ -2,6 +2,11 @@
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::blocks::BlocksArgs;
+use crate::doctor::DoctorArgs;
+use crate::ingest::IngestArgs;
+use crate::stream::StreamCommand;
+
 const ROOT_EXAMPLES: &str = "\
 Examples:
   sage demo
@@ -33,6 +38,41 @@ All of them hold for adding or removing one row, and are rounded up. Noise is me
 sensitivities: sigma=2 is a standard deviation of twice what one row can change. Sampled steps take
 every row independently with probability q (Poisson sampling), not shuffled batches.";
 
+const STREAM_EXAMPLES: &str = "\
+Examples:
+  sage stream create taxi.toml --as ada
+  sage stream show taxi
+  sage stream change taxi.toml --as ada
+  sage stream approve taxi --as bob
+
+A stream's file declares its columns with their bounds, how rows fall into blocks, the policy and who may do
+what. Loosening a policy takes two officers; tightening it takes one.";
+
+const INGEST_EXAMPLES: &str = "\
+Examples:
+  sage ingest taxi rides.parquet --as dan
+  sage ingest taxi ./month=11/ --batch-id 2026-11 --as dan
+  cat rides.csv | sage ingest taxi - --format csv --batch-id today --as dan
+
+A batch goes in whole or not at all, and the same batch id again has no effect.";
+
+const BLOCKS_EXAMPLES: &str = "\
+Examples:
+  sage blocks taxi
+  sage blocks taxi --do seal --before 2026-11-01 --as dan
+  sage blocks taxi --do retire --block day=2026-10-01 --as ada
+  sage blocks taxi --do delete --before 2026-01-01 --as ada
+
+A block can be charged once it is sealed. A retired block stays retired: new blocks are the refresh.";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  sage doctor
+  sage doctor --repair
+  sage doctor --acknowledge --as ada
+
+Looking changes nothing. --repair removes files that no event names and ends grants that no process uses.";
+
 /// Train models on streams of sensitive data under one lasting privacy ceiling.
 #[derive(Debug, Parser)]
 #[command(
@@ -54,9 +94,24 @@ pub(crate) enum Command {
     Account(Box<AccountArgs>),
     /// A small simulated stream: blocks arrive, are charged, and retire
     Demo(DemoArgs),
+    /// Streams and their policies: create, change, approve, show
+    #[command(after_help = STREAM_EXAMPLES)]
+    Stream {
+        #[command(subcommand)]
+        command: StreamCommand,
+    },
+    /// Take rows into a stream
+    #[command(after_help = INGEST_EXAMPLES)]
+    Ingest(IngestArgs),
+    /// The blocks of a stream: list, seal, retire, delete
+    #[command(after_help = BLOCKS_EXAMPLES)]
+    Blocks(BlocksArgs),
+    /// Verify the log and hold the stored files against it
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
     /// Help on a command, or on exit-codes
     Help {
-        /// account, demo or exit-codes
+        /// a command, or exit-codes
         topic: Option<String>,
     },
 }

@@ -46,7 +46,8 @@ pub(crate) fn run(asked: &DoctorArgs) -> Result<(), Failure> {
     if found.is_empty() {
         return if asked.json { Ok(()) } else { print("nothing is wrong\n") };
     }
-    let help = if asked.repair { "restore what is missing from a backup" } else { "sage doctor --repair mends what can be" };
+    let help =
+        if asked.repair { "restore what is missing from a backup" } else { "sage doctor --repair mends what can be" };
     Err(Failure::no_answer("not everything is as the log says", help))
 }
 

@@ -12,6 +12,8 @@ pub(crate) enum Failure {
     Usage { message: String, help: String },
     /// The question is clear and has no answer.
     NoAnswer { message: String, help: String },
+    /// The engine said no; its message says what to do.
+    Engine { message: String, code: u8 },
     /// Standard output was closed by its reader: nothing is wrong.
     ReaderGone,
     /// Standard output cannot be written.
@@ -41,6 +43,7 @@ impl Failure {
             Self::ReaderGone => 0,
             Self::NoAnswer { .. } | Self::Output(_) => 1,
             Self::Usage { .. } => 2,
+            Self::Engine { code, .. } => *code,
         }
     }
 
@@ -49,6 +52,7 @@ impl Failure {
         let text = match self {
             Self::ReaderGone => return,
             Self::Output(error) => format!("error: cannot write to standard output: {error}\n"),
+            Self::Engine { message, .. } => format!("error: {message}\n"),
             Self::Usage { message, help } | Self::NoAnswer { message, help } => {
                 format!("error: {message}\n  help  {help}\n")
             }

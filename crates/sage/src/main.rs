@@ -4,14 +4,19 @@
 //! standard error, and the exit code says how it went (`sage help exit-codes`). No input makes it panic.
 
 mod account;
+mod blocks;
 mod cli;
 mod demo;
+mod doctor;
 mod failure;
 mod fields;
 mod help;
+mod ingest;
 mod mechanism;
 mod output;
+mod place;
 mod report;
+mod stream;
 mod suggest;
 
 use std::process::ExitCode;
@@ -33,6 +38,10 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Account(asked) => account::run(asked),
         Command::Demo(asked) => demo::run(asked),
+        Command::Stream { command } => stream::run(command),
+        Command::Ingest(asked) => ingest::run(asked),
+        Command::Blocks(asked) => blocks::run(asked),
+        Command::Doctor(asked) => doctor::run(asked),
         Command::Help { topic } => help::run(topic.as_deref()),
     };
     match outcome {

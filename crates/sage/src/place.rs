@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// Where everything is.
 #[derive(Args, Debug)]
 pub(crate) struct PlaceArgs {
-    /// The directory that holds the log and the blocks; made if it is new
+    /// The directory that holds the log and the blocks
     #[arg(long, value_name = "DIR", env = "SAGE_DIR", default_value = "sage-data")]
     pub(crate) dir: PathBuf,
 
@@ -36,8 +36,22 @@ impl PlaceArgs {
         Places { heads: self.heads.clone(), blocks: self.blocks.clone() }
     }
 
-    /// Opens the directory.
+    /// Opens a directory that is there.
     pub(crate) fn open(&self) -> Result<Engine, Failure> {
+        if !self.dir.join("log.db").exists() {
+            return Err(Failure::Engine {
+                message: format!(
+                    "{} is no directory of sage; name it with --dir, or make it by creating a stream: sage stream create FILE",
+                    self.dir.display()
+                ),
+                code: 14,
+            });
+        }
+        self.open_or_make()
+    }
+
+    /// Opens the directory, making it if it is new.
+    pub(crate) fn open_or_make(&self) -> Result<Engine, Failure> {
         match Engine::open(&self.dir, &self.places())? {
             Opened::Ready(engine) => Ok(engine),
             Opened::PutBack(log) => {

@@ -56,8 +56,9 @@ pub(crate) struct ShowArgs {
 pub(crate) fn run(command: &StreamCommand) -> Result<(), Failure> {
     match command {
         StreamCommand::Create(asked) => {
-            let engine = asked.place.open()?;
-            engine.create_stream(&asked.who.principal()?, &asked.text()?)?;
+            let (who, text) = (asked.who.principal()?, asked.text()?);
+            let engine = asked.place.open_or_make()?;
+            engine.create_stream(&who, &text)?;
             engine.close()?;
             print("created; next: sage ingest STREAM FILE\n")
         }

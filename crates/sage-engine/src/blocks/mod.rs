@@ -5,7 +5,9 @@
 //! pure: first those of the train lane, then those of the test lane. What is in a part must never reach a
 //! pipeline but through [`sage_kernel::Permit::open`].
 
-pub mod store;
+mod store;
+
+pub use store::{BlockStore, StoreError};
 
 /// The column that holds each row's coin: true for the test lane. It is the last one of a part.
 pub const LANE_COLUMN: &str = "_lane";

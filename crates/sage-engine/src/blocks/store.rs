@@ -209,15 +209,17 @@ impl BlockStore {
     /// The paths of all files below a folder, in order.
     ///
     /// # Errors
-    /// When it cannot be listed. A folder that is not there has no files.
+    /// When it cannot be listed. A folder that is not there has no files. The empty text is the whole store.
     pub fn list(&self, folder: &str) -> Result<Vec<String>, StoreError> {
         let mut found = Vec::new();
         match &self.place {
+            Place::Local(root) if folder.is_empty() => list_local(root, folder, &mut found)?,
             Place::Local(root) => list_local(&local_path(root, folder)?, folder, &mut found)?,
             Place::Remote(runtime) => {
-                let (objects, at) = (self.objects(), object_path(folder)?);
+                let at = if folder.is_empty() { None } else { Some(object_path(folder)?) };
+                let objects = self.objects();
                 let listed = wait(runtime, async move {
-                    let found = objects.list(Some(&at)).map_ok(|object| object.location.to_string());
+                    let found = objects.list(at.as_ref()).map_ok(|object| object.location.to_string());
                     found.try_collect::<Vec<String>>().await
                 });
                 found = listed.map_err(|error| remote_error(folder, &error))?;
@@ -317,7 +319,9 @@ fn list_local(folder: &FilePath, below: &str, found: &mut Vec<String>) -> Result
     };
     for entry in entries {
         let entry = entry.map_err(|error| local_error(below, &error))?;
-        let path = format!("{below}/{}", entry.file_name().to_string_lossy());
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let path = if below.is_empty() { name.into_owned() } else { format!("{below}/{name}") };
         let kind = entry.file_type().map_err(|error| local_error(&path, &error))?;
         if kind.is_dir() {
             list_local(&entry.path(), &path, found)?;

@@ -10,13 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use note::Note;
 pub(crate) use noted::Noted;
+use sage_learn::count::Node;
 
 use crate::blocks::Part;
+use crate::ingest::Manifest;
 use crate::stream::StreamFile;
 
 /// How far a block has come, apart from being retired, which is the ledger's business.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// Rows may still be added.
     #[default]
     Open,
@@ -44,10 +46,17 @@ pub(crate) struct Proposal {
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) file: StreamFile,
+    /// The digest of the secret that sends its users to lanes.
+    pub(crate) secret: Option<String>,
     pub(crate) proposal: Option<Proposal>,
     pub(crate) batches: BTreeSet<String>,
     pub(crate) blocks: BTreeMap<String, Block>,
-    pub(crate) quarantine: BTreeSet<String>,
+    /// The keys of blocks in the order in which they were sealed: the steps of the running count.
+    pub(crate) sealed: Vec<String>,
+    /// What the running count is made of: for a run of steps, the private number of units on each lane.
+    pub(crate) counted: BTreeMap<Node, [i64; 2]>,
+    /// Files with rows that are in no block.
+    pub(crate) quarantine: Vec<Part>,
 }
 
 /// All streams, by name.
@@ -71,53 +80,81 @@ impl Catalog {
         self.streams.iter().map(|(name, stream)| (name.as_str(), stream))
     }
 
-    /// Takes in one note of the log.
-    ///
-    /// # Errors
-    /// When the note breaks the rules; the catalog is then unchanged.
-    pub(crate) fn apply(&mut self, note: Note) -> Result<(), Misplaced> {
+    /// Whether the note is allowed at this point.
+    pub(crate) fn allows(&self, note: &Note) -> bool {
         if let Note::StreamDefined { stream, text, .. } = note {
-            return self.define(stream, &text);
+            return StreamFile::parse(text).is_ok_and(|file| file.name == *stream);
         }
-        let stream = self.streams.get_mut(note.stream()).ok_or(Misplaced)?;
+        let Some(stream) = self.streams.get(note.stream()) else { return false };
         match note {
-            Note::StreamDefined { .. } => Ok(()),
-            Note::PolicyProposed { text, by, .. } => {
-                stream.proposal = Some(Proposal { text, by });
-                Ok(())
+            Note::StreamDefined { .. } | Note::PolicyProposed { .. } => true,
+            Note::RowsIngested { manifest, .. } => Manifest::from_bytes(manifest).is_ok_and(|manifest| {
+                !stream.batches.contains(&manifest.batch)
+                    && manifest.parts.iter().all(|part| stream.stage(&part.block) == Stage::Open)
+            }),
+            Note::BlocksSealed { blocks, .. } => {
+                let mut once = BTreeSet::new();
+                blocks.iter().all(|key| stream.stage(key) == Stage::Open && once.insert(key))
             }
-            Note::RowsIngested { batch, parts, quarantine, .. } => {
-                stream.ingest(batch, parts.into_iter().map(Part::from).collect(), quarantine)
+            Note::UnitsCounted { level, first, .. } => {
+                let node = Node { level: *level, first: *first };
+                *level < 32 && !stream.counted.contains_key(&node) && node.steps().end <= stream.sealed.len() as u64
             }
-            Note::BlocksSealed { blocks, .. } => stream.advance(&blocks, Stage::Open, Stage::Sealed),
-            Note::BlocksDeleted { blocks, .. } => {
-                stream.advance(&blocks, Stage::Sealed, Stage::Deleted)?;
-                for key in &blocks {
-                    stream.blocks.entry(key.clone()).and_modify(|block| block.parts.clear());
-                }
-                Ok(())
-            }
+            Note::BlocksDeleted { blocks, .. } => blocks.iter().all(|key| stream.stage(key) != Stage::Deleted),
         }
     }
 
-    fn define(&mut self, name: String, text: &str) -> Result<(), Misplaced> {
-        let file = StreamFile::parse(text).map_err(|_| Misplaced)?;
-        if file.name() != name {
+    /// Takes in one note of the log.
+    ///
+    /// # Errors
+    /// When the note is not allowed here; the catalog is then unchanged.
+    pub(crate) fn apply(&mut self, note: Note) -> Result<(), Misplaced> {
+        if !self.allows(&note) {
             return Err(Misplaced);
         }
+        if let Note::StreamDefined { stream, text, secret, .. } = note {
+            return self.define(stream, &text, secret);
+        }
+        let stream = self.streams.get_mut(note.stream()).ok_or(Misplaced)?;
+        match note {
+            Note::StreamDefined { .. } => {}
+            Note::PolicyProposed { text, by, .. } => stream.proposal = Some(Proposal { text, by }),
+            Note::RowsIngested { manifest, .. } => {
+                let manifest = Manifest::from_bytes(&manifest).map_err(|_| Misplaced)?;
+                stream.batches.insert(manifest.batch);
+                stream.quarantine.extend(manifest.quarantine);
+                for part in manifest.parts {
+                    stream.blocks.entry(part.block.clone()).or_default().parts.push(part);
+                }
+            }
+            Note::BlocksSealed { blocks, .. } => {
+                for key in blocks {
+                    stream.blocks.entry(key.clone()).or_default().stage = Stage::Sealed;
+                    stream.sealed.push(key);
+                }
+            }
+            Note::UnitsCounted { level, first, train, test, .. } => {
+                stream.counted.insert(Node { level, first }, [train, test]);
+            }
+            Note::BlocksDeleted { blocks, .. } => {
+                let deleted = || Block { stage: Stage::Deleted, parts: Vec::new() };
+                stream.blocks.extend(blocks.into_iter().map(|key| (key, deleted())));
+            }
+        }
+        Ok(())
+    }
+
+    fn define(&mut self, name: String, text: &str, secret: Option<String>) -> Result<(), Misplaced> {
+        let file = StreamFile::parse(text).map_err(|_| Misplaced)?;
         match self.streams.get_mut(&name) {
             Some(stream) => {
                 stream.file = file;
+                stream.secret = secret;
                 stream.proposal = None;
             }
             None => {
-                let stream = Stream {
-                    file,
-                    proposal: None,
-                    batches: BTreeSet::new(),
-                    blocks: BTreeMap::new(),
-                    quarantine: BTreeSet::new(),
-                };
+                let (batches, blocks, sealed, counted, quarantine) = Default::default();
+                let stream = Stream { file, secret, proposal: None, batches, blocks, sealed, counted, quarantine };
                 self.streams.insert(name, stream);
             }
         }
@@ -126,28 +163,8 @@ impl Catalog {
 }
 
 impl Stream {
-    fn ingest(&mut self, batch: String, parts: Vec<Part>, quarantine: Option<String>) -> Result<(), Misplaced> {
-        let open = |part: &Part| self.blocks.get(&part.block).is_none_or(|block| block.stage == Stage::Open);
-        if self.batches.contains(&batch) || !parts.iter().all(open) {
-            return Err(Misplaced);
-        }
-        self.batches.insert(batch);
-        self.quarantine.extend(quarantine);
-        for part in parts {
-            self.blocks.entry(part.block.clone()).or_default().parts.push(part);
-        }
-        Ok(())
-    }
-
-    /// Moves blocks on by one stage, all of them or none. A block without rows may not be known yet.
-    fn advance(&mut self, keys: &[String], from: Stage, to: Stage) -> Result<(), Misplaced> {
-        let stage = |key: &String| self.blocks.get(key).map_or(Stage::Open, |block| block.stage);
-        if !keys.iter().all(|key| stage(key) == from) {
-            return Err(Misplaced);
-        }
-        for key in keys {
-            self.blocks.entry(key.clone()).or_default().stage = to;
-        }
-        Ok(())
+    /// The stage of a block; one that no note has named is open.
+    pub(crate) fn stage(&self, key: &str) -> Stage {
+        self.blocks.get(key).map_or(Stage::Open, |block| block.stage)
     }
 }

@@ -6,45 +6,34 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::blocks::Part;
-
 /// One thing that happened to a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Note {
     /// This is the stream's file from now on. The policy in force is the kernel's, not the one in here.
-    StreamDefined { stream: String, text: String, by: String },
+    StreamDefined {
+        stream: String,
+        text: String,
+        /// In a stream of users, the digest of the secret that sends them to lanes.
+        secret: Option<String>,
+        by: String,
+    },
     /// Somebody asks for a policy; it takes effect when the kernel's event says so.
     PolicyProposed { stream: String, text: String, by: String },
-    /// These files are parts of blocks, all of them or none.
+    /// The files of a batch are parts of blocks from now on, all of them or none.
     RowsIngested {
         stream: String,
-        batch: String,
-        parts: Vec<NotedPart>,
-        /// The file with the rows that belong to no block, where there were any.
-        quarantine: Option<String>,
+        /// The canonical bytes of the batch's manifest.
+        #[serde(with = "hex")]
+        manifest: Vec<u8>,
         by: String,
     },
     /// No row will be added to these blocks.
     BlocksSealed { stream: String, blocks: Vec<String>, by: String },
+    /// The private number of units in a run of sealed blocks, on the train and on the test lane.
+    UnitsCounted { stream: String, level: u32, first: u64, train: i64, test: i64 },
     /// The files of these retired blocks are no longer kept.
     BlocksDeleted { stream: String, blocks: Vec<String>, by: String },
-}
-
-/// A part as it is written down: block, file, digest.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct NotedPart(String, String, #[serde(with = "hex")] [u8; 32]);
-
-impl From<Part> for NotedPart {
-    fn from(part: Part) -> Self {
-        Self(part.block, part.file, part.digest)
-    }
-}
-
-impl From<NotedPart> for Part {
-    fn from(NotedPart(block, file, digest): NotedPart) -> Self {
-        Self { block, file, digest }
-    }
 }
 
 impl Note {
@@ -69,23 +58,40 @@ impl Note {
             | Self::PolicyProposed { stream, .. }
             | Self::RowsIngested { stream, .. }
             | Self::BlocksSealed { stream, .. }
+            | Self::UnitsCounted { stream, .. }
             | Self::BlocksDeleted { stream, .. } => stream,
         }
     }
 }
 
-/// Digests as hexadecimal text.
+/// Bytes as hexadecimal text.
 mod hex {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(digest: &[u8; 32], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(blake3::Hash::from_bytes(*digest).to_hex().as_str())
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}", Hexadecimal(bytes)))
     }
 
-    pub(super) fn deserialize<'text, D: Deserializer<'text>>(deserializer: D) -> Result<[u8; 32], D::Error> {
+    struct Hexadecimal<'bytes>(&'bytes [u8]);
+
+    impl std::fmt::Display for Hexadecimal<'_> {
+        fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+        }
+    }
+
+    pub(super) fn deserialize<'text, D: Deserializer<'text>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(deserializer)?;
-        blake3::Hash::from_hex(text).map(|hash| *hash.as_bytes()).map_err(|_| D::Error::custom("no digest"))
+        let digit = |character: u8| match character {
+            b'0'..=b'9' => Some(character - b'0'),
+            b'a'..=b'f' => Some(character - b'a' + 10),
+            _ => None,
+        };
+        let byte = |pair: &[u8; 2]| Some(digit(pair[0])? << 4 | digit(pair[1])?);
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
+        bytes.filter(|_| rest.is_empty()).ok_or_else(|| D::Error::custom("not hexadecimal"))
     }
 }
 
@@ -95,26 +101,22 @@ mod tests {
 
     #[test]
     fn a_note_is_read_back_as_it_was_written() {
-        let part = Part { block: "day=2026-11-01".to_owned(), file: "part-1.parquet".to_owned(), digest: [7; 32] };
-        let (stream, by) = ("taxi".to_owned(), "ada".to_owned());
-        let (text, blocks) = ("[stream]".to_owned(), vec![part.block.clone()]);
+        let (stream, by) = (|| "taxi".to_owned(), || "ada".to_owned());
+        let (text, blocks) = (|| "[stream]".to_owned(), || vec!["day=2026-11-01".to_owned()]);
+        let secret = Some("00".to_owned());
         for note in [
-            Note::StreamDefined { stream: stream.clone(), text: text.clone(), by: by.clone() },
-            Note::PolicyProposed { stream: stream.clone(), text, by: by.clone() },
-            Note::RowsIngested {
-                stream: stream.clone(),
-                batch: "b1".to_owned(),
-                parts: vec![part.clone().into()],
-                quarantine: Some("q".to_owned()),
-                by: by.clone(),
-            },
-            Note::BlocksSealed { stream: stream.clone(), blocks: blocks.clone(), by: by.clone() },
-            Note::BlocksDeleted { stream, blocks, by },
+            Note::StreamDefined { stream: stream(), text: text(), secret, by: by() },
+            Note::StreamDefined { stream: stream(), text: text(), secret: None, by: by() },
+            Note::PolicyProposed { stream: stream(), text: text(), by: by() },
+            Note::RowsIngested { stream: stream(), manifest: (0..=255).collect(), by: by() },
+            Note::RowsIngested { stream: stream(), manifest: Vec::new(), by: by() },
+            Note::BlocksSealed { stream: stream(), blocks: blocks(), by: by() },
+            Note::UnitsCounted { stream: stream(), level: 3, first: 8, train: -1, test: 70 },
+            Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: by() },
         ] {
             assert_eq!(note.stream(), "taxi");
             assert_eq!(Note::from_bytes(&note.to_bytes()), Some(note));
         }
-        assert_eq!(Part::from(NotedPart::from(part.clone())), part);
     }
 
     #[test]
@@ -124,7 +126,9 @@ mod tests {
             b"{}",
             br#"{"note":"later"}"#,
             br#"{"note":"blocks-sealed","stream":"s","blocks":[],"by":"a","more":1}"#,
-            br#"{"note":"rows-ingested","stream":"s","batch":"b","parts":[["k","f","00"]],"quarantine":null,"by":"a"}"#,
+            br#"{"note":"rows-ingested","stream":"s","manifest":"0","by":"a"}"#,
+            br#"{"note":"rows-ingested","stream":"s","manifest":"0G","by":"a"}"#,
+            br#"{"note":"rows-ingested","stream":"s","manifest":"AA","by":"a"}"#,
         ] {
             assert_eq!(Note::from_bytes(body), None, "{}", String::from_utf8_lossy(body));
         }

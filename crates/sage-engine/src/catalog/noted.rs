@@ -23,11 +23,6 @@ impl<L> Noted<L> {
         Self { log, notes: RefCell::new(BTreeMap::new()) }
     }
 
-    /// The log itself.
-    pub(crate) const fn log(&self) -> &L {
-        &self.log
-    }
-
     /// Takes the notes with numbers below the length of a verified head, in order: number, kind and body.
     pub(crate) fn take_below(&self, length: u64) -> Vec<(u64, String, Vec<u8>)> {
         let mut notes = self.notes.borrow_mut();
@@ -55,8 +50,7 @@ impl<L: Log> Log for Noted<L> {
     }
 
     fn append(&mut self, expected: Head, records: Vec<Record>) -> Result<Head, LogError> {
-        let notes: Vec<Record> =
-            records.iter().filter(|record| record.body.first() == Some(&NOTE)).cloned().collect();
+        let notes: Vec<Record> = records.iter().filter(|record| record.body.first() == Some(&NOTE)).cloned().collect();
         let head = self.log.append(expected, records)?;
         self.keep(&notes);
         Ok(head)

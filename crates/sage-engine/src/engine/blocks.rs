@@ -4,11 +4,13 @@
 //! leaves files nobody names, never names without files. No safety rests on the clock: a retention that is
 //! over only retires.
 
+use std::collections::BTreeMap;
+
 use sage_kernel::{BlockId, Blocks, Gate, StreamId};
 
 use super::policy::{found, in_role};
 use super::{Engine, EngineError, Principal, Store, note, now};
-use crate::catalog::{Note, Stage, Stream};
+use crate::catalog::{Note, Stage};
 use crate::stream::{Role, Span};
 
 impl Engine {
@@ -20,10 +22,12 @@ impl Engine {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, stream)?;
             in_role(&known.file, by, Role::DataEngineer)?;
-            places(gate, id, keys)?;
-            in_stage(known, keys, Stage::Open, "open")?;
+            set(gate, id, keys)?;
+            if let Some(key) = keys.iter().find(|key| known.stage(key) != Stage::Open) {
+                return Err(EngineError::Stage { block: key.clone(), needed: "open" });
+            }
             let (stream, blocks, by) = (stream.to_owned(), keys.to_vec(), by.name().to_owned());
-            Ok(note(gate, &Note::BlocksSealed { stream, blocks, by })?)
+            Ok(note(gate, catalog, &Note::BlocksSealed { stream, blocks, by })?)
         })
     }
 
@@ -36,6 +40,14 @@ impl Engine {
         self.select(stream, |stage, span| stage == Stage::Open && span.is_some_and(|span| span.end <= instant))
     }
 
+    /// The blocks that are not deleted and whose time is over at this instant, in order of arrival.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn over_before(&self, stream: &str, instant: i64) -> Result<Vec<String>, EngineError> {
+        self.select(stream, |stage, span| stage != Stage::Deleted && span.is_some_and(|span| span.end <= instant))
+    }
+
     /// Retires blocks: they can never be read again.
     ///
     /// # Errors
@@ -44,7 +56,7 @@ impl Engine {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, stream)?;
             in_role(&known.file, by, Role::PrivacyOfficer)?;
-            let blocks = places(gate, id, keys)?;
+            let blocks = set(gate, id, keys)?;
             Ok(gate.retire(now(), id, blocks)?)
         })
     }
@@ -57,12 +69,9 @@ impl Engine {
         let files = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, stream)?;
             in_role(&known.file, by, Role::PrivacyOfficer)?;
-            let blocks = places(gate, id, keys)?;
-            let retired = gate.ledger().stream(id).map(|stream| move |block| stream.is_retired(block));
-            let kept = |place: u32| retired.as_ref().is_none_or(|retired| !retired(BlockId(place)));
-            let all = blocks.ranges().iter().flat_map(|range| range.first().0..=range.last().0);
-            if let Some(place) = all.into_iter().find(|&place| kept(place)) {
-                return Err(EngineError::Stage { block: key_of(gate, id, place), needed: "retired" });
+            let blocks = set(gate, id, keys)?;
+            if let Some(block) = first_not_retired(gate, id, &blocks) {
+                return Err(EngineError::Stage { block, needed: "retired" });
             }
             let files: Vec<String> = keys
                 .iter()
@@ -70,7 +79,7 @@ impl Engine {
                 .flat_map(|block| block.parts.iter().map(|part| part.path(stream)))
                 .collect();
             let (stream, blocks, by) = (stream.to_owned(), keys.to_vec(), by.name().to_owned());
-            note(gate, &Note::BlocksDeleted { stream, blocks, by })?;
+            note(gate, catalog, &Note::BlocksDeleted { stream, blocks, by })?;
             Ok(files)
         })?;
         files.iter().try_for_each(|file| self.blocks.delete(file)).map_err(EngineError::from)
@@ -96,37 +105,31 @@ impl Engine {
             let keys = gate.ledger().stream(id).map_or(&[][..], |stream| stream.block_keys());
             let chosen = keys.iter().filter(|key| {
                 let span = known.file.blocks.parse(key).and_then(|levels| levels.span);
-                wanted(stage_of(known, key), span)
+                wanted(known.stage(key), span)
             });
             Ok(chosen.cloned().collect())
         })
     }
 }
 
-/// The stage of a block that exists; one without rows is open until somebody seals it.
-pub(super) fn stage_of(stream: &Stream, key: &str) -> Stage {
-    stream.blocks.get(key).map_or(Stage::Open, |block| block.stage)
+/// The blocks with these keys, in the order of the keys.
+pub(super) fn numbers(gate: &Gate<Store>, stream: StreamId, keys: &[String]) -> Result<Vec<BlockId>, EngineError> {
+    let known = gate.ledger().stream(stream).map_or(&[][..], |stream| stream.block_keys());
+    let places: BTreeMap<&str, u32> = known.iter().map(String::as_str).zip(0..).collect();
+    let number = |key: &String| places.get(key.as_str()).map(|&place| BlockId(place));
+    keys.iter().map(|key| number(key).ok_or_else(|| EngineError::NoBlock(key.clone()))).collect()
 }
 
-pub(super) fn in_stage(
-    stream: &Stream, keys: &[String], stage: Stage, needed: &'static str,
-) -> Result<(), EngineError> {
-    match keys.iter().find(|key| stage_of(stream, key) != stage) {
-        Some(key) => Err(EngineError::Stage { block: key.clone(), needed }),
-        None => Ok(()),
-    }
+/// The set of the blocks with these keys.
+pub(super) fn set(gate: &Gate<Store>, stream: StreamId, keys: &[String]) -> Result<Blocks, EngineError> {
+    let numbers = numbers(gate, stream, keys)?;
+    Blocks::from_ranges(numbers.into_iter().map(|block| (block.0, block.0))).map_err(EngineError::Blocks)
 }
 
-/// The blocks with these keys.
-pub(super) fn places(gate: &Gate<Store>, stream: StreamId, keys: &[String]) -> Result<Blocks, EngineError> {
-    let known = gate.ledger().stream(stream);
-    let place = |key: &String| known.and_then(|stream| stream.block_with_key(key)).map(|block| (block.0, block.0));
-    let found: Result<Vec<(u32, u32)>, EngineError> =
-        keys.iter().map(|key| place(key).ok_or_else(|| EngineError::NoBlock(key.clone()))).collect();
-    Blocks::from_ranges(found?).map_err(|_| EngineError::NoBlock(String::new()))
-}
-
-fn key_of(gate: &Gate<Store>, stream: StreamId, place: u32) -> String {
-    let keys = gate.ledger().stream(stream).map(|stream| stream.block_keys());
-    keys.and_then(|keys| keys.get(place as usize)).cloned().unwrap_or_default()
+/// The key of the first block that is not retired.
+fn first_not_retired(gate: &Gate<Store>, stream: StreamId, blocks: &Blocks) -> Option<String> {
+    let stream = gate.ledger().stream(stream)?;
+    let mut all = blocks.ranges().iter().flat_map(|range| range.first().0..=range.last().0);
+    let kept = all.find(|&place| !stream.is_retired(BlockId(place)))?;
+    stream.block_keys().get(kept as usize).cloned()
 }

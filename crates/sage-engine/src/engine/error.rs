@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use sage_kernel::{GateError, GrantState, NoiseError, Refusal};
+use sage_kernel::noise::NoiseError;
+use sage_kernel::{BlocksError, CostError, GateError, GrantState, Refusal, SessionError};
 
 use crate::blocks::StoreError;
 use crate::ingest::IngestError;
@@ -58,10 +59,14 @@ pub enum EngineError {
         /// To which stream.
         stream: String,
     },
+    /// The policy has other contexts or other rules than the one in force.
+    OtherPolicy(String),
     /// Nobody has proposed another policy, or the one who did is the one who agrees.
     NothingToApprove(String),
     /// The stream has no such block.
     NoBlock(String),
+    /// No block is named.
+    Blocks(BlocksError),
     /// The block is not in the stage that this needs.
     Stage {
         /// The block.
@@ -83,8 +88,14 @@ pub enum EngineError {
     Query(QueryRefusal),
     /// Granted blocks could not be read. The charge stands.
     Read(ReadError),
+    /// A cost cannot be meant.
+    Cost(CostError),
+    /// A mechanism did not run. The charge stands.
+    Session(SessionError),
     /// There is no randomness to be had.
     Noise(NoiseError),
+    /// The secret of a stream of users is gone, or is another one.
+    Secret(String),
     /// A file of the directory that is not the log could not be used.
     File(String, std::io::Error),
 }
@@ -115,12 +126,18 @@ impl fmt::Display for EngineError {
                 "\"{principal}\" is no {role} of stream \"{stream}\"; the [access] section of the stream's file says \
                  who is"
             ),
+            Self::OtherPolicy(stream) => write!(
+                out,
+                "only the ceilings and doors of stream \"{stream}\" can change; contexts and filters stay, because what \
+                 was spent is counted by them; create a new stream for others"
+            ),
             Self::NothingToApprove(stream) => write!(
                 out,
                 "no policy of stream \"{stream}\" waits for this principal's agreement; another officer has to propose \
                  one first with: sage stream change FILE"
             ),
             Self::NoBlock(key) => write!(out, "the stream has no block \"{key}\"; list them with: sage blocks STREAM"),
+            Self::Blocks(error) => error.fmt(out),
             Self::Stage { block, needed } => write!(out, "block \"{block}\" is not {needed}"),
             Self::NoContext(name) => write!(out, "the stream's policy has no context \"{name}\""),
             Self::Store(error) => error.fmt(out),
@@ -132,7 +149,14 @@ impl fmt::Display for EngineError {
             ),
             Self::Query(refusal) => refusal.fmt(out),
             Self::Read(error) => write!(out, "{error}; the charge stands"),
+            Self::Cost(error) => error.fmt(out),
+            Self::Session(error) => write!(out, "{error}; the charge stands"),
             Self::Noise(error) => error.fmt(out),
+            Self::Secret(file) => write!(
+                out,
+                "{file} is not the secret by which this stream's users were sent to lanes; put it back from a copy: with \
+                 another, users would fall into both lanes"
+            ),
             Self::File(name, error) => write!(out, "{name}: {error}"),
         }
     }

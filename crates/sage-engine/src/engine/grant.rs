@@ -4,12 +4,11 @@
 //! before the start, the start before the first byte. It must never open a block by another way.
 
 use sage_kernel::noise::SecureNoise;
-use sage_kernel::{Answer, BlockId, ContextId, Cost, Door, Finished, Grant, GrantId, Head, Request, RequestKey, Session};
+use sage_kernel::{Answer, ContextId, Cost, Door, Finished, Grant, GrantId, Head, Request, RequestKey, Session};
 
-use super::blocks::{in_stage, places};
+use super::blocks::{numbers, set};
 use super::policy::{found, in_role};
 use super::{Engine, EngineError, Principal, now};
-use crate::blocks::Part;
 use crate::catalog::Stage;
 use crate::read::{self, Batch, Query, Source};
 use crate::stream::{self, Role};
@@ -54,27 +53,42 @@ impl Engine {
     /// # Errors
     /// When the ledger refuses, a block is not sealed, or the principal is no ML engineer of the stream.
     pub fn charge(&self, by: &Principal, ask: Ask) -> Result<Granted, EngineError> {
-        let Ask { key, stream, context, blocks, costs, door, purpose } = ask;
+        self.with(|gate, catalog| {
+            let (_, known) = found(gate, catalog, &ask.stream)?;
+            in_role(&known.file, by, Role::MlEngineer)
+        })?;
+        // The engine's own questions have keys that nobody else can take.
+        self.charge_for_engine(Ask { key: format!("asked: {}", ask.key), ..ask })
+    }
+
+    /// Charges a question that the stream's own file asks.
+    pub(super) fn charge_for_engine(&self, ask: Ask) -> Result<Granted, EngineError> {
         let request = self.with(|gate, catalog| {
-            let (id, known) = found(gate, catalog, &stream)?;
-            in_role(&known.file, by, Role::MlEngineer)?;
-            let asked = places(gate, id, &blocks)?;
+            let (id, known) = found(gate, catalog, &ask.stream)?;
             // A block that is open grows; one that is deleted is retired, and the kernel says so.
-            if let Some(open) = blocks.iter().find(|key| super::blocks::stage_of(known, key) == Stage::Open) {
-                in_stage(known, std::slice::from_ref(open), Stage::Sealed, "sealed yet; wait, or seal it")?;
+            let blocks = set(gate, id, &ask.blocks)?;
+            if let Some(key) = ask.blocks.iter().find(|key| known.stage(key) == Stage::Open) {
+                return Err(EngineError::Stage { block: key.clone(), needed: "sealed yet: wait for it, or seal it" });
             }
             let names = gate.ledger().stream(id).map_or(&[][..], |stream| stream.policy().contexts());
-            let place = match &context {
-                None => 0,
-                Some(name) => names
-                    .iter()
-                    .position(|context| context.name == *name)
-                    .ok_or_else(|| EngineError::NoContext(name.clone()))?,
+            let place = match &ask.context {
+                None => Some(0),
+                Some(name) => names.iter().position(|context| context.name == *name),
             };
-            let context = ContextId(u32::try_from(place).unwrap_or(u32::MAX));
-            let key = RequestKey::from_text(&key);
-            Ok(Request { key, stream: id, context, blocks: asked, costs, door, purpose })
+            let place = place.and_then(|place| u32::try_from(place).ok());
+            Ok(Request {
+                key: RequestKey::from_text(&ask.key),
+                stream: id,
+                context: ContextId(
+                    place.ok_or_else(|| EngineError::NoContext(ask.context.clone().unwrap_or_default()))?,
+                ),
+                blocks,
+                costs: ask.costs.clone(),
+                door: ask.door.clone(),
+                purpose: ask.purpose.clone(),
+            })
         })?;
+        let (stream, blocks) = (ask.stream, ask.blocks);
         match self.desk.charge(request)? {
             Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant)) => Ok(Granted { grant, stream, blocks }),
             Answer::Repeated(_, state, None) => Err(EngineError::Served(state)),
@@ -99,20 +113,15 @@ impl Engine {
         let Granted { grant, stream, blocks } = granted;
         let catalog = self.catalog();
         let known = catalog.stream(&stream).ok_or_else(|| EngineError::NoStream(stream.clone()))?;
-        let prepared = read::prepare(&known.file.schema(), query)?;
+        let prepared = read::prepare(&known.file.row_schema(), query)?;
         let unit = unit_of(&known.file);
-        let parts = |gate: &sage_kernel::Gate<_>| -> Result<Vec<(BlockId, Part)>, EngineError> {
-            let (id, _) = found(gate, &catalog, &stream)?;
-            let mut parts = Vec::new();
-            for key in &blocks {
-                let block = places(gate, id, std::slice::from_ref(key))?.ranges()[0].first();
-                let files = known.blocks.get(key).into_iter().flat_map(|block| block.parts.iter().cloned());
-                parts.extend(files.map(|part| (block, part)));
-            }
-            Ok(parts)
-        };
         let (permit, source) = self.with(|gate, _| {
-            let source = Source::new(gate.ledger(), &stream, parts(gate)?, self.blocks.objects())?;
+            let (id, _) = found(gate, &catalog, &stream)?;
+            let parts = numbers(gate, id, &blocks)?.into_iter().zip(&blocks).flat_map(|(number, key)| {
+                let parts = known.blocks.get(key).map_or(&[][..], |block| &block.parts);
+                parts.iter().map(move |part| (number, part.clone()))
+            });
+            let source = Source::new(gate.ledger(), &stream, parts, self.blocks.objects())?;
             Ok((gate.start(now(), grant)?, source))
         })?;
         let id = permit.grant();

@@ -6,10 +6,12 @@
 //! error what is in a row.
 
 mod blocks;
+mod census;
 mod error;
 mod feed;
 mod grant;
 mod policy;
+mod secret;
 mod snapshot;
 
 use std::num::NonZeroU64;
@@ -19,8 +21,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sage_kernel::{Gate, GateError, Head};
 
+pub use census::UnitCount;
 pub use error::{EngineError, Principal};
-pub use feed::{Batch, Fed};
+pub use feed::Fed;
 pub use grant::{Ask, Granted};
 pub use policy::PolicyOutcome;
 pub use snapshot::{BlockView, LaneView, Snapshot, State, StreamView};
@@ -156,8 +159,11 @@ impl Engine {
     }
 }
 
-/// Writes a note of the catalog.
-fn note(gate: &mut Gate<Store>, note: &Note) -> Result<(), GateError> {
+/// Writes a note that the catalog allows.
+fn note(gate: &mut Gate<Store>, catalog: &Catalog, note: &Note) -> Result<(), GateError> {
+    if !catalog.allows(note) {
+        return Err(GateError::NotAllowed);
+    }
     gate.note(now(), Note::KIND, note.to_bytes())
 }
 

@@ -6,9 +6,9 @@
 
 use sage_kernel::{Gate, Policy, StreamId};
 
-use super::{Engine, EngineError, Principal, Store, note, now};
+use super::{Engine, EngineError, Principal, Store, note, now, secret};
 use crate::catalog::{Catalog, Note, Stream};
-use crate::stream::{Change, Role, StreamFile};
+use crate::stream::{Change, Role, StreamFile, Unit};
 
 /// What became of a changed stream file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,8 +37,12 @@ impl Engine {
                 Some(_) if exists => return Err(EngineError::StreamExists(file.name.clone())),
                 _ => {}
             }
+            let secret = match file.unit {
+                Unit::Event => None,
+                Unit::User { .. } => Some(secret::make(self.path(), &file.name)?),
+            };
             // First what it is, then that it is: a crash between the two leaves no stream, and no harm.
-            note(gate, &defined(&file, by))?;
+            note(gate, catalog, &defined(&file, secret, by))?;
             gate.create_stream(now(), &file.name, kernel_policy(&file)?)?;
             Ok(())
         })
@@ -59,18 +63,18 @@ impl Engine {
             }
             if changes.contains(&Change::Policy) {
                 let policy = kernel_policy(&file)?;
-                let in_force = gate.ledger().stream(id).is_some_and(|stream| *stream.policy() == policy);
-                let loosens = gate.ledger().stream(id).is_some_and(|stream| policy.is_looser_than(stream.policy()));
-                if !in_force && loosens {
-                    let (stream, text, by) = (file.name.clone(), file.to_text(), by.name().to_owned());
-                    note(gate, &Note::PolicyProposed { stream, text, by })?;
-                    return Ok(PolicyOutcome::Waits);
-                }
-                if !in_force {
-                    gate.change_policy(now(), id, policy, vec![by.name().to_owned()])?;
+                let in_force = gate.ledger().stream(id).map(|stream| stream.policy());
+                match in_force.and_then(|now| now.approvals_to_become(&policy)) {
+                    None => return Err(EngineError::OtherPolicy(file.name.clone())),
+                    Some(1) => gate.change_policy(now(), id, policy, vec![by.name().to_owned()])?,
+                    Some(_) => {
+                        let (stream, text, by) = (file.name.clone(), file.to_text(), by.name().to_owned());
+                        note(gate, catalog, &Note::PolicyProposed { stream, text, by })?;
+                        return Ok(PolicyOutcome::Waits);
+                    }
                 }
             }
-            note(gate, &defined(&file, by))?;
+            note(gate, catalog, &defined(&file, stream.secret.clone(), by))?;
             Ok(PolicyOutcome::InForce)
         })
     }
@@ -88,14 +92,14 @@ impl Engine {
             let file = StreamFile::parse(&proposal.text)?;
             let approvals = vec![proposal.by.clone(), by.name().to_owned()];
             gate.change_policy(now(), id, kernel_policy(&file)?, approvals)?;
-            note(gate, &defined(&file, by))?;
+            note(gate, catalog, &defined(&file, known.secret.clone(), by))?;
             Ok(())
         })
     }
 }
 
-fn defined(file: &StreamFile, by: &Principal) -> Note {
-    Note::StreamDefined { stream: file.name.clone(), text: file.to_text(), by: by.name().to_owned() }
+fn defined(file: &StreamFile, secret: Option<String>, by: &Principal) -> Note {
+    Note::StreamDefined { stream: file.name.clone(), text: file.to_text(), secret, by: by.name().to_owned() }
 }
 
 fn kernel_policy(file: &StreamFile) -> Result<Policy, EngineError> {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use sage_kernel::{BlockId, ContextId, Epsilon, Head, Lane, Policy, Stream as Ledgered};
 
-use super::blocks::stage_of;
 use super::{Engine, EngineError};
 use crate::catalog::{Catalog, Stage, Stream};
 
@@ -124,6 +123,11 @@ impl Snapshot {
         Some(block_views(stream, ledgered))
     }
 
+    /// What the catalog says of a stream.
+    pub(super) fn known(&self, name: &str) -> Option<&Stream> {
+        self.catalog.stream(name)
+    }
+
     fn both(&self) -> impl Iterator<Item = (&Stream, &Ledgered)> {
         self.streams.iter().filter_map(|ledgered| Some((self.catalog.stream(ledgered.name())?, ledgered)))
     }
@@ -161,7 +165,7 @@ fn block_views(stream: &Stream, ledgered: &Ledgered) -> Vec<BlockView> {
 }
 
 fn block_view(stream: &Stream, ledgered: &Ledgered, key: &str, block: BlockId) -> BlockView {
-    let state = match stage_of(stream, key) {
+    let state = match stream.stage(key) {
         Stage::Deleted => State::Deleted,
         _ if ledgered.is_retired(block) => State::Retired,
         Stage::Sealed => State::Sealed,
@@ -173,9 +177,9 @@ fn block_view(stream: &Stream, ledgered: &Ledgered, key: &str, block: BlockId) -
 /// The lane as the book shows it that has the least left.
 fn lane_view(ledgered: &Ledgered, block: BlockId, lane: Lane) -> LaneView {
     let policy = ledgered.policy();
-    let contexts = (0..).zip(policy.contexts()).map(|(place, context)| {
-        (&context.filter, ledgered.spent(ContextId(place), block, lane).unwrap_or_default())
-    });
+    let contexts = (0..)
+        .zip(policy.contexts())
+        .map(|(place, context)| (&context.filter, ledgered.spent(ContextId(place), block, lane).unwrap_or_default()));
     let joint = policy.joint().map(|filter| (filter, ledgered.spent_jointly(block, lane).unwrap_or_default()));
     let books = contexts.chain(joint).map(|(filter, spent)| {
         let (spent, ceiling) = (filter.odometer(spent), filter.ceiling().epsilon);

@@ -5,12 +5,12 @@
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{Int32Type, Int64Type, TimestampMicrosecondType};
-use sage_kernel::Split;
 use sage_kernel::noise::SecureNoise;
+use sage_kernel::{LaneKey, Split};
 
 use super::convert::values_of;
 use super::error::IngestError;
-use super::lane::{self, UserKey};
+use super::lane;
 use crate::stream::{Attributes, Keyer, Kind, Late, StreamFile, Unit, late_key};
 
 /// More blocks than a batch can sensibly bring.
@@ -21,7 +21,7 @@ pub struct Lanes<'engine> {
     /// Coins for rows, and salts.
     pub noise: &'engine mut SecureNoise,
     /// The secret of a stream of users; other streams need none.
-    pub users: Option<&'engine UserKey>,
+    pub users: Option<&'engine LaneKey>,
 }
 
 /// Where the rows of a cell go.
@@ -49,7 +49,6 @@ pub(super) struct Assigner<'engine> {
     late: Late,
     received: i64,
     split: Split,
-    test_share: sage_kernel::Rate,
     pub(super) lanes: Lanes<'engine>,
     /// The places of the columns that decide.
     user: Option<usize>,
@@ -80,7 +79,6 @@ impl<'engine> Assigner<'engine> {
             late: stream.late,
             received,
             split: stream.split().ok_or(IngestError::Stream)?,
-            test_share: stream.test_share,
             lanes,
             user: place(&stream.user),
             time: place(&stream.time),
@@ -109,10 +107,10 @@ impl<'engine> Assigner<'engine> {
         let mut lanes = vec![false; rows];
         match (self.by_user, self.lanes.users, column(self.user)) {
             (true, Some(key), Some(users)) => {
-                lane::of_users(self.test_share, key, users, &mut lanes).ok_or(IngestError::Stream)?;
+                lane::of_users(self.split, key, users, &mut lanes).ok_or(IngestError::Stream)?;
             }
             (true, ..) => return Err(IngestError::Stream),
-            (false, ..) => lane::of_rows(self.split, self.lanes.noise, &mut lanes)?,
+            (false, ..) => self.split.draw_many(self.lanes.noise, &mut lanes)?,
         }
         Ok(Assigned { blocks, lanes, some_late })
     }

@@ -16,8 +16,8 @@ use super::error::IngestError;
 use super::manifest::{Manifest, QUARANTINE, file_name};
 use super::part::Shape;
 use super::report::{Reason, Report};
+use crate::blocks::BlockStore;
 use crate::blocks::Part;
-use crate::blocks::store::BlockStore;
 use crate::stream::StreamFile;
 
 /// About how many bytes of rows are held before they are written.

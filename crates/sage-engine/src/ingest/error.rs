@@ -7,7 +7,7 @@ use std::fmt;
 
 use sage_kernel::noise::NoiseError;
 
-use crate::blocks::store::StoreError;
+use crate::blocks::StoreError;
 
 /// Why a batch was not taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,7 +20,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 pub use assign::Lanes;
 pub use error::IngestError;
-pub use lane::UserKey;
 pub use manifest::{Manifest, NoManifest, QUARANTINE, file_name};
 pub use report::{Reason, Report};
 pub use source::{Format, Source};
@@ -30,7 +29,7 @@ use check::{Checked, Checker};
 use collect::Collector;
 use source::Batches;
 
-use crate::blocks::store::BlockStore;
+use crate::blocks::BlockStore;
 use crate::stream::StreamFile;
 
 /// Batches of rows that may wait between the threads.

@@ -67,6 +67,7 @@ impl StreamFile {
             ("time", self.time == other.time),
             ("blocks", self.blocks == other.blocks),
             ("test_share", self.test_share == other.test_share),
+            ("census", self.census == other.census),
         ];
         if let Some((key, _)) = fixed.into_iter().find(|(_, same)| !same) {
             return Err(Refused::Fixed(key));

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use sage_kernel::{Policy, Rate, Split};
+use sage_kernel::{Epsilon, Policy, Rate, Split};
 
 pub use change::{Change, Refused};
 pub use codes::{Attributes, Keyer};
@@ -52,6 +52,15 @@ pub enum Late {
     LateBlock,
 }
 
+/// How the units of sealed blocks are counted, privately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Census {
+    /// What it may cost each lane of a block, in all.
+    pub epsilon: Epsilon,
+    /// For how many blocks the running count is to be at its best; one for sizes of blocks alone.
+    pub horizon: u32,
+}
+
 /// What a principal may be to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
@@ -75,6 +84,12 @@ impl Role {
     ];
 }
 
+impl std::fmt::Display for Role {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Self::ALL.iter().filter(|(_, role)| role == self).try_for_each(|(name, _)| out.write_str(name))
+    }
+}
+
 /// A stream as its file describes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamFile {
@@ -92,6 +107,8 @@ pub struct StreamFile {
     pub late: Late,
     /// The chance of the test lane.
     pub test_share: Rate,
+    /// How units are counted, if they are.
+    pub census: Option<Census>,
     /// How long rows are kept after their block is sealed.
     pub retention: Option<Width>,
     /// How much may be lost.
@@ -126,11 +143,16 @@ impl StreamFile {
         Split::new(self.test_share)
     }
 
+    /// The columns of a row, as declared.
+    pub fn row_schema(&self) -> Schema {
+        let declared = self.columns.iter().map(|column| Field::new(&column.name, column.storage(), column.nullable));
+        Schema::new(declared.collect::<Vec<Field>>())
+    }
+
     /// The columns of a stored part: those declared, then the lane.
     pub fn schema(&self) -> SchemaRef {
-        let declared = self.columns.iter().map(|column| Field::new(&column.name, column.storage(), column.nullable));
-        let lane = Field::new(LANE_COLUMN, DataType::Boolean, false);
-        Arc::new(Schema::new(declared.chain([lane]).collect::<Vec<Field>>()))
+        let lane = Arc::new(Field::new(LANE_COLUMN, DataType::Boolean, false));
+        Arc::new(Schema::new(self.row_schema().fields().iter().cloned().chain([lane]).collect::<Vec<_>>()))
     }
 
     /// The column of that name, with its place.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sage_kernel::{Rate, Split};
+use sage_kernel::{Epsilon, Rate, Split};
 use toml::de::DeTable;
 
 use super::column::{Column, Kind, Outside};
@@ -11,7 +11,7 @@ use super::key::{BlockRule, PATH_VALUE_LIMIT, encoded};
 use super::policy::PolicyFile;
 use super::section::{Lines, Section};
 use super::width::Width;
-use super::{Late, Role, StreamFile, Unit};
+use super::{Census, Late, Role, StreamFile, Unit};
 
 /// More columns than any table has that a person declared.
 const COLUMNS_LIMIT: usize = 10_000;
@@ -44,7 +44,18 @@ pub(super) fn stream(text: &str) -> Read<StreamFile> {
 fn read_stream(
     section: &Section<'_>, policy: PolicyFile, access: BTreeMap<Role, Vec<String>>, columns: Vec<Column>,
 ) -> Read<StreamFile> {
-    section.only(&["name", "unit", "user", "contribution", "time", "blocks", "late", "test_share", "retention"])?;
+    section.only(&[
+        "name",
+        "unit",
+        "user",
+        "contribution",
+        "time",
+        "blocks",
+        "late",
+        "test_share",
+        "census",
+        "retention",
+    ])?;
     const NAME: &str = "1 to 64 small letters, digits, `-` or `_`, starting with a letter";
     let name = section.text("name", NAME)?;
     let fine = name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'));
@@ -76,6 +87,7 @@ fn read_stream(
         blocks,
         late,
         test_share: read_share(section)?,
+        census: read_census(section)?,
         retention,
         policy,
         access,
@@ -105,6 +117,22 @@ fn read_share(section: &Section<'_>) -> Read<Rate> {
     };
     let share = Rate::ceiling(&text).ok().filter(|&share| Split::new(share).is_some());
     share.ok_or_else(|| section.wrong("test_share", SHARE))
+}
+
+fn read_census(section: &Section<'_>) -> Read<Option<Census>> {
+    const EPSILON: &str = "a decimal above zero in quotes: what counting may cost each lane of a block, in all";
+    const HORIZON: &str =
+        "a whole number from 1 to 1000000000: for how many blocks the running count is to be at its best";
+    let Some(census) = section.section("census")? else { return Ok(None) };
+    census.only(&["epsilon", "horizon"])?;
+    let text = census.decimal("epsilon", EPSILON)?.ok_or_else(|| census.missing("epsilon", EPSILON))?;
+    let epsilon = Epsilon::ceiling(&text).ok().filter(|&epsilon| epsilon.units() >= 1_000_000);
+    let horizon = u32::try_from(census.whole_number("horizon", HORIZON)?).ok();
+    let horizon = horizon.filter(|horizon| (1..=1_000_000_000).contains(horizon));
+    Ok(Some(Census {
+        epsilon: epsilon.ok_or_else(|| census.wrong("epsilon", EPSILON))?,
+        horizon: horizon.ok_or_else(|| census.wrong("horizon", HORIZON))?,
+    }))
 }
 
 fn read_blocks(section: &Section<'_>) -> Read<BlockRule> {

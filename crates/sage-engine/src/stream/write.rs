@@ -2,7 +2,7 @@
 
 use super::column::{ALL_TIME, Column, Kind, Other, Outside};
 use super::key::instant_text;
-use super::{Late, Role, StreamFile, Unit};
+use super::{Census, Late, Role, StreamFile, Unit};
 
 /// A text as TOML writes it between quotes.
 pub(super) fn quoted(text: &str) -> String {
@@ -46,6 +46,9 @@ pub(super) fn stream(file: &StreamFile) -> String {
         Late::LateBlock => "late = \"late-block\"\n",
     });
     out.push_str(&format!("test_share = \"{}\"\n", file.test_share));
+    if let Some(Census { epsilon, horizon }) = file.census {
+        out.push_str(&format!("census = {{ epsilon = \"{epsilon}\", horizon = {horizon} }}\n"));
+    }
     if let Some(retention) = file.retention {
         out.push_str(&format!("retention = \"{retention}\"\n"));
     }

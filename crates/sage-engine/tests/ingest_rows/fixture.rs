@@ -8,10 +8,11 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use sage_engine::blocks::store::BlockStore;
+use sage_engine::blocks::BlockStore;
 use sage_engine::blocks::{LANE_COLUMN, Part};
-use sage_engine::ingest::{Batch, IngestError, Ingested, Lanes, Source, UserKey, ingest};
+use sage_engine::ingest::{Batch, IngestError, Ingested, Lanes, Source, ingest};
 use sage_engine::stream::{StreamFile, time_of};
+use sage_kernel::LaneKey;
 use sage_kernel::noise::SecureNoise;
 
 pub(crate) const RIDES: &str = r#"
@@ -61,7 +62,7 @@ pub(crate) struct Shop {
     pub(crate) stream: StreamFile,
     pub(crate) store: BlockStore,
     noise: RefCell<SecureNoise>,
-    key: UserKey,
+    key: LaneKey,
 }
 
 /// The rows of a part: its block and its columns.
@@ -76,7 +77,7 @@ impl Shop {
         let store = BlockStore::local(folder.path().join("blocks")).expect("a store");
         let noise = RefCell::new(SecureNoise::new().expect("randomness"));
         let stream = StreamFile::parse(stream).expect("a stream");
-        Self { folder, stream, store, noise, key: UserKey::from_bytes([7; 32]) }
+        Self { folder, stream, store, noise, key: LaneKey::from_bytes([7; 32]) }
     }
 
     pub(crate) fn take(&self, source: Source, batch: &str) -> Result<Ingested, IngestError> {

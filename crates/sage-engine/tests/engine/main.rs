@@ -1,0 +1,8 @@
+//! The engine from end to end: rows go in, are charged, read, released, retired and deleted, and the log
+//! knows of all of it.
+
+mod doctor;
+mod life;
+mod policy;
+mod users;
+mod world;

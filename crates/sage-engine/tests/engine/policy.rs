@@ -1,0 +1,80 @@
+//! Who may do what, and how many it takes.
+
+use sage_engine::{EngineError, PolicyOutcome};
+
+use crate::world::{RIDES, World, ask, days, rides, somebody};
+
+#[test]
+fn roles_come_from_the_streams_file() {
+    let world = World::new();
+    let engine = world.with_rides(5);
+    let denied = |outcome: Result<(), EngineError>| matches!(outcome, Err(EngineError::NotInRole { .. }));
+    for name in ["mia", "dan", "eve"] {
+        assert!(denied(engine.retire(&somebody(name), "rides", &days(1..=1))), "{name} retires");
+        assert!(denied(engine.delete(&somebody(name), "rides", &days(1..=1))), "{name} deletes");
+        assert!(denied(engine.approve_policy(&somebody(name), "rides")), "{name} approves");
+        assert!(denied(engine.change_stream(&somebody(name), RIDES).map(drop)), "{name} changes");
+    }
+    for name in ["ada", "dan", "eve"] {
+        let charged = engine.charge(&somebody(name), ask(name, days(1..=1), "1"));
+        assert!(denied(charged.map(drop)), "{name} charges");
+    }
+    for name in ["ada", "mia", "eve"] {
+        assert!(denied(engine.seal(&somebody(name), "rides", &days(1..=1))), "{name} seals");
+        let file = world.beside("eve.csv");
+        std::fs::write(&file, rides(5..=5, 1)).expect("a file");
+        let fed = engine.ingest(&somebody(name), "rides", "x", sage_engine::ingest::Source::path(&file));
+        assert!(denied(fed.map(drop)), "{name} ingests");
+    }
+    let other = RIDES.replace("\"rides\"", "\"others\"");
+    assert!(denied(engine.create_stream(&somebody("mia"), &other)), "not an officer of it");
+}
+
+#[test]
+fn loosening_takes_two_and_tightening_one() {
+    let world = World::new();
+    let engine = world.with_rides(5);
+    let (ada, bob) = (somebody("ada"), somebody("bob"));
+    let with = |epsilon: &str| RIDES.replace("epsilon = \"20\"", &format!("epsilon = \"{epsilon}\""));
+    let ceiling = || {
+        let view = engine.snapshot().expect("a look").stream("rides").expect("the stream");
+        view.promise.split("e^").nth(1).and_then(|rest| rest.split(',').next().map(str::to_owned)).expect("a promise")
+    };
+    assert_eq!(engine.change_stream(&ada, RIDES).expect("read"), PolicyOutcome::Same);
+    assert_eq!(engine.change_stream(&ada, &with("10")).expect("read"), PolicyOutcome::InForce);
+    assert_eq!(ceiling(), "10");
+    assert_eq!(engine.change_stream(&ada, &with("16")).expect("read"), PolicyOutcome::Waits);
+    assert_eq!(ceiling(), "10");
+    assert!(matches!(engine.approve_policy(&ada, "rides"), Err(EngineError::NothingToApprove(_))), "not alone");
+    engine.approve_policy(&bob, "rides").expect("two officers");
+    assert_eq!(ceiling(), "16");
+    assert!(engine.approve_policy(&bob, "rides").is_err(), "once");
+    assert_eq!(engine.change_stream(&bob, &with("8")).expect("read"), PolicyOutcome::InForce);
+    assert_eq!(ceiling(), "8");
+    // What the old ceiling would have admitted is refused.
+    assert!(engine.charge(&somebody("mia"), ask("much", days(1..=1), "15")).is_err());
+    drop(engine);
+    let view = world.open().snapshot().expect("a look").stream("rides").expect("the stream");
+    assert!(view.promise.contains("e^8,"), "{}", view.promise);
+}
+
+#[test]
+fn what_rows_rest_on_cannot_change() {
+    let world = World::new();
+    let engine = world.with_rides(5);
+    for (from, to) in [
+        ("max = 100.0", "max = 200.0"),
+        ("1d", "1h"),
+        ("test_share = 0.5", "test_share = 0.4"),
+        ("filter = \"basic\"", "filter = \"renyi\""),
+    ] {
+        let changed = RIDES.replace(from, to);
+        assert_ne!(changed, RIDES);
+        let refused = engine.change_stream(&somebody("ada"), &changed);
+        assert!(matches!(refused, Err(EngineError::Change(_) | EngineError::OtherPolicy(_))), "{to}");
+        assert!(engine.create_stream(&somebody("ada"), &changed).is_err(), "{to}");
+    }
+    let wider = RIDES.replace("[\"mia\"]", "[\"mia\", \"max\"]");
+    assert_eq!(engine.change_stream(&somebody("ada"), &wider).expect("read"), PolicyOutcome::InForce);
+    assert!(engine.charge(&somebody("max"), ask("now", days(1..=1), "1")).is_ok());
+}

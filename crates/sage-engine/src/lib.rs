@@ -36,11 +36,11 @@ pub use sage_kernel::{
 /// Certified formulas, the kernel's and those for planning, for front ends that plan and never charge.
 pub mod accountant {
     pub use sage_kernel::accountant::{
-        AccountantError, Certified, Composition, Loss, ORDERS, conversion, epsilon_from_curve, epsilon_from_zcdp,
-        gaussian_delta, gaussian_epsilon,
+        AccountantError, Certified, Composition, Loss, ORDERS, conversion, epsilon_from_curve, gaussian_delta,
+        gaussian_epsilon,
     };
     pub use sage_learn::plan::{
-        Comparison, DENSE_ORDERS, Statement, calibrate_sampled_gaussian, calibrate_sigma, gaussian_sigma,
-        optimal_epsilon, sampled_gaussian_epsilon,
+        Comparison, DENSE_ORDERS, Statement, calibrate_sampled_gaussian, calibrate_sigma, epsilon_from_zcdp,
+        gaussian_sigma, optimal_epsilon, sampled_gaussian_epsilon,
     };
 }

@@ -13,6 +13,7 @@ use sage_kernel::{
     Amounts, Answer, BlockId, Blocks, Ceiling, Component, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate,
     GateError, Lane, MemoryLog, Policy, Refusal, Request, RequestKey, Rule, Stream, StreamId,
 };
+use sage_learn::plan::odometer;
 
 /// Days in one line of the story.
 pub const DAYS_PER_WEEK: u32 = 7;
@@ -304,7 +305,7 @@ impl Simulation {
         let fits = |block: BlockId, price: &Vec<(Lane, Amounts)>| {
             price.iter().all(|(lane, asked)| {
                 let spent = stream.spent(ContextId(0), block, *lane);
-                spent.is_some_and(|spent| self.filter.fits(spent, asked) > 0)
+                spent.is_some_and(|spent| self.filter.admits(spent, asked))
             })
         };
         let useless = |&block: &u32| {
@@ -337,7 +338,7 @@ impl Simulation {
         let Some(stream) = self.state() else { return Err(SimulationError::Mismatch) };
         let cells = (0..self.day).flat_map(|block| Lane::BOTH.map(|lane| (BlockId(block), lane)));
         let losses = cells.filter_map(|(block, lane)| stream.spent(ContextId(0), block, lane));
-        let loss = losses.map(|spent| self.filter.odometer(spent)).max().unwrap_or(Epsilon::ZERO);
+        let loss = losses.map(|spent| odometer(&self.filter, spent)).max().unwrap_or(Epsilon::ZERO);
         let retired = (0..self.day).filter(|&block| stream.is_retired(BlockId(block))).count();
         let state = self.gate.ledger().clone();
         let again = Gate::open(self.gate.into_log())?;

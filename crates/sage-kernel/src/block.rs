@@ -3,8 +3,6 @@
 //! A block is a set of rows chosen by a public attribute of each row alone; here it is only its number
 //! within its stream. This module knows no row and no count of rows.
 
-use std::fmt;
-
 use crate::message::says;
 
 /// A stream, by its place in the log.
@@ -157,19 +155,15 @@ impl Blocks {
     }
 }
 
-impl fmt::Display for Blocks {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, range) in self.0.iter().enumerate() {
-            let comma = if place == 0 { "" } else { "," };
-            if range.first == range.last {
-                write!(out, "{comma}{}", range.first)?;
-            } else {
-                write!(out, "{comma}{}..{}", range.first, range.last)?;
-            }
-        }
-        Ok(())
-    }
-}
+says!(Blocks {
+    Self(ranges) => {
+        let text = |range: &BlockRange| match range.last - range.first {
+            0 => range.first.to_string(),
+            _ => format!("{}..{}", range.first, range.last),
+        };
+        ranges.iter().map(text).collect::<Vec<_>>().join(",")
+    },
+});
 
 #[cfg(test)]
 mod tests {

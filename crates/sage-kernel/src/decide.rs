@@ -3,7 +3,7 @@
 //! Reads the ledger and changes nothing. Its answer depends on the request, the policy and earlier
 //! charges alone, so a refusal tells nothing about a row.
 
-use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
+use crate::block::{BlockId, Lane, StreamId};
 use crate::cost::{Amounts, Cost};
 use crate::event::{Charge, Door, GrantId, Request};
 use crate::filter::Filter;
@@ -67,29 +67,6 @@ impl Ledger {
             })
     }
 
-    /// How many more requests of this cost fit on the lane of every block named.
-    ///
-    /// # Errors
-    /// As for a request that asks for it once, but for the ceiling, which makes it zero.
-    pub fn fits(
-        &self, stream: StreamId, context: ContextId, blocks: &Blocks, lane: Lane, cost: &Cost,
-    ) -> Result<u64, Refusal> {
-        let stream = self.stream(stream).ok_or(Refusal::UnknownStream)?;
-        let books = stream.policy().books(context).ok_or(Refusal::UnknownContext)?;
-        check_blocks(stream, blocks)?;
-        let mut fewest = u64::MAX;
-        for (book, filter) in books {
-            let asked = filter.price(cost, lane, blocks).map_err(|reason| Refusal::Unpriced(lane, reason))?;
-            for range in blocks.ranges() {
-                let width = filter.caps().len();
-                for cell in stream.cells(book, lane, width, range.places()).chunks_exact(width) {
-                    fewest = fewest.min(filter.fits(cell, &asked));
-                }
-            }
-        }
-        Ok(fewest)
-    }
-
     /// Everything about a request that is not a matter of amounts.
     fn check_names(&self, request: &Request) -> Result<&Stream, Refusal> {
         let stream = self.stream(request.stream).ok_or(Refusal::UnknownStream)?;
@@ -109,16 +86,22 @@ impl Ledger {
         {
             return Err(Refusal::NotEnforceable(Lane::BOTH[place]));
         }
-        check_blocks(stream, &request.blocks)?;
-        Ok(stream)
+        if let Some(block) = stream.first_unknown(&request.blocks) {
+            return Err(Refusal::UnknownBlock(block));
+        }
+        stream.first_retired(&request.blocks).map_or(Ok(stream), |block| Err(Refusal::RetiredBlock(block)))
     }
 
     fn check_ceilings(&self, stream: &Stream, request: &Request, amounts: &[Vec<Amounts>; 2]) -> Result<(), Refusal> {
         let books = stream.policy().books(request.context).ok_or(Refusal::UnknownContext)?;
         for (lane, amounts) in Lane::BOTH.into_iter().zip(amounts) {
             for ((book, filter), asked) in books.clone().zip(amounts) {
-                if let Some(block) = first_short(stream, book, filter, lane, &request.blocks, asked) {
-                    return Err(self.shortfall(stream, request, (book, filter), lane, block, asked));
+                for range in request.blocks.ranges() {
+                    let cells = stream.cells(book, lane, filter.caps().len(), range.places());
+                    if let Some(past) = filter.first_short(cells, asked) {
+                        let block = BlockId(range.first().0 + past as u32);
+                        return Err(self.shortfall(stream, request, (book, filter), lane, block, asked));
+                    }
                 }
             }
         }
@@ -130,9 +113,6 @@ impl Ledger {
         asked: &Amounts,
     ) -> Refusal {
         let width = filter.caps().len();
-        if asked.0.len() != width {
-            return Refusal::NoCost;
-        }
         let at = block.0 as usize;
         let cell = stream.cells(book, lane, width, at..at + 1);
         let place = filter.binding(cell, asked);
@@ -154,28 +134,16 @@ impl Ledger {
 
     /// What charges that have not started hold of one number of a lane of a block.
     fn reserved(&self, stream: StreamId, book: usize, lane: Lane, block: BlockId, place: usize) -> u128 {
-        let mut total = 0u128;
-        for charge in self.waiting().filter_map(|grant| self.charge(grant)) {
-            let request = &charge.request;
-            if request.stream != stream || !request.blocks.contains(block) {
-                continue;
-            }
-            let books = self.stream(stream).and_then(|stream| stream.policy().books(request.context));
-            for ((held, _), Amounts(amounts)) in books.into_iter().flatten().zip(&charge.amounts[lane.index()]) {
-                if held == book {
-                    total += u128::from(amounts[place]);
-                }
-            }
-        }
-        total
+        let charges = self.waiting().filter_map(|grant| self.charge(grant));
+        let here = charges.filter(|charge| charge.request.stream == stream && charge.request.blocks.contains(block));
+        here.flat_map(|charge| {
+            let books = self.stream(stream).and_then(|stream| stream.policy().books(charge.request.context));
+            books.into_iter().flatten().zip(&charge.amounts[lane.index()])
+        })
+        .filter(|((held, _), _)| *held == book)
+        .map(|(_, Amounts(amounts))| u128::from(amounts[place]))
+        .sum()
     }
-}
-
-fn check_blocks(stream: &Stream, blocks: &Blocks) -> Result<(), Refusal> {
-    if let Some(block) = stream.first_unknown(blocks) {
-        return Err(Refusal::UnknownBlock(block));
-    }
-    stream.first_retired(blocks).map_or(Ok(()), |block| Err(Refusal::RetiredBlock(block)))
 }
 
 fn price(stream: &Stream, request: &Request) -> Result<[Vec<Amounts>; 2], Refusal> {
@@ -189,16 +157,4 @@ fn price(stream: &Stream, request: &Request) -> Result<[Vec<Amounts>; 2], Refusa
         }
     }
     Ok(amounts)
-}
-
-/// The first block whose lane has no room for the amounts.
-fn first_short(
-    stream: &Stream, book: usize, filter: &Filter, lane: Lane, blocks: &Blocks, asked: &Amounts,
-) -> Option<BlockId> {
-    let width = filter.caps().len();
-    blocks.ranges().iter().find_map(|range| {
-        let cells = stream.cells(book, lane, width, range.places());
-        let at = filter.first_short(cells, asked)?;
-        u32::try_from(range.places().start + at).ok().map(BlockId)
-    })
 }

@@ -39,6 +39,14 @@ impl InputShape {
             Self::Dense(width) | Self::Places { width, .. } => width,
         }
     }
+
+    /// Numbers and places that the caller fills in for each row: some of the one and none of the other.
+    const fn filled(self) -> (usize, usize) {
+        match self {
+            Self::Dense(width) => (width as usize, 0),
+            Self::Places { named, .. } => (0, named as usize),
+        }
+    }
 }
 
 /// A dense layer: what goes in, how much comes out, and a bias for each output.
@@ -113,7 +121,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     pub fn sampled_sum(
         &mut self, lane: Lane, step: Step, layers: &[LayerShape], backward: impl Fn(&Sample<'_, R>, &mut [LayerRows]),
     ) -> Result<Vec<Vec<f32>>, SessionError> {
-        if !(1e-30..=1e30).contains(&step.clip) {
+        let Step { rate, sigma, clip } = step;
+        if !(1e-30..=1e30).contains(&clip) {
             return Err(SessionError::Parameter("the clip of a step is from 1e-30 to 1e30"));
         }
         let total = layers.iter().try_fold(0u64, |total, layer| total.checked_add(layer.parameters()));
@@ -121,18 +130,13 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
             .and_then(|total| u32::try_from(total).ok())
             .filter(|&total| total > 0)
             .ok_or(SessionError::Parameter("a network has from 1 to 2^32 - 1 parameters"))?;
-        let lattice = Lattice::new(u128::from(SIZE) * u128::from(SIZE), step.sigma, u64::from(coordinates))?;
-        self.plan(lane)?.take_gaussian(&Mechanism::SampledGaussian {
-            rate: step.rate,
-            sigma: step.sigma,
-            coordinates,
-            steps: 1,
-        })?;
-        let sample = self.sample(lane, step.rate)?;
+        let lattice = Lattice::new(u128::from(SIZE) * u128::from(SIZE), sigma, u64::from(coordinates))?;
+        self.plan(lane)?.take_gaussian(&Mechanism::SampledGaussian { rate, sigma, coordinates, steps: 1 })?;
+        let sample = self.sample(lane, rate)?;
         let mut filled = vec![LayerRows::default(); layers.len()];
         backward(&sample, &mut filled);
-        let sums = clipped_sums(layers, &filled, sample.count(), step.clip);
-        let unit = step.clip / (SIZE as f64 * SIZE as f64);
+        let sums = clipped_sums(layers, &filled, sample.count(), clip);
+        let unit = clip / (SIZE as f64 * SIZE as f64);
         let mut noisy = Vec::with_capacity(layers.len());
         for sums in sums {
             let mut layer = Vec::with_capacity(sums.len());
@@ -178,10 +182,10 @@ fn clipped_sums(layers: &[LayerShape], filled: &[LayerRows], count: usize, clip:
         let mut factors: Vec<Factors> =
             layers.iter().zip(filled).map(|(layer, filled)| filled.quantise(*layer, rows.clone(), &scales)).collect();
         silence_long_rows(&mut factors, rows.len());
-        for ((layer, factors), total) in layers.iter().zip(&factors).zip(&mut totals) {
+        for (factors, total) in factors.iter().zip(&mut totals) {
             // So few rows of at most 2^40 each fit into 64 bits.
             let mut sums = vec![0i64; total.len()];
-            factors.add_to(*layer, rows.len(), &mut sums);
+            factors.add_to(rows.len(), &mut sums);
             total.iter_mut().zip(sums).for_each(|(total, sum)| *total += i128::from(sum));
         }
     }
@@ -220,18 +224,15 @@ struct Factors {
     input_width: usize,
     /// The places that the rows name.
     places: Vec<u32>,
-    shape: InputShape,
     errors: Vec<f64>,
     outputs: usize,
+    layer: LayerShape,
 }
 
 impl LayerRows {
     /// Whether everything has the size that so many rows need.
     fn fits(&self, layer: LayerShape, count: usize) -> bool {
-        let (values, places) = match layer.inputs {
-            InputShape::Dense(width) => (width as usize, 0),
-            InputShape::Places { named, .. } => (0, named as usize),
-        };
+        let (values, places) = layer.inputs.filled();
         self.values.len() == count * values
             && self.places.len() == count * places
             && self.errors.len() == count * layer.outputs as usize
@@ -239,17 +240,19 @@ impl LayerRows {
 
     /// Whether a row names places that exist, each once and in order.
     fn places_fit(&self, layer: LayerShape, row: usize) -> bool {
-        match layer.inputs {
-            InputShape::Dense(_) => true,
-            InputShape::Places { named, width } => {
-                let places = self.places_of(named, row);
-                places.windows(2).all(|pair| pair[0] < pair[1]) && places.last().is_none_or(|&last| last < width)
-            }
-        }
+        let places = self.places_of(layer, row);
+        let exists = places.last().is_none_or(|&last| last < layer.inputs.width());
+        exists && places.windows(2).all(|pair| pair[0] < pair[1])
     }
 
-    fn places_of(&self, named: u32, row: usize) -> &[u32] {
-        &self.places[row * named as usize..][..named as usize]
+    fn values_of(&self, layer: LayerShape, row: usize) -> &[f32] {
+        let (values, _) = layer.inputs.filled();
+        &self.values[row * values..][..values]
+    }
+
+    fn places_of(&self, layer: LayerShape, row: usize) -> &[u32] {
+        let (_, places) = layer.inputs.filled();
+        &self.places[row * places..][..places]
     }
 
     fn errors_of(&self, layer: LayerShape, row: usize) -> &[f32] {
@@ -258,13 +261,8 @@ impl LayerRows {
 
     /// The squared length of what goes in, the bias included.
     fn input_square(&self, layer: LayerShape, row: usize) -> f64 {
-        match layer.inputs {
-            InputShape::Dense(width) => {
-                let values = &self.values[row * width as usize..][..width as usize];
-                1.0 + values.iter().map(|&value| f64::from(value) * f64::from(value)).sum::<f64>()
-            }
-            InputShape::Places { named, .. } => 1.0 + f64::from(named),
-        }
+        let values: f64 = self.values_of(layer, row).iter().map(|&value| f64::from(value) * f64::from(value)).sum();
+        1.0 + values + layer.inputs.filled().1 as f64
     }
 
     fn quantise(&self, layer: LayerShape, rows: std::ops::Range<usize>, scales: &[Option<f64>]) -> Factors {
@@ -275,10 +273,8 @@ impl LayerRows {
         };
         let mut inputs = vec![0.0; rows.len() * input_width];
         let mut errors = vec![0.0; rows.len() * outputs];
-        let mut places = match layer.inputs {
-            InputShape::Dense(_) => Vec::new(),
-            InputShape::Places { named, .. } => vec![0; rows.len() * named as usize],
-        };
+        let named = layer.inputs.filled().1;
+        let mut places = vec![0; rows.len() * named];
         for (place, (row, scale)) in rows.zip(scales).enumerate() {
             // A row without a scale stays zero.
             let Some(scale) = scale else { continue };
@@ -286,24 +282,17 @@ impl LayerRows {
             let into = SIZE as f64 / length;
             let inputs = &mut inputs[place * input_width..][..input_width];
             inputs.fill(libm::trunc(into));
-            match layer.inputs {
-                InputShape::Dense(width) => {
-                    let values = &self.values[row * width as usize..][..width as usize];
-                    for (input, &value) in inputs.iter_mut().zip(values) {
-                        *input = libm::trunc(f64::from(value) * into);
-                    }
-                }
-                InputShape::Places { named, .. } => {
-                    places[place * named as usize..][..named as usize].copy_from_slice(self.places_of(named, row));
-                }
+            for (input, &value) in inputs.iter_mut().zip(self.values_of(layer, row)) {
+                *input = libm::trunc(f64::from(value) * into);
             }
+            places[place * named..][..named].copy_from_slice(self.places_of(layer, row));
             let share = scale * length * SIZE as f64;
             let target = errors[place * outputs..][..outputs].iter_mut();
             target.zip(self.errors_of(layer, row)).for_each(|(target, &error)| {
                 *target = libm::trunc(f64::from(error) * share);
             });
         }
-        Factors { inputs, input_width, places, shape: layer.inputs, errors, outputs }
+        Factors { inputs, input_width, places, errors, outputs, layer }
     }
 }
 
@@ -320,7 +309,7 @@ impl Factors {
             values.iter().fold(0u128, |sum, value| sum.saturating_add(whole(value).saturating_mul(whole(value))))
         };
         let inputs = &self.inputs[row * self.input_width..][..self.input_width];
-        let inputs = match self.shape {
+        let inputs = match self.layer.inputs {
             InputShape::Dense(_) => sum(inputs),
             InputShape::Places { named, .. } => {
                 sum(&inputs[..1]).saturating_mul(u128::from(named)).saturating_add(sum(&inputs[1..]))
@@ -336,10 +325,10 @@ impl Factors {
     }
 
     /// Adds the outer products of all rows: weights output by output, then the biases.
-    fn add_to(&self, layer: LayerShape, count: usize, total: &mut [i64]) {
-        let width = layer.inputs.width() as usize;
+    fn add_to(&self, count: usize, total: &mut [i64]) {
+        let width = self.layer.inputs.width() as usize;
         let (weights, biases) = total.split_at_mut(self.outputs * width);
-        match self.shape {
+        match self.layer.inputs {
             InputShape::Dense(_) => {
                 let mut product = vec![0.0; self.outputs * (width + 1)];
                 add_product(&self.errors, &self.inputs, count, &mut product);

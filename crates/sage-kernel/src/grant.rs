@@ -211,24 +211,17 @@ impl<L: Log> Gate<L> {
     ///
     /// # Errors
     /// When the log fails; the gate is then closed and none of the requests has an answer.
-    pub fn charge(&mut self, time: u64, requests: Vec<Request>) -> Result<Vec<Answer>, GateError> {
+    pub fn charge(&mut self, time: u64, mut requests: Vec<Request>) -> Result<Vec<Answer>, GateError> {
         self.open_or_closed()?;
-        let mut requests = requests;
         loop {
-            let batch = self.enter(time, requests)?;
+            let (records, outcomes) = self.enter(time, requests)?;
             // A no is given on the newest state only: what is missing here others may have added.
-            let refused = batch.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refused(..)));
-            if refused && self.has_news()? {
-                requests = self.withdraw(batch.outcomes);
-                self.refresh()?;
-                continue;
-            }
-            match self.append(batch.head, batch.records) {
-                Ok(()) => {
-                    return Ok(batch.outcomes.into_iter().map(|outcome| self.answer(outcome)).collect());
-                }
+            let refused = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refused(..)));
+            let late = refused && self.has_news()?;
+            match if late { Err(LogError::Conflict) } else { self.append(records) } {
+                Ok(()) => return Ok(outcomes.into_iter().map(|outcome| self.answer(outcome)).collect()),
                 Err(LogError::Conflict) => {
-                    requests = self.withdraw(batch.outcomes);
+                    requests = self.withdraw(outcomes);
                     self.refresh()?;
                 }
                 Err(error) => return Err(self.close(GateError::Log(error))),
@@ -238,16 +231,15 @@ impl<L: Log> Gate<L> {
 
     /// Decides the requests in order and enters those that fit, before they are durable: nothing may
     /// leave the gate until they are.
-    fn enter(&mut self, time: u64, requests: Vec<Request>) -> Result<Batch, GateError> {
-        let mut batch = Batch { head: self.head, records: Vec::new(), outcomes: Vec::new() };
+    fn enter(&mut self, time: u64, requests: Vec<Request>) -> Result<(Vec<Record>, Vec<Outcome>), GateError> {
+        let (mut records, mut outcomes) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
         for request in requests {
             let outcome = match self.ledger.decide(&request) {
                 Decision::Admitted(amounts) => {
                     let event = Event::Charged(Box::new(Charge { request, amounts }));
-                    let record = Record::after(batch.head, time, &event);
+                    let record = Record::after(records.last().map_or(self.head, Record::head), time, &event);
                     let id = GrantId(record.number);
-                    batch.head = record.head();
-                    batch.records.push(record);
+                    records.push(record);
                     self.ledger.enter(id, event);
                     Outcome::Entered(id)
                 }
@@ -256,9 +248,9 @@ impl<L: Log> Gate<L> {
                 Decision::Known(grant) => Outcome::Refused(Refusal::KeyReused(grant), request),
                 Decision::Refused(refusal) => Outcome::Refused(refusal, request),
             };
-            batch.outcomes.push(outcome);
+            outcomes.push(outcome);
         }
-        Ok(batch)
+        Ok((records, outcomes))
     }
 
     /// Whether the record of a grant that waits no longer holds this request.
@@ -423,18 +415,16 @@ impl<L: Log> Gate<L> {
     /// Appends one event, unless others were faster: then takes in what they appended.
     fn append_one(&mut self, time: u64, event: &Event) -> Result<bool, GateError> {
         let record = Record::after(self.head, time, event);
-        match self.append(record.head(), vec![record]) {
+        match self.append(vec![record]) {
             Ok(()) => Ok(true),
             Err(LogError::Conflict) => self.refresh().map(|()| false),
             Err(error) => Err(self.close(GateError::Log(error))),
         }
     }
 
-    /// Appends records that lead to `head`, and holds the store to it.
-    fn append(&mut self, head: Head, records: Vec<Record>) -> Result<(), LogError> {
-        if records.is_empty() {
-            return Ok(());
-        }
+    /// Appends records that follow each other, and holds the store to where they lead.
+    fn append(&mut self, records: Vec<Record>) -> Result<(), LogError> {
+        let Some(head) = records.last().map(Record::head) else { return Ok(()) };
         if self.log.append(self.head, records)? != head {
             return Err(LogError::Unknown("the store reports another head than the one written".to_owned()));
         }
@@ -453,13 +443,7 @@ impl<L: Log> Gate<L> {
     }
 }
 
-/// Requests decided and entered, waiting to become durable.
-struct Batch {
-    head: Head,
-    records: Vec<Record>,
-    outcomes: Vec<Outcome>,
-}
-
+/// What became of a request that was decided and, if it fits, entered, before it is durable.
 enum Outcome {
     Entered(GrantId),
     Repeated(GrantId, Request),

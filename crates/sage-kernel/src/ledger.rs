@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
 use crate::cost::Amounts;
 use crate::event::{Charge, Event, GrantId, Request, RequestKey};
-use crate::filter::Filter;
 use crate::index::KeyIndex;
 use crate::message::says;
 use crate::policy::Policy;
@@ -85,21 +84,17 @@ impl Stream {
 
     /// What a lane of a block has spent in a context, number by number as the context's filter has them.
     pub fn spent(&self, context: ContextId, block: BlockId, lane: Lane) -> Option<&[u128]> {
-        self.cell(
-            context.0 as usize,
-            self.policy.contexts().get(context.0 as usize).map(|own| &own.filter)?,
-            block,
-            lane,
-        )
+        let own = context.0 as usize;
+        self.policy.contexts().get(own).and_then(|_| self.cell(own, block, lane))
     }
 
     /// What a lane of a block has spent in all contexts together, where the policy caps that.
     pub fn spent_jointly(&self, block: BlockId, lane: Lane) -> Option<&[u128]> {
-        self.cell(self.policy.contexts().len(), self.policy.joint()?, block, lane)
+        self.cell(self.policy.contexts().len(), block, lane)
     }
 
-    fn cell(&self, book: usize, filter: &Filter, block: BlockId, lane: Lane) -> Option<&[u128]> {
-        let width = filter.caps().len();
+    fn cell(&self, book: usize, block: BlockId, lane: Lane) -> Option<&[u128]> {
+        let width = self.policy.filters().nth(book)?.caps().len();
         let start = (block.0 as usize).checked_mul(width)?;
         self.spent[book][lane.index()].get(start..start + width)
     }
@@ -123,10 +118,10 @@ impl Stream {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    id: GrantId,
-    key: RequestKey,
-    state: GrantState,
+pub(crate) struct Entry {
+    pub(crate) id: GrantId,
+    pub(crate) key: RequestKey,
+    pub(crate) state: GrantState,
 }
 
 /// Everything the log says about budgets.
@@ -140,14 +135,11 @@ pub struct Ledger {
     /// Charged and not started, with what was charged: it is needed for the start or to be given back, and
     /// from then on the log alone keeps it.
     waiting: BTreeMap<GrantId, Box<Charge>>,
-    /// Started and not ended.
-    running: BTreeSet<GrantId>,
 }
 
 impl PartialEq for Ledger {
     fn eq(&self, other: &Self) -> bool {
-        (&self.streams, &self.grants, &self.waiting, &self.running)
-            == (&other.streams, &other.grants, &other.waiting, &other.running)
+        (&self.streams, &self.grants, &self.waiting) == (&other.streams, &other.grants, &other.waiting)
     }
 }
 
@@ -189,9 +181,10 @@ impl Ledger {
         self.waiting.keys().copied()
     }
 
-    /// Grants that are started and not ended, oldest first.
+    /// Grants that are started and not ended, oldest first. Looks at every grant: it is asked for after a
+    /// crash, to burn them.
     pub fn running(&self) -> impl Iterator<Item = GrantId> + '_ {
-        self.running.iter().copied()
+        self.grants.iter().filter(|entry| entry.state == GrantState::Started).map(|entry| entry.id)
     }
 
     /// Whether the event is allowed at this point.
@@ -297,10 +290,6 @@ impl Ledger {
     fn move_to(&mut self, grant: GrantId, state: GrantState) -> Option<Box<Charge>> {
         if let Ok(place) = self.grants.binary_search_by_key(&grant, |entry| entry.id) {
             self.grants[place].state = state;
-        }
-        self.running.remove(&grant);
-        if state == GrantState::Started {
-            self.running.insert(grant);
         }
         self.waiting.remove(&grant)
     }

@@ -247,15 +247,13 @@ impl Moments {
 struct Sums {
     width: usize,
     pending: Vec<f64>,
-    product: Vec<f64>,
     total: Vec<i128>,
     rows: u64,
 }
 
 impl Sums {
     fn new(width: usize) -> Self {
-        let square = width * width;
-        Self { width, pending: Vec::new(), product: vec![0.0; square], total: vec![0; square], rows: 0 }
+        Self { width, pending: Vec::new(), total: vec![0; width * width], rows: 0 }
     }
 
     fn push(&mut self, units: &[i64]) {
@@ -267,9 +265,9 @@ impl Sums {
     }
 
     fn flush(&mut self) {
-        self.product.fill(0.0);
-        add_product(&self.pending, &self.pending, self.pending.len() / self.width, &mut self.product);
-        for (total, &sum) in self.total.iter_mut().zip(&self.product) {
+        let mut product = vec![0.0; self.total.len()];
+        add_product(&self.pending, &self.pending, self.pending.len() / self.width, &mut product);
+        for (total, sum) in self.total.iter_mut().zip(product) {
             *total += sum as i128;
         }
         self.pending.clear();

@@ -24,16 +24,6 @@ impl Range {
         let width = high - low;
         (low.is_finite() && high.is_finite() && width.is_finite() && width > 0.0).then_some(Self { low, high })
     }
-
-    /// The lower end.
-    pub const fn low(self) -> f64 {
-        self.low
-    }
-
-    /// The upper end.
-    pub const fn high(self) -> f64 {
-        self.high
-    }
 }
 
 /// How a number that is between two steps, or no number, is taken.
@@ -80,21 +70,14 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         &mut self, lane: Lane, keys: u32, range: Range, taken: Taken, noise: TableNoise,
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Pair>, SessionError> {
-        let noise = self.draw(lane, keys, keys.saturating_mul(2), noise)?;
-        let mut sums = vec![[0i128; 2]; keys as usize];
-        self.each_row(lane, |row| {
-            if let Some((key, value)) = value(row)
-                && let Some(sum) = sums.get_mut(key as usize)
-            {
+        let shares = |row: R::Row<'_>| {
+            value(row).map(|(key, value)| {
                 let share = quantise(value, range, taken);
-                sum[0] += i128::from(share);
-                sum[1] += i128::from(SCALE - share);
-            }
-        });
-        let noisy = sums.iter().zip(noise.chunks_exact(2));
-        Ok(noisy
-            .map(|(sum, noise)| Pair { above: in_rows(sum[0] + noise[0]), below: in_rows(sum[1] + noise[1]) })
-            .collect())
+                (key, [share, SCALE - share])
+            })
+        };
+        let sums = self.table(lane, keys, noise, shares)?.into_iter();
+        Ok(sums.map(|[above, below]| Pair { above, below }).collect())
     }
 
     /// The noisy number of rows with each key from 0 to `keys` − 1, the empty ones included.
@@ -107,35 +90,40 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     pub fn histogram(
         &mut self, lane: Lane, keys: u32, noise: TableNoise, key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Vec<f64>, SessionError> {
-        let noise = self.draw(lane, keys, keys, noise)?;
-        let mut counts = vec![0i128; keys as usize];
-        self.each_row(lane, |row| {
-            if let Some(count) = key(row).and_then(|key| counts.get_mut(key as usize)) {
-                *count += i128::from(SCALE);
-            }
-        });
-        Ok(counts.iter().zip(noise).map(|(count, noise)| in_rows(count + noise)).collect())
+        let counts = self.table(lane, keys, noise, |row| key(row).map(|key| (key, [SCALE])))?;
+        Ok(counts.into_flattened())
     }
 
-    /// Uses up the charge for a table and draws its noise, before any row is looked at.
-    fn draw(&mut self, lane: Lane, keys: u32, cells: u32, noise: TableNoise) -> Result<Vec<i128>, SessionError> {
+    /// The noisy sums of so many numbers for every key, in rows. The charge is used up and the noise drawn
+    /// before any row is looked at.
+    fn table<const NUMBERS: usize>(
+        &mut self, lane: Lane, keys: u32, noise: TableNoise,
+        shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>,
+    ) -> Result<Vec<[f64; NUMBERS]>, SessionError> {
         if keys == 0 || keys > KEYS_LIMIT {
             return Err(SessionError::Parameter("a table has from 1 to 2^24 keys"));
         }
-        let mut drawn = vec![0; cells as usize];
+        let mut sums = vec![[0i128; NUMBERS]; keys as usize];
         match noise {
             TableNoise::Laplace(epsilon) => {
                 let sampler = laplace(epsilon, SCALE)?;
                 self.plan(lane)?.take_laplace(epsilon)?;
-                sampler.fill(&mut self.noise, &mut drawn)?;
+                sampler.fill(&mut self.noise, sums.as_flattened_mut())?;
             }
             TableNoise::Gaussian(sigma) => {
                 let sampler = gaussian(sigma)?;
                 self.plan(lane)?.take_zcdp(concentrated(sigma)?)?;
-                sampler.fill(&mut self.noise, &mut drawn)?;
+                sampler.fill(&mut self.noise, sums.as_flattened_mut())?;
             }
         }
-        Ok(drawn)
+        self.each_row(lane, |row| {
+            if let Some((key, shares)) = shares(row)
+                && let Some(sums) = sums.get_mut(key as usize)
+            {
+                sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += i128::from(share));
+            }
+        });
+        Ok(sums.into_iter().map(|sums| sums.map(in_rows)).collect())
     }
 }
 

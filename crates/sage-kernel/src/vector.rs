@@ -115,13 +115,9 @@ pub(crate) fn quantise_vector(values: &[f64], clip: f64, length: u64, out: &mut 
 
 /// Whether the squares add up to at most `length`².
 pub(crate) fn within(values: &[i64], length: u64) -> bool {
-    let limit = u128::from(length) * u128::from(length);
-    let mut squares = 0u128;
-    values.iter().all(|value| {
-        let size = u128::from(value.unsigned_abs());
-        squares = squares.saturating_add(size.saturating_mul(size));
-        squares <= limit
-    })
+    let square = |value: &i64| u128::from(value.unsigned_abs()) * u128::from(value.unsigned_abs());
+    let squares = values.iter().fold(0u128, |sum, value| sum.saturating_add(square(value)));
+    squares <= u128::from(length) * u128::from(length)
 }
 
 /// The size of one unit, in the caller's numbers, of a vector quantised with this clip and length.
@@ -164,9 +160,6 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
 
 /// Refuses a clip that bounds nothing.
 pub(crate) fn check_clip(clip: f64) -> Result<(), SessionError> {
-    if clip.is_finite() && clip >= f64::MIN_POSITIVE {
-        Ok(())
-    } else {
-        Err(SessionError::Parameter("a clip is a finite number above zero"))
-    }
+    let bounds = clip.is_finite() && clip >= f64::MIN_POSITIVE;
+    if bounds { Ok(()) } else { Err(SessionError::Parameter("a clip is a finite number above zero")) }
 }

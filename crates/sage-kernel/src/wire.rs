@@ -9,7 +9,7 @@ use crate::codec::{Malformed, Reader, Writer};
 use crate::cost::{Amounts, Cost, Curve, Mechanism};
 use crate::event::{Charge, Door, Event, GrantId, Request, RequestKey};
 use crate::filter::{Ceiling, Component, Declared, Filter, Rule};
-use crate::ledger::GrantState;
+use crate::ledger::{Entry, GrantState};
 use crate::policy::{Context, Doors, Policy};
 
 /// Room for most events, so that writing one allocates once.
@@ -157,6 +157,7 @@ parts! {
     Amounts { 0 }
     Request { key, stream, context, blocks, costs, door, purpose }
     Charge { request, amounts }
+    Entry { id, key, state }
     Curve { orders, infinite, delta }
     Context { name, filter }
     Ceiling { epsilon, delta }

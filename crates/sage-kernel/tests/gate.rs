@@ -818,11 +818,4 @@ fn contexts_have_their_own_ceilings_and_a_joint_one() {
             other => panic!("{other:?}"),
         }
     }
-    let ledger = gate.ledger();
-    let cost = Cost::pure(epsilon("0.05")).expect("a cost");
-    let blocks = Blocks::range(0, 0).expect("a block");
-    assert_eq!(ledger.fits(stream, ContextId(0), &blocks, Lane::Train, &cost), Ok(0), "the joint ceiling is reached");
-    assert_eq!(ledger.fits(stream, ContextId(1), &blocks, Lane::Test, &cost), Ok(20), "the test lane is untouched");
-    assert_eq!(ledger.fits(stream, ContextId(2), &blocks, Lane::Test, &cost), Err(Refusal::UnknownContext));
-    assert_eq!(ledger.fits(StreamId(7), ContextId(0), &blocks, Lane::Test, &cost), Err(Refusal::UnknownStream));
 }

@@ -30,7 +30,6 @@ fn admitted(rule: Rule, ceiling: Ceiling, part: &Mechanism, delta: &str) -> bool
     let Ok(asked) = filter.price(&cost, Lane::Train, &blocks()) else { return false };
     assert!(asked.units().iter().any(|&units| units > 0), "{rule}: {part:?} costs nothing");
     let spent = vec![0; filter.caps().len()];
-    assert_eq!(filter.admits(&spent, &asked), filter.fits(&spent, &asked) > 0, "{rule}: {part:?}");
     filter.admits(&spent, &asked)
 }
 
@@ -104,21 +103,6 @@ fn the_largest_ceiling_does_not_admit_what_has_no_bound() {
     }
     // The request's δ is used up by the deviation of the noise: nothing is left to state an ε at.
     assert!(!admitted(Rule::Basic, ceiling("1000000", "0.1"), &gaussian("1", 1, 1), "1e-18"));
-}
-
-/// A large δ_g puts caps of high orders above ε_g; reading the odometer must survive that.
-#[test]
-fn odometers_read_under_every_ceiling() {
-    for (loss, chance) in
-        [("0.0001", "0.01"), ("1", "0.9"), ("0.000000000001", "0.999"), ("1000000", "0.5"), ("1", "0")]
-    {
-        for rule in Rule::ADAPTIVE {
-            let filter = Filter::new(rule, ceiling(loss, chance)).expect("a filter");
-            let nothing = vec![0; filter.caps().len()];
-            let much = vec![u128::from(u64::MAX) << 32; filter.caps().len()];
-            assert!(filter.odometer(&nothing) <= filter.odometer(&much), "{rule} ({loss}, {chance})");
-        }
-    }
 }
 
 /// A fixed filter is read back only with the caps of its declarations, and with some declaration.

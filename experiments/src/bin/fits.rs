@@ -9,6 +9,7 @@ use sage_kernel::{
     Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism, MemoryLog,
     Policy, Range, Rate, Request, RequestKey, Rows, Rule, Sigma, TableNoise, Taken,
 };
+use sage_learn::plan::fits;
 
 const RULES: [Rule; 3] = Rule::ADAPTIVE;
 
@@ -54,7 +55,7 @@ fn print_table(epsilon: &str, delta: &str) {
         let counts = RULES.map(|rule| {
             let filter = filter(rule, epsilon, delta);
             let asked = filter.price(&cost, Lane::Train, &block).expect("a price");
-            filter.fits(&vec![0; filter.caps().len()], &asked)
+            fits(&filter, &vec![0; filter.caps().len()], &asked)
         });
         println!("{name:<30}{:>10}{:>10}{:>10}", counts[0], counts[1], counts[2]);
     }
@@ -119,7 +120,7 @@ fn main() {
         let loss = Epsilon::cost(loss).expect("a loss");
         let filter = filter(Rule::Renyi, "1", "1e-6");
         let asked = filter.price(&query(Mechanism::Laplace { epsilon: loss, count: 1 }), Lane::Train, &block);
-        let answers = filter.fits(&vec![0; filter.caps().len()], &asked.expect("a price")) as u32;
+        let answers = fits(&filter, &vec![0; filter.caps().len()], &asked.expect("a price")) as u32;
         println!("  {answers:>4} answers at epsilon {loss}: {:.6}", error_of_means(loss, answers, 10_000, seed));
     }
 }

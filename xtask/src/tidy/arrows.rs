@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sage-engine", &["sage-kernel", "sage-learn"]),
     ("sage", &["sage-engine"]),
     ("sage-python", &["sage-engine", "sage-kernel"]),
-    ("experiments", &["sage-engine", "sage-kernel"]),
+    ("experiments", &["sage-engine", "sage-kernel", "sage-learn"]),
     ("xtask", &[]),
 ];
 

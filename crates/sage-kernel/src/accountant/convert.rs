@@ -50,28 +50,6 @@ pub fn epsilon_from_curve(orders: &[f64], costs: &[f64], delta: f64) -> Certifie
     if best.is_finite() { Ok(best) } else { Err(AccountantError::Unbounded) }
 }
 
-/// The interval of `ln(alpha - 1)` searched for the best real order.
-const LOG_ORDERS: (f64, f64) = (-20.0, 60.0);
-
-/// The epsilon of a `rho`-zCDP mechanism at `delta`.
-///
-/// # Guarantee
-/// The mechanism is `(epsilon, delta)`-DP; the best real order is found to
-/// within the search's resolution, and every order is valid.
-pub fn epsilon_from_zcdp(rho: f64, delta: f64) -> Certified<f64> {
-    not_negative(rho, "rho")?;
-    probability(delta, "delta")?;
-    let at = |log_excess: f64| {
-        let alpha = 1.0 + exp(log_excess);
-        raise(rho * alpha, 8.0 * f64::EPSILON) + conversion_above(alpha, delta)
-    };
-    let best = at(lowest_point(LOG_ORDERS.0, LOG_ORDERS.1, at));
-    if best.is_nan() || best == f64::INFINITY {
-        return Err(AccountantError::Unbounded);
-    }
-    Ok(best.max(0.0) * (1.0 + 2.0 * f64::EPSILON))
-}
-
 /// The largest `rho` whose zCDP implies `(epsilon, delta)`-DP.
 ///
 /// # Guarantee
@@ -84,7 +62,8 @@ pub fn rho_for(epsilon: f64, delta: f64) -> Certified<f64> {
         let alpha = 1.0 + exp(log_excess);
         (conversion_above(alpha, delta) - epsilon) / alpha
     };
-    let best = -shortfall(lowest_point(LOG_ORDERS.0, LOG_ORDERS.1, shortfall));
+    // Every order worth a look has its `ln(alpha - 1)` in this interval.
+    let best = -shortfall(lowest_point(-20.0, 60.0, shortfall));
     // The subtraction may cancel; the specification lowers caps by 1e-9 later.
     let lowered = best * (1.0 - 1e-13) - 4.0 * f64::EPSILON * (epsilon + 1e-3);
     Ok(if lowered.is_finite() { lowered.max(0.0) } else { 0.0 })

@@ -45,12 +45,6 @@ pub fn pure(alpha: f64, epsilon: f64) -> Certified<f64> {
     Ok(cost.min(raise(ceiling, SLACK)))
 }
 
-/// `epsilon + ln(1 + inner)/(alpha - 1)`, raised, if below the ceiling.
-fn tighter(alpha: f64, epsilon: f64, inner: f64, ceiling: f64) -> f64 {
-    let cost = epsilon + log1p(inner) / (alpha - 1.0);
-    (raise(cost, SLACK) + 16.0 * f64::EPSILON / (alpha - 1.0)).min(ceiling)
-}
-
 /// The cost of discrete Laplace noise of scale `units / epsilon` on a sum of
 /// integer sensitivity `units`.
 ///
@@ -72,7 +66,8 @@ pub fn discrete_laplace(alpha: f64, epsilon: f64, units: u64) -> Certified<f64> 
     let ratio_below_one = -expm1(-twice * per_unit);
     let interior = exp(-twice * per_unit) * -expm1(-twice * (epsilon - per_unit));
     let inner = (below_one - 1.0 + exp(-twice * epsilon) + below_one * interior / ratio_below_one) / (2.0 - below_one);
-    Ok(tighter(alpha, epsilon, inner, ceiling))
+    let cost = raise(epsilon + log1p(inner) / (alpha - 1.0), SLACK) + 16.0 * f64::EPSILON / (alpha - 1.0);
+    Ok(cost.min(ceiling))
 }
 
 /// The cost of (discrete) Gaussian noise of `sigma` sensitivities.

@@ -19,7 +19,7 @@ mod parameter;
 mod pld;
 mod sampled;
 
-pub use convert::{conversion, epsilon_from_curve, epsilon_from_zcdp, pure_to_zcdp, rho_for};
+pub use convert::{conversion, epsilon_from_curve, pure_to_zcdp, rho_for};
 pub use curve::{ORDERS, discrete_laplace, gaussian, pure};
 pub use gaussian::{gaussian_delta, gaussian_epsilon, log_normal_cdf};
 pub use parameter::{AccountantError, Certified};

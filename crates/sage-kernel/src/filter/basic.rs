@@ -17,7 +17,3 @@ pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced>
     }
     Ok(total.into())
 }
-
-pub(super) fn odometer(spent: &[u128]) -> u64 {
-    u64::try_from(spent[0]).unwrap_or(u64::MAX)
-}

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::block::{Blocks, Lane};
 use crate::cost::{Cost, Mechanism};
-use crate::filter::price::{as_delta, cost_units, deviation, losses};
+use crate::filter::price::{as_delta, cost_units, deviation, losses, pure_loss};
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
 use crate::message::says;
 
@@ -97,7 +97,7 @@ fn compose<'one>(ceiling: Ceiling, declared: impl Iterator<Item = (&'one Declare
         let often = |units: u64| units.saturating_mul(u64::from(times));
         spare = spare.saturating_sub(often(deviation(one.cost.parts(), ceiling)));
         for part in one.cost.parts() {
-            let (loss, delta) = pair_of(part).unwrap_or((u64::MAX, 0));
+            let (loss, delta) = pure_loss(part);
             sum = sum.saturating_add(often(loss));
             sum_delta = sum_delta.saturating_add(often(delta));
             parts.push((part, times));
@@ -109,26 +109,8 @@ fn compose<'one>(ceiling: Ceiling, declared: impl Iterator<Item = (&'one Declare
     Ok(sum.min(tight))
 }
 
-fn pair_of(part: &Mechanism) -> Option<(u64, u64)> {
-    match part {
-        Mechanism::Pure { epsilon } => Some((epsilon.units(), 0)),
-        Mechanism::Laplace { epsilon, count } => Some((epsilon.units().saturating_mul(u64::from(*count)), 0)),
-        Mechanism::BlackBox { epsilon, delta } => Some((epsilon.units(), delta.units())),
-        _ => None,
-    }
-}
-
 pub(super) fn price(cost: &Cost, lane: Lane, blocks: &Blocks, declared: &[Declared]) -> Result<Vec<u64>, Unpriced> {
     let wanted = |one: &Declared| one.lane == lane && one.blocks == *blocks && one.cost == *cost;
     let place = declared.iter().position(wanted).ok_or(Unpriced::NotDeclared)?;
     Ok((0..declared.len()).map(|other| u64::from(other == place)).collect())
-}
-
-pub(super) fn odometer(spent: &[u128], ceiling: Ceiling, declared: &[Declared]) -> u64 {
-    let used = || declared.iter().zip(spent).filter(|(_, times)| **times > 0);
-    if used().next().is_none() {
-        return 0;
-    }
-    let used = used().map(|(one, &times)| (one, u32::try_from(times).unwrap_or(u32::MAX)));
-    compose(ceiling, used).unwrap_or(u64::MAX).min(ceiling.epsilon.units())
 }

@@ -185,20 +185,17 @@ impl Filter {
     ///
     /// Where the rule's caps come from floats they are taken as they were written, as at a stream's creation.
     pub(crate) fn may_become(&self, other: &Self) -> bool {
-        let priced = other.ceiling.epsilon <= self.ceiling.epsilon.max(price::RAISED);
-        priced
-            && match (self.rule, other.rule) {
-                (Rule::Basic, Rule::Basic) | (Rule::Strong, Rule::Strong) => true,
-                (Rule::Renyi, Rule::Renyi) => self.under(other.ceiling).as_ref() == Some(other),
-                _ => false,
-            }
+        let alike = match (self.rule, other.rule) {
+            (Rule::Basic, Rule::Basic) | (Rule::Strong, Rule::Strong) => true,
+            (Rule::Renyi, Rule::Renyi) => self.under(other.ceiling).as_ref() == Some(other),
+            _ => false,
+        };
+        alike && other.ceiling.epsilon <= self.ceiling.epsilon.max(price::RAISED)
     }
 
     /// Whether some number may come to more than under the other.
     pub(crate) fn is_looser_than(&self, other: &Self) -> bool {
-        self.ceiling.epsilon > other.ceiling.epsilon
-            || self.ceiling.delta > other.ceiling.delta
-            || self.caps.iter().zip(&other.caps).any(|(own, other)| own > other)
+        self.caps.iter().zip(&other.caps).any(|(own, other)| own > other)
     }
 
     /// The filter as it was written, if its numbers have the shape of the rule and none that is stated in
@@ -290,48 +287,17 @@ impl Filter {
             let (cells, _) = cells.as_chunks::<2>();
             return cells.iter().position(|cell| above(cell[0], one, cap_one) || above(cell[1], two, cap_two));
         }
-        let (required_asked, required_caps) = (&asked[..self.required], &caps[..self.required]);
+        let over = |spent: &[u128], place: usize| spent[place] + u128::from(asked[place]) > u128::from(caps[place]);
         // The alternative that served one block most often serves the next one too.
         let mut hint = self.required;
         cells.chunks_exact(width).position(|spent| {
-            let within = |(&spent, (&asked, &cap)): (&u128, (&u64, &u64))| spent + u128::from(asked) <= u128::from(cap);
-            let required = spent.iter().zip(required_asked.iter().zip(required_caps)).all(within);
-            let at = |place: usize| within((&spent[place], (&asked[place], &caps[place])));
-            let alternative = self.required == width || at(hint) || {
-                let found = (self.required..width).find(|&place| at(place));
+            let without_alternative = self.required < width && over(spent, hint) && {
+                let found = (self.required..width).find(|&place| !over(spent, place));
                 hint = found.unwrap_or(hint);
-                found.is_some()
+                found.is_none()
             };
-            !(required && alternative)
+            without_alternative || (0..self.required).any(|place| over(spent, place))
         })
-    }
-
-    /// How many more times the amounts fit after what has been spent.
-    pub fn fits(&self, spent: &[u128], asked: &Amounts) -> u64 {
-        if asked.0.len() != self.caps.len() || spent.len() != self.caps.len() {
-            return 0;
-        }
-        let times = |place: usize| match u128::from(self.caps[place]).checked_sub(spent[place]) {
-            None => 0,
-            Some(left) => match asked.0[place] {
-                0 => u64::MAX,
-                asked => u64::try_from(left / u128::from(asked)).unwrap_or(u64::MAX),
-            },
-        };
-        let required = (0..self.required).map(times).min().unwrap_or(u64::MAX);
-        let alternatives = (self.required..self.caps.len()).map(times).max().unwrap_or(u64::MAX);
-        required.min(alternatives)
-    }
-
-    /// What has been spent, as the smallest ε at δ_g for which this filter would have admitted it.
-    pub fn odometer(&self, spent: &[u128]) -> Epsilon {
-        let units = match self.rule {
-            Rule::Basic => basic::odometer(spent),
-            Rule::Strong => strong::odometer(spent, self.ceiling),
-            Rule::Renyi => renyi::odometer(spent, self.ceiling, &self.caps),
-            Rule::Fixed => fixed::odometer(spent, self.ceiling, &self.declared),
-        };
-        Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT)
     }
 
     /// The number that stands in the way of the amounts, or would first: where a refusal points.

@@ -98,14 +98,8 @@ pub(crate) fn pairs(cost: &Cost, ceiling: Ceiling) -> Result<Vec<(u64, Delta, u3
 /// The smallest ε known for the composition of the mechanisms at δ.
 pub(crate) fn epsilon_at(parts: &[&Mechanism], delta: f64) -> f64 {
     let by_curve = || {
-        let mut total = vec![0.0; accountant::ORDERS.len()];
-        let mut set_aside = 0.0;
-        for part in parts {
-            for (total, value) in total.iter_mut().zip(curve(part)) {
-                *total += value;
-            }
-            set_aside += curve_delta(part);
-        }
+        let set_aside: f64 = parts.iter().map(|part| as_delta(pure_loss(part).1)).sum();
+        let total = total_curve(parts.iter().copied());
         known(accountant::epsilon_from_curve(&accountant::ORDERS, &total, delta - set_aside))
     };
     match losses(parts.iter().map(|part| (*part, 1))) {
@@ -114,11 +108,14 @@ pub(crate) fn epsilon_at(parts: &[&Mechanism], delta: f64) -> f64 {
     }
 }
 
-fn curve_delta(part: &Mechanism) -> f64 {
+/// The most a mechanism loses, exactly, but for the mass set aside, and that mass.
+pub(crate) fn pure_loss(part: &Mechanism) -> (u64, u64) {
     match part {
-        Mechanism::Curve(curve) => as_delta(curve.delta.units()),
-        Mechanism::BlackBox { delta, .. } => as_delta(delta.units()),
-        _ => 0.0,
+        Mechanism::Pure { epsilon } => (epsilon.units(), 0),
+        Mechanism::Laplace { epsilon, count } => (epsilon.units().saturating_mul(u64::from(*count)), 0),
+        Mechanism::BlackBox { epsilon, delta } => (epsilon.units(), delta.units()),
+        Mechanism::Curve(curve) => (curve.infinite.map_or(UNBOUNDED, |loss| loss.units()), curve.delta.units()),
+        _ => (UNBOUNDED, 0),
     }
 }
 
@@ -145,8 +142,15 @@ pub(crate) fn losses<'part>(parts: impl Iterator<Item = (&'part Mechanism, u32)>
     Composition::new(&items).ok()
 }
 
+/// The Rényi divergence of all of the mechanisms at every order of the grid, without their δ.
+pub(crate) fn total_curve<'part>(parts: impl Iterator<Item = &'part Mechanism>) -> Vec<f64> {
+    let mut total = vec![0.0; accountant::ORDERS.len()];
+    parts.for_each(|part| total.iter_mut().zip(curve(part)).for_each(|(total, value)| *total += value));
+    total
+}
+
 /// The Rényi divergence of a mechanism at every order of the grid, without its δ.
-pub(crate) fn curve(part: &Mechanism) -> Vec<f64> {
+fn curve(part: &Mechanism) -> Vec<f64> {
     let orders = accountant::ORDERS;
     let each = |value: &dyn Fn(f64) -> f64| orders.iter().map(|&order| value(order)).collect();
     match part {

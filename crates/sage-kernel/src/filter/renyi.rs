@@ -6,8 +6,8 @@
 
 use crate::accountant;
 use crate::budget::Epsilon;
-use crate::cost::{Cost, Mechanism, UNBOUNDED};
-use crate::filter::price::{as_delta, as_epsilon, ceiling_units, cost_units, curve, deviation, known};
+use crate::cost::Cost;
+use crate::filter::price::{as_delta, as_epsilon, ceiling_units, cost_units, deviation, known, pure_loss, total_curve};
 use crate::filter::{Caps, Ceiling, Component};
 
 /// δ first and required; then every order that can ever be within its cap; then order ∞.
@@ -52,14 +52,11 @@ pub(super) fn moved(caps: &[u64], from: Epsilon, to: Epsilon) -> Vec<u64> {
 }
 
 pub(super) fn price(cost: &Cost, ceiling: Ceiling, components: &[Component]) -> Vec<u64> {
-    let mut totals = [0.0f64; accountant::ORDERS.len()];
+    let totals = total_curve(cost.parts().iter());
     let mut infinite = 0u64;
     let mut delta = deviation(cost.parts(), ceiling);
     for part in cost.parts() {
-        for (total, value) in totals.iter_mut().zip(curve(part)) {
-            *total += value;
-        }
-        let (loss, probability) = infinite_order(part);
+        let (loss, probability) = pure_loss(part);
         infinite = infinite.saturating_add(loss);
         delta = delta.saturating_add(probability);
     }
@@ -69,22 +66,4 @@ pub(super) fn price(cost: &Cost, ceiling: Ceiling, components: &[Component]) -> 
         _ => delta,
     };
     components.iter().map(units).collect()
-}
-
-/// The loss at order ∞, exactly, and the mass set aside.
-fn infinite_order(part: &Mechanism) -> (u64, u64) {
-    match part {
-        Mechanism::Pure { epsilon } => (epsilon.units(), 0),
-        Mechanism::Laplace { epsilon, count } => (epsilon.units().saturating_mul(u64::from(*count)), 0),
-        Mechanism::BlackBox { epsilon, delta } => (epsilon.units(), delta.units()),
-        Mechanism::Curve(curve) => (curve.infinite.map_or(UNBOUNDED, |loss| loss.units()), curve.delta.units()),
-        _ => (UNBOUNDED, 0),
-    }
-}
-
-/// The smallest ceiling whose caps would hold: each cap is ε_g less a constant of its order.
-pub(super) fn odometer(spent: &[u128], ceiling: Ceiling, caps: &[u64]) -> u64 {
-    let total = u128::from(ceiling.epsilon.units());
-    let smallest = (1..caps.len()).map(|place| spent[place] + (total - u128::from(caps[place]))).min();
-    smallest.map_or(u64::MAX, |units| u64::try_from(units).unwrap_or(u64::MAX))
 }

@@ -36,10 +36,3 @@ pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced>
     }
     Ok(vec![cost_units(rho), delta])
 }
-
-pub(super) fn odometer(spent: &[u128], ceiling: Ceiling) -> u64 {
-    if spent[0] == 0 {
-        return 0;
-    }
-    cost_units(known(accountant::epsilon_from_zcdp(spent[0] as f64 / 1e12, as_delta(ceiling.halves().0))))
-}

@@ -37,12 +37,7 @@ impl Ledger {
             stream.retired.put(&mut out);
             stream.spent.iter().flatten().flatten().for_each(|spent| out.raw(&spent.to_le_bytes()[..SPENT_SIZE]));
         }
-        out.number(self.grants.len() as u64);
-        for Entry { id, key, state } in &self.grants {
-            id.put(&mut out);
-            key.put(&mut out);
-            state.put(&mut out);
-        }
+        self.grants.put(&mut out);
         self.waiting.values().for_each(|charge| charge.put(&mut out));
         out.0
     }
@@ -63,15 +58,12 @@ impl Ledger {
         ledger.keys = KeyIndex::with_room(count);
         let mut waiting = Vec::new();
         for place in 0..count {
-            let entry =
-                Entry { id: Wire::get(&mut input)?, key: Wire::get(&mut input)?, state: Wire::get(&mut input)? };
+            let entry = Entry::get(&mut input)?;
             if entry.id.0 >= head.length || ledger.grants.last().is_some_and(|before| before.id >= entry.id) {
                 return Err(Malformed);
             }
-            match entry.state {
-                GrantState::Charged => waiting.push((entry.id, entry.key)),
-                GrantState::Started => drop(ledger.running.insert(entry.id)),
-                _ => {}
+            if entry.state == GrantState::Charged {
+                waiting.push((entry.id, entry.key));
             }
             ledger.keys.insert(entry.key, place);
             ledger.grants.push(entry);
@@ -100,12 +92,8 @@ fn get_stream(input: &mut Reader<'_>) -> Result<Stream, Malformed> {
     for (book, filter) in stream.spent.iter_mut().zip(stream.policy.filters()) {
         let size = filter.caps().len().checked_mul(stream.keys.len() * SPENT_SIZE).ok_or(Malformed)?;
         for lane in book {
-            let number = |bytes: &[u8; SPENT_SIZE]| {
-                let mut wide = [0; 16];
-                wide[..SPENT_SIZE].copy_from_slice(bytes);
-                u128::from_le_bytes(wide)
-            };
-            *lane = input.raw(size)?.as_chunks().0.iter().map(number).collect();
+            let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, &byte| number << 8 | u128::from(byte));
+            *lane = input.raw(size)?.chunks_exact(SPENT_SIZE).map(number).collect();
         }
     }
     Ok(stream)

@@ -8,6 +8,7 @@
 
 mod curves;
 mod hostile;
+mod odometer;
 #[path = "../../../sage-kernel/tests/accountant/vectors.rs"]
 #[allow(dead_code, reason = "the kernel's tests use the rest of the table")]
 mod shared;

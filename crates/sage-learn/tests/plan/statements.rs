@@ -1,14 +1,13 @@
 //! Exact Gaussian privacy, quantiles, composition theorems and calibration against reference numbers.
 
 use sage_kernel::accountant::{
-    AccountantError, Certified, Composition, Loss, ORDERS, epsilon_from_zcdp, gaussian_delta, log_normal_cdf,
-    pure_to_zcdp, rho_for,
+    AccountantError, Certified, Composition, Loss, ORDERS, gaussian_delta, log_normal_cdf, pure_to_zcdp, rho_for,
 };
 use sage_kernel::{Ceiling, Delta, Epsilon};
 use sage_learn::plan::{
     Comparison, Statement, calibrate_sampled_gaussian, calibrate_sigma, discrete_gaussian_quantile,
-    discrete_laplace_quantile, gaussian_mu, gaussian_sigma, laplace_quantile, normal_quantile, optimal_delta,
-    optimal_epsilon, pure_to_gdp, rogers_epsilon, whitehouse_capacity, whitehouse_epsilon,
+    discrete_laplace_quantile, epsilon_from_zcdp, gaussian_mu, gaussian_sigma, laplace_quantile, normal_quantile,
+    optimal_delta, optimal_epsilon, pure_to_gdp, rogers_epsilon, whitehouse_capacity, whitehouse_epsilon,
 };
 
 use super::shared::CEILINGS;

@@ -2,29 +2,51 @@
 //! after the other on the same machine.
 //!
 //! Ours come from a bench program in release mode, theirs from a Python program in a virtual environment
-//! that holds nothing else. Both print one JSON object a line; here they are paired by name.
+//! that holds nothing else. Both print one JSON object a line; here they are paired by name. Where a
+//! server is the peer, our program measures both in turns, and prints both numbers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::postgres::Server;
 use crate::workspace::{self, Failure, text};
 
-/// A set of measurements: the crates with their bench programs, the peers' program and what it installs.
+/// A set of measurements: the crates with their bench programs, and the peers.
 struct Suite {
     name: &'static str,
     programs: &'static [(&'static str, &'static str)],
-    peers: &'static str,
+    peers: Peers,
+}
+
+/// Where the peers' numbers come from.
+enum Peers {
+    /// A program of its own, and what it installs.
+    Python(Python),
+    /// A server that our program finds by its environment.
+    Postgres,
+}
+
+struct Python {
+    program: &'static str,
     requirements: &'static str,
 }
 
-const SUITES: &[Suite] = &[Suite {
-    name: "kernel",
-    programs: &[("sage-kernel", "kernel"), ("sage-learn", "plan")],
-    peers: "xtask/peers/kernel_peers.py",
-    requirements: "xtask/peers/kernel_requirements.txt",
-}];
+const SUITES: &[Suite] = &[
+    Suite {
+        name: "kernel",
+        programs: &[("sage-kernel", "kernel"), ("sage-learn", "plan")],
+        peers: Peers::Python(Python {
+            program: "xtask/peers/kernel_peers.py",
+            requirements: "xtask/peers/kernel_requirements.txt",
+        }),
+    },
+    Suite { name: "engine", programs: &[("sage-engine", "engine")], peers: Peers::Postgres },
+];
+
+/// On every Debian a directory on a real disk that everyone may write to, which the usual one need not be.
+const ON_DISK: &str = "/var/tmp";
 
 const WITHOUT_PEERS: &str = "bench: the peers did not run; --no-peers leaves them out";
 
@@ -37,12 +59,17 @@ struct Options<'a> {
 pub(crate) fn run(words: &[&str]) -> Result<(), Failure> {
     let options = options(words)?;
     let suite = options.suite;
+    let left_out = |failure| format!("{failure}\n{WITHOUT_PEERS}");
+    let server = match suite.peers {
+        Peers::Postgres if options.peers => Some(Server::start(Path::new(ON_DISK)).map_err(left_out)?),
+        _ => None,
+    };
     eprintln!("measuring ours");
-    let ours = measure_ours(suite)?;
+    let ours = measure_ours(suite, server.as_ref())?;
     let mut peers = Vec::new();
-    if options.peers {
+    if let (Peers::Python(python), true) = (&suite.peers, options.peers) {
         eprintln!("measuring the peers, some of which take minutes");
-        peers = measure_peers(suite).map_err(|failure| format!("{failure}\n{WITHOUT_PEERS}"))?;
+        peers = measure_peers(suite.name, python).map_err(left_out)?;
     }
     let rows = pair(&ours, &peers)?;
     if !options.json {
@@ -73,35 +100,39 @@ fn options<'a>(words: &[&str]) -> Result<Options<'a>, Failure> {
     Ok(options)
 }
 
-fn measure_ours(suite: &Suite) -> Result<Vec<Value>, Failure> {
+fn measure_ours(suite: &Suite, server: Option<&Server>) -> Result<Vec<Value>, Failure> {
     let mut measured = Vec::new();
     for (package, program) in suite.programs {
-        let arguments = ["bench", "--quiet", "-p", package, "--bench", program];
-        measured.extend(lines(&workspace::output(&mut workspace::cargo(&arguments))?)?);
+        let mut command = workspace::cargo(&["bench", "--quiet", "-p", package, "--bench", program]);
+        command.env("SAGE_BENCH_PLACE", ON_DISK);
+        if let Some(server) = server {
+            command.env("SAGE_BENCH_POSTGRES", server.sockets()).env("SAGE_BENCH_PGBENCH", server.pgbench());
+        }
+        measured.extend(lines(&workspace::output(&mut command)?)?);
     }
     Ok(measured)
 }
 
-fn measure_peers(suite: &Suite) -> Result<Vec<Value>, Failure> {
-    let python = virtual_environment(suite)?;
-    lines(&workspace::output(Command::new(python).arg(workspace::root().join(suite.peers)))?)
+fn measure_peers(suite: &str, python: &Python) -> Result<Vec<Value>, Failure> {
+    let program = virtual_environment(suite, python.requirements)?;
+    lines(&workspace::output(Command::new(program).arg(workspace::root().join(python.program)))?)
 }
 
 /// The Python of an environment with the suite's requirements; made on first use and whenever they
 /// change.
-fn virtual_environment(suite: &Suite) -> Result<PathBuf, Failure> {
-    let place = workspace::target_directory()?.join("venv").join(suite.name);
+fn virtual_environment(suite: &str, requirements: &str) -> Result<PathBuf, Failure> {
+    let place = workspace::target_directory()?.join("venv").join(suite);
     let python = place.join("bin").join("python");
-    let wanted = workspace::read(suite.requirements)?;
+    let wanted = workspace::read(requirements)?;
     let stamp = place.join("installed.txt");
     if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
         return Ok(python);
     }
-    eprintln!("installing {} into a virtual environment", suite.requirements);
+    eprintln!("installing {requirements} into a virtual environment");
     make_environment(&place)?;
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
-    workspace::output(pip.arg(workspace::root().join(suite.requirements)))?;
+    workspace::output(pip.arg(workspace::root().join(requirements)))?;
     std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))?;
     Ok(python)
 }
@@ -141,7 +172,8 @@ fn peer_name(name: &str) -> String {
 }
 
 fn row(ours: &Value, peer: Option<&Value>) -> Result<Value, Failure> {
-    let peer = peer.unwrap_or(&Value::Null);
+    // What measured both itself is its own peer.
+    let peer = peer.or(ours.get("peer").map(|_| ours)).unwrap_or(&Value::Null);
     if !peer.is_null() && peer["unit"] != ours["unit"] {
         return Err(format!("bench: {} has units {} and {}", ours["name"], ours["unit"], peer["unit"]));
     }
@@ -230,6 +262,13 @@ mod tests {
             assert!(row.get(key).is_some(), "{key}");
         }
         assert!(as_text(row).contains("(gives 0.50000, peer 0.25000)"));
+    }
+
+    #[test]
+    fn a_program_may_measure_its_peer_itself() {
+        let ours = [json!({"name": "durable_8", "ours": 600.0, "peer": 100.0, "unit": "charges/s"})];
+        let row = &pair(&ours, &[]).unwrap()[0];
+        assert_eq!((&row["peer"], &row["ratio"]), (&json!(100.0), &json!(6.0)));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod deny;
 mod packages;
+mod postgres;
 mod seeded;
 mod soak;
 mod source;
@@ -34,8 +35,8 @@ Developer commands of Sage.
       Example: cargo xtask trust --json
 
   cargo xtask bench NAME [--json] [--no-peers]
-      Measures us beside the tools a user would take instead, installed from the Python registry into a
-      virtual environment of their own. NAME: kernel, engine.
+      Measures us beside the tools a user would take instead: for the kernel from the Python registry, in a
+      virtual environment of their own; for the engine PostgreSQL, as Debian has it. NAME: kernel, engine.
       Example: cargo xtask bench kernel --json
 
   cargo xtask soak [TEST]

@@ -32,12 +32,22 @@ pub(super) struct Rows {
     batches: VecDeque<RecordBatch>,
     given: usize,
     ended: bool,
+    container: Container,
+}
+
+/// What the messages are wrapped in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Container {
+    Stream,
+    /// After the messages comes a footer, which is not needed, and the magic word again.
+    File,
 }
 
 impl Rows {
     pub(super) fn open(file: &str, mut bytes: Box<dyn Read + Send>, names: &[String]) -> Result<Self, IngestError> {
         let mut start = word(file, &mut bytes)?;
-        if start == MAGIC {
+        let container = if start == MAGIC { Container::File } else { Container::Stream };
+        if container == Container::File {
             // Writers fill up with zeros to eight bytes, some to sixty-four.
             start = word(file, &mut bytes)?;
             for _ in 0..8 {
@@ -58,6 +68,7 @@ impl Rows {
             batches: VecDeque::new(),
             given: 0,
             ended: false,
+            container,
         };
         // The schema comes first and tells whether the columns are there. It has no body, and the decoder
         // takes up what has none only when it meets the next message.
@@ -93,6 +104,9 @@ impl Rows {
         let length = message[place..].iter().rev().fold(0_usize, |length, &byte| length << 8 | usize::from(byte));
         if length == 0 {
             self.ended = true;
+            if self.container == Container::File {
+                self.footer()?;
+            }
             return self.decode(message);
         }
         if length > HEADER_LIMIT {
@@ -110,6 +124,20 @@ impl Rows {
             return Err(self.wrong(LARGE));
         }
         self.decode(message)
+    }
+
+    /// A file that was cut short within its footer is not the file that was written.
+    fn footer(&mut self) -> Result<(), IngestError> {
+        let mut end = Vec::new();
+        loop {
+            let before = end.len();
+            let read = (&mut self.bytes).take(1 << 16).read_to_end(&mut end);
+            read.map_err(|error| unreadable(&self.file, &error))?;
+            if end.len() == before {
+                return if end.ends_with(&MAGIC[..6]) { Ok(()) } else { Err(self.wrong(DAMAGED)) };
+            }
+            end.drain(..end.len().saturating_sub(6));
+        }
     }
 
     fn decode(&mut self, message: Vec<u8>) -> Result<(), IngestError> {

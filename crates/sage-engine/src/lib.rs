@@ -5,6 +5,7 @@
 //! that decide no privacy question themselves:
 //!
 //! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
+//! - [`generate`]: made-up streams of any size, for demonstrations and tests;
 //! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
 //! - [`simulate`]: a stream on a log in memory, for demonstrations, with neither rows nor noise.
 //!
@@ -13,6 +14,7 @@
 
 pub mod account;
 pub mod blocks;
+pub mod generate;
 mod orders;
 pub mod read;
 pub mod simulate;

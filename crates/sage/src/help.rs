@@ -25,7 +25,7 @@ Codes 10 to 69 belong to commands that talk to a server. Data goes to standard o
 else to standard error, so that a script can trust both.
 ";
 
-const TOPICS: [&str; 4] = ["account", "demo", "exit-codes", "help"];
+const TOPICS: [&str; 5] = ["account", "demo", "exit-codes", "generate", "help"];
 
 /// Prints the help for a topic, or for everything.
 pub(crate) fn run(topic: Option<&str>) -> Result<(), Failure> {

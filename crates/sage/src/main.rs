@@ -8,6 +8,7 @@ mod cli;
 mod demo;
 mod failure;
 mod fields;
+mod generate;
 mod help;
 mod mechanism;
 mod output;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
     let outcome = match &cli.command {
         Command::Account(asked) => account::run(asked),
         Command::Demo(asked) => demo::run(asked),
+        Command::Generate(asked) => generate::run(asked),
         Command::Help { topic } => help::run(topic.as_deref()),
     };
     match outcome {

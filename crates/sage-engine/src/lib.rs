@@ -5,6 +5,7 @@
 //! that decide no privacy question themselves:
 //!
 //! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
+//! - [`generate`]: made-up streams of any size, for demonstrations and tests;
 //! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
 //! - [`simulate`]: a stream on a log in memory, for demonstrations, with neither rows nor noise.
 //!
@@ -16,6 +17,7 @@ pub mod blocks;
 mod catalog;
 pub mod doctor;
 mod engine;
+pub mod generate;
 pub mod ingest;
 pub mod log;
 mod orders;

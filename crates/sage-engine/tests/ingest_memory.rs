@@ -4,7 +4,7 @@
 
 use std::io::Read;
 
-use sage_engine::blocks::store::BlockStore;
+use sage_engine::blocks::BlockStore;
 use sage_engine::ingest::{Batch, Lanes, Source, ingest};
 use sage_engine::stream::StreamFile;
 use sage_kernel::noise::SecureNoise;

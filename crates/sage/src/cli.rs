@@ -73,6 +73,17 @@ Examples:
 
 Looking changes nothing. --repair removes files that no event names and ends grants that no process uses.";
 
+const GENERATE_EXAMPLES: &str = "\
+Examples:
+  A month of taxi rides, about 4,200 an hour:
+    sage generate taxi --rows 3_000_000 --start 2026-01-01 --out rides
+
+  A year of them:
+    sage generate taxi --rows 37_000_000 --start 2026-01-01 --end 2027-01-01 --out rides
+
+The same seed gives the same rows, whatever the number of files. About one ride in a thousand each has
+no time, no passengers and payment, a negative duration, an absurd distance, or no price.";
+
 /// Train models on streams of sensitive data under one lasting privacy ceiling.
 #[derive(Debug, Parser)]
 #[command(
@@ -109,6 +120,9 @@ pub(crate) enum Command {
     /// Verify the log and hold the stored files against it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Made-up rows of any size, written as Parquet: for trying things where no real rows are at hand
+    #[command(subcommand, after_help = GENERATE_EXAMPLES)]
+    Generate(GenerateArgs),
     /// Help on a command, or on exit-codes
     Help {
         /// a command, or exit-codes
@@ -172,4 +186,43 @@ pub(crate) struct DemoArgs {
     /// No colour, whatever the terminal can do
     #[arg(long)]
     pub(crate) no_color: bool,
+}
+
+/// What can be made up.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GenerateArgs {
+    /// Taxi rides: when, where, how far, how long, for how much, and the circumstances
+    #[command(after_help = GENERATE_EXAMPLES)]
+    Taxi(TaxiArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TaxiArgs {
+    /// How many rides
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    pub(crate) rows: String,
+
+    /// The first day
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
+    pub(crate) start: String,
+
+    /// The day after the last [default: so that there are about 4,200 rides an hour]
+    #[arg(long, value_name = "DATE", allow_hyphen_values = true)]
+    pub(crate) end: Option<String>,
+
+    /// A folder, new or empty
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: String,
+
+    /// The same seed gives the same rows
+    #[arg(long, value_name = "NUMBER", default_value = "1", allow_hyphen_values = true)]
+    pub(crate) seed: String,
+
+    /// How many files [default: one for every 8 million rides, and two at least]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
+    pub(crate) files: Option<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod failure;
 mod fields;
+mod generate;
 mod help;
 mod ingest;
 mod mechanism;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Ingest(asked) => ingest::run(asked),
         Command::Blocks(asked) => blocks::run(asked),
         Command::Doctor(asked) => doctor::run(asked),
+        Command::Generate(asked) => generate::run(asked),
         Command::Help { topic } => help::run(topic.as_deref()),
     };
     match outcome {

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use sage_kernel::{BlockId, ContextId, Epsilon, Head, Lane, Policy, Stream as Ledgered};
 
+use sage_learn::plan::odometer;
+
 use super::{Engine, EngineError};
 use crate::catalog::{Catalog, Stage, Stream};
 
@@ -182,7 +184,7 @@ fn lane_view(ledgered: &Ledgered, block: BlockId, lane: Lane) -> LaneView {
         .map(|(place, context)| (&context.filter, ledgered.spent(ContextId(place), block, lane).unwrap_or_default()));
     let joint = policy.joint().map(|filter| (filter, ledgered.spent_jointly(block, lane).unwrap_or_default()));
     let books = contexts.chain(joint).map(|(filter, spent)| {
-        let (spent, ceiling) = (filter.odometer(spent), filter.ceiling().epsilon);
+        let (spent, ceiling) = (odometer(filter, spent), filter.ceiling().epsilon);
         let left = Epsilon::from_units(ceiling.units().saturating_sub(spent.units())).unwrap_or(Epsilon::ZERO);
         LaneView { lane, spent, left }
     });

@@ -3,6 +3,7 @@
 mod account;
 mod demo;
 mod document;
+mod generate;
 mod hostile;
 mod usage;
 

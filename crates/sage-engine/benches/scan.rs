@@ -1,0 +1,173 @@
+//! Measurements of reading and of the generator, for `cargo xtask bench engine`.
+//!
+//! One JSON object a line is printed: `name`, `ours`, `peer`, `ratio`, `unit`. The peer of `scan` is plain
+//! DataFusion on the same files, with the same filter and expressions, in the same run, one after the
+//! other. With names as arguments only those run.
+
+use std::fs::File;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{DataType, Field, Schema, TimestampMicrosecondType};
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use object_store::local::LocalFileSystem;
+use parquet::arrow::ArrowWriter;
+use sage_engine::blocks::{LANE_COLUMN, Part};
+use sage_engine::generate::{Day, Taxi, write};
+use sage_engine::read::{Expression, Query, Source, Unit, prepare, read};
+use sage_kernel::{
+    Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Mechanism, MemoryLog,
+    Permit, Policy, Request, RequestKey, Rows, Rule, StreamId,
+};
+use tempfile::TempDir;
+
+const STREAM: &str = "taxi";
+/// Four weeks of hourly blocks.
+const HOURS: u64 = 672;
+const FILTER: &str = "distance < 100 AND duration BETWEEN 1 AND 9000";
+const COLUMNS: [&str; 3] = ["CAST(duration AS DOUBLE) / 9000.0", "distance * 1.609", "extract(hour from pickup)"];
+
+fn main() {
+    let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let wanted = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
+    if wanted("scan") {
+        scan();
+    }
+    if wanted("generate_taxi") {
+        generate_taxi();
+    }
+}
+
+fn first_day() -> Day {
+    "2026-03-02".parse().expect("a day")
+}
+
+/// Rows a second, written to Parquet and all.
+fn generate_taxi() {
+    let rows = 12_000_000;
+    let mut best = f64::INFINITY;
+    for _ in 0..3 {
+        let folder = TempDir::new().expect("a folder");
+        let start = Instant::now();
+        let taxi = Taxi::new(rows, first_day(), 1).expect("a stream");
+        write(&taxi, folder.path(), None).expect("written");
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    println!(r#"{{"name":"generate_taxi","ours":{:.0},"peer":null,"ratio":null,"unit":"rows/s"}}"#, rows as f64 / best);
+}
+
+/// Granted blocks with a filter and three expressions.
+fn scan() {
+    let folder = TempDir::new().expect("a folder");
+    let taxi = Taxi::new(HOURS * 4_224, first_day(), 1).expect("a stream");
+    let parts = write_blocks(&taxi, folder.path());
+    let (gate, permit) = granted(&parts);
+    let store = LocalFileSystem::new_with_prefix(folder.path()).expect("a store");
+    let parts = parts.into_iter().enumerate().map(|(block, part)| (BlockId(block as u32), part));
+    let source = Source::new(gate.ledger(), STREAM, parts, Arc::new(store)).expect("parts of the blocks");
+    let column = |(place, sql): (usize, &&str)| Expression { name: format!("c{place}"), sql: (*sql).to_owned() };
+    let query = Query { filter: Some(FILTER.to_owned()), columns: COLUMNS.iter().enumerate().map(column).collect() };
+    let ours = || {
+        let prepared = prepare(&Taxi::schema(), &query).expect("allowed");
+        let rows = read(&permit, &source, &prepared, &Unit::Row).expect("reads");
+        rows.iter().flatten().map(Rows::count).sum::<usize>()
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let mut config = SessionConfig::new().with_target_partitions(2);
+    config.options_mut().execution.listing_table_ignore_subdirectory = false;
+    let context = SessionContext::new_with_config(config);
+    let place = folder.path().join(STREAM);
+    let place = place.to_str().expect("a path");
+    runtime.block_on(context.register_parquet("rows", place, ParquetReadOptions::default())).expect("registered");
+    let text = format!("SELECT {} FROM rows WHERE {FILTER}", COLUMNS.join(", "));
+    let peer = || {
+        let collected = runtime.block_on(async { context.sql(&text).await?.collect().await });
+        collected.expect("collected").iter().map(RecordBatch::num_rows).sum::<usize>()
+    };
+    let mut best = [f64::INFINITY; 2];
+    for _ in 0..7 {
+        let mut found = [0; 2];
+        for (place, work) in [&ours as &dyn Fn() -> usize, &peer].into_iter().enumerate() {
+            let start = Instant::now();
+            found[place] = black_box(work());
+            best[place] = best[place].min(start.elapsed().as_secs_f64());
+        }
+        assert_eq!(found[0], found[1], "both read the same rows");
+    }
+    let [ours, peer] = best.map(|seconds| taxi.rows() as f64 / seconds);
+    println!(r#"{{"name":"scan","ours":{ours:.0},"peer":{peer:.0},"ratio":{:.3},"unit":"rows/s"}}"#, ours / peer);
+}
+
+/// Leave to read all the blocks.
+fn granted(parts: &[Part]) -> (Gate<MemoryLog>, Permit) {
+    let ceiling = Ceiling {
+        epsilon: Epsilon::ceiling("1").expect("a ceiling"),
+        delta: Delta::ceiling("1e-6").expect("a ceiling"),
+    };
+    let filter = Filter::new(Rule::Basic, ceiling).expect("a filter");
+    let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
+    let stream = gate.create_stream(0, STREAM, Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+    gate.add_blocks(0, stream, parts.iter().map(|part| part.block.clone()).collect()).expect("blocks");
+    let cost = Cost::new(vec![Mechanism::Pure { epsilon: Epsilon::cost("0.1").expect("a loss") }]).expect("a cost");
+    let request = Request {
+        key: RequestKey::from_text("bench"),
+        stream: StreamId(0),
+        context: ContextId(0),
+        blocks: Blocks::range(0, parts.len() as u32 - 1).expect("blocks"),
+        costs: [Some(cost.clone()), Some(cost)],
+        door: Door::Enforced,
+        purpose: "bench".to_owned(),
+    };
+    let answer = gate.charge(0, vec![request]).expect("the log takes it").remove(0);
+    let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+    let permit = gate.start(0, grant).expect("starts");
+    (gate, permit)
+}
+
+/// Writes every hour's rides as a part of its own: the train lane's row group, then the test lane's.
+fn write_blocks(taxi: &Taxi, folder: &Path) -> Vec<Part> {
+    let rides: Vec<RecordBatch> = taxi.batches().collect();
+    let rides = arrow::compute::concat_batches(&Taxi::schema(), &rides).expect("one schema");
+    let times = rides.column(0).as_primitive::<TimestampMicrosecondType>();
+    let hour_at = |row: usize| times.is_valid(row).then(|| times.value(row) / 3_600_000_000);
+    let mut parts = Vec::new();
+    let mut first = 0;
+    while first < rides.num_rows() {
+        let Some(hour) = hour_at(first) else {
+            first += 1;
+            continue;
+        };
+        let same = |&row: &usize| hour_at(row).is_none_or(|other| other == hour);
+        let count = (first..rides.num_rows()).take_while(same).count();
+        parts.push(write_part(&rides.slice(first, count), hour, folder));
+        first += count;
+    }
+    parts
+}
+
+fn write_part(rides: &RecordBatch, hour: i64, folder: &Path) -> Part {
+    let mut fields: Vec<Field> = rides.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+    fields.push(Field::new(LANE_COLUMN, DataType::Boolean, false));
+    let schema = Arc::new(Schema::new(fields));
+    let mut part = Part { block: format!("hour={hour}"), file: "part.parquet".to_owned(), digest: [0; 32] };
+    let path = folder.join(part.path(STREAM));
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder is made");
+    let mut writer = ArrowWriter::try_new(File::create(&path).expect("a file"), Arc::clone(&schema), None);
+    let writer = writer.as_mut().expect("a writer");
+    for lane in [false, true] {
+        let of_lane: Vec<bool> = (0..rides.num_rows()).map(|row| (row % 10 == 9) == lane).collect();
+        let rows = filter_record_batch(rides, &BooleanArray::from(of_lane)).expect("as many coins as rows");
+        let mut columns = rows.columns().to_vec();
+        columns.push(Arc::new(BooleanArray::from(vec![lane; rows.num_rows()])) as ArrayRef);
+        writer.write(&RecordBatch::try_new(Arc::clone(&schema), columns).expect("rows")).expect("written");
+        writer.flush().expect("flushed");
+    }
+    writer.finish().expect("finished");
+    part.digest = *blake3::hash(&std::fs::read(&path).expect("the file is there")).as_bytes();
+    part
+}

@@ -8,7 +8,7 @@ use std::fmt;
 
 use sage_kernel::accountant::{AccountantError, Composition, Loss, gaussian_epsilon};
 use sage_kernel::{Blocks, Ceiling, Cost, Delta, Epsilon, Filter, Lane, Mechanism, Rate, Rule, SCALE, Sigma};
-use sage_learn::plan::{Comparison, Statement, calibrate_sigma, epsilon_from_zcdp};
+use sage_learn::plan::{self, Comparison, Statement, calibrate_sigma, epsilon_from_zcdp};
 
 pub use crate::orders::epsilon_by_orders;
 
@@ -338,7 +338,7 @@ pub fn fits(releases: &[Release], ceiling: Ceiling, at_delta: Delta) -> Result<V
     let count = |rule: Rule| -> Result<(String, u64), NoNumber> {
         let filter = Filter::new(rule, ceiling).ok_or(NoNumber::Unbounded)?;
         let asked = filter.price(&cost, Lane::Train, &blocks).map_err(|_| NoNumber::Unbounded)?;
-        Ok((rule.to_string(), sage_learn::plan::fits(&filter, &vec![0; filter.caps().len()], &asked)))
+        Ok((rule.to_string(), plan::fits(&filter, &vec![0; filter.caps().len()], &asked)))
     };
     let other = Comparison::of(&statements(releases, at_delta)?, ceiling);
     Ok(vec![

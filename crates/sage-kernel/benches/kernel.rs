@@ -11,7 +11,7 @@ use std::time::Instant;
 use sage_kernel::noise::{DiscreteGaussian, DiscreteLaplace, RoundedGaussian, SecureNoise};
 use sage_kernel::{
     Answer, Blocks, Ceiling, ContextId, Cost, Decision, Delta, Door, Doors, Epsilon, Filter, Gate, Mechanism,
-    MemoryLog, Policy, Request, RequestKey, Rule, Sigma, StreamId,
+    MemoryLog, Policy, Request, RequestKey, Rule, Sigma, Split, StreamId,
 };
 use sha2::{Digest, Sha256};
 
@@ -39,6 +39,8 @@ const MEASUREMENTS: &[Measurement] = &[
     entry("charge_history_10", "ns/charge", || charge_after(10)),
     entry("charge_history_1000", "ns/charge", || charge_after(1_000)),
     entry("charge_history_100000", "ns/charge", || charge_after(100_000)),
+    entry("open_snapshot_1000000", "s", || open_after(1_000_000)),
+    entry("lanes_drawn", "rows/s", lanes_drawn),
     entry("discrete_laplace", "ns/draw", discrete_laplace),
     entry("discrete_gaussian", "ns/draw", discrete_gaussian),
     entry("fast_gaussian", "draws/s", fast_gaussian),
@@ -164,6 +166,39 @@ fn charge_after(history: u32) -> Outcome {
     nanoseconds_each(200, count, || {
         requests.iter().filter(|request| matches!(world.gate.ledger().decide(request), Decision::Admitted(_))).count()
     })
+}
+
+/// A log of so many grants, all started and burnt, opened from a snapshot of all of them.
+fn open_after(grants: u32) -> Outcome {
+    let mut world = World::new(Rule::Basic, 10_000);
+    for _ in 0..grants / 10_000 {
+        for group in world.requests(1, 10_000).chunks(100) {
+            for answer in world.gate.charge(1, group.to_vec()).expect("a healthy log") {
+                let Answer::Granted(grant) = answer else { panic!("everything fits") };
+                let id = world.gate.start(1, grant).expect("a start").grant();
+                world.gate.burn(1, id).expect("a running grant");
+            }
+        }
+    }
+    let snapshot = world.gate.snapshot(2).expect("a healthy log");
+    let ledger = world.gate.ledger().clone();
+    let mut log = Some(world.gate.into_log());
+    let mut seconds = f64::INFINITY;
+    for _ in 0..5 {
+        let start = Instant::now();
+        let gate = Gate::open_from(log.take().expect("a log"), &snapshot).expect("vouched for");
+        seconds = seconds.min(start.elapsed().as_secs_f64());
+        assert!(*gate.ledger() == ledger, "the same state");
+        log = Some(gate.into_log());
+    }
+    Outcome { ours: seconds, value: None }
+}
+
+fn lanes_drawn() -> Outcome {
+    let mut source = SecureNoise::new().expect("randomness");
+    let mut test = vec![false; 1 << 20];
+    let (seconds, _) = best_of(20, || Split::DEFAULT.draw_many(&mut source, &mut test).expect("randomness"));
+    Outcome { ours: f64::from(1 << 20) / seconds, value: None }
 }
 
 const DRAWS: usize = 100_000;

@@ -38,10 +38,7 @@ impl Ledger {
             self.check_ceilings(stream, request, &amounts)?;
             Ok(amounts)
         });
-        match priced {
-            Ok(amounts) => Decision::Admitted(amounts),
-            Err(refusal) => Decision::Refused(refusal),
-        }
+        priced.map_or_else(Decision::Refused, Decision::Admitted)
     }
 
     /// Whether a charge that says it was admitted could have been, at the amounts it holds.

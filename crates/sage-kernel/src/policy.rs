@@ -83,7 +83,8 @@ impl Policy {
             return None;
         }
         let opened = self.doors == Doors::EnforcedOnly && other.doors == Doors::DeclaredToo;
-        Some(if opened || filters().any(|(own, other)| other.is_looser_than(own)) { 2 } else { 1 })
+        let raised = filters().any(|(own, other)| own.caps().iter().zip(other.caps()).any(|(own, other)| other > own));
+        Some(if opened || raised { 2 } else { 1 })
     }
 
     /// The books a charge in this context is entered in: the context's own, then the joint one.

@@ -12,7 +12,7 @@ use crate::filter::{Ceiling, Component, Declared, Filter, Rule};
 use crate::ledger::{Entry, GrantState};
 use crate::policy::{Context, Doors, Policy};
 
-/// Room for most events, so that writing one allocates once.
+/// Room for most events, so that writing one does not grow.
 const COMMON_SIZE: usize = 256;
 
 impl Event {
@@ -20,8 +20,8 @@ impl Event {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(COMMON_SIZE));
         self.put(&mut out);
-        out.0.shrink_to_fit();
-        out.0
+        // A copy of the right size: the room that is left over would stay with the record.
+        out.0.as_slice().into()
     }
 
     /// The event that is written as these bytes.

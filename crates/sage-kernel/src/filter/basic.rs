@@ -1,7 +1,7 @@
 //! Basic composition: the losses add up, and so do the probabilities. Proof: `proofs/basic.md`.
 
 use crate::cost::Cost;
-use crate::filter::price::pairs;
+use crate::filter::price::each_pair;
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
 pub(super) fn caps(ceiling: Ceiling) -> Caps {
@@ -10,10 +10,10 @@ pub(super) fn caps(ceiling: Ceiling) -> Caps {
 
 pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced> {
     let mut total = [0u64; 2];
-    for (epsilon, delta, count) in pairs(cost, ceiling)? {
+    each_pair(cost, ceiling, |epsilon, delta, count| {
         let count = u64::from(count);
         total[0] = total[0].saturating_add(epsilon.saturating_mul(count));
         total[1] = total[1].saturating_add(delta.units().saturating_mul(count));
-    }
+    })?;
     Ok(total.into())
 }

@@ -193,11 +193,6 @@ impl Filter {
         alike && other.ceiling.epsilon <= self.ceiling.epsilon.max(price::RAISED)
     }
 
-    /// Whether some number may come to more than under the other.
-    pub(crate) fn is_looser_than(&self, other: &Self) -> bool {
-        self.caps.iter().zip(&other.caps).any(|(own, other)| own > other)
-    }
-
     /// The filter as it was written, if its numbers have the shape of the rule and none that is stated in
     /// the ceiling's own terms is above it.
     ///

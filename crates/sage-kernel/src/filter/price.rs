@@ -69,19 +69,18 @@ pub(crate) fn deviation<'part>(parts: impl IntoIterator<Item = &'part Mechanism>
     up(distance * (1.0 + libm::exp(as_epsilon(ceiling.epsilon.max(RAISED)))) * PROBABILITY_UNITS)
 }
 
-/// The mechanisms of a cost as an (ε, δ) filter counts them: each pair with how often it occurs.
+/// Visits the mechanisms of a cost as an (ε, δ) filter counts them: each pair with how often it occurs.
 ///
 /// Pure mechanisms and black boxes stand as they are. All others are put together and stated as one
 /// pair at the cost's δ, by the tightest accountant that knows them; the deviation of their noise is
 /// taken out of that δ first. The ε is in units, for it may be above every ε that a ceiling can have.
-pub(crate) fn pairs(cost: &Cost, ceiling: Ceiling) -> Result<Vec<(u64, Delta, u32)>, Unpriced> {
-    let mut pairs = Vec::new();
+pub(crate) fn each_pair(cost: &Cost, ceiling: Ceiling, mut visit: impl FnMut(u64, Delta, u32)) -> Result<(), Unpriced> {
     let mut curved = Vec::new();
     for part in cost.parts() {
         match *part {
-            Mechanism::Pure { epsilon } => pairs.push((epsilon.units(), Delta::ZERO, 1)),
-            Mechanism::Laplace { epsilon, count } => pairs.push((epsilon.units(), Delta::ZERO, count)),
-            Mechanism::BlackBox { epsilon, delta } => pairs.push((epsilon.units(), delta, 1)),
+            Mechanism::Pure { epsilon } => visit(epsilon.units(), Delta::ZERO, 1),
+            Mechanism::Laplace { epsilon, count } => visit(epsilon.units(), Delta::ZERO, count),
+            Mechanism::BlackBox { epsilon, delta } => visit(epsilon.units(), delta, 1),
             _ => curved.push(part),
         }
     }
@@ -90,9 +89,9 @@ pub(crate) fn pairs(cost: &Cost, ceiling: Ceiling) -> Result<Vec<(u64, Delta, u3
             return Err(Unpriced::NeedsDelta);
         }
         let spare = cost.delta().units().saturating_sub(deviation(curved.iter().copied(), ceiling));
-        pairs.push((cost_units(epsilon_at(&curved, as_delta(spare))), cost.delta(), 1));
+        visit(cost_units(epsilon_at(&curved, as_delta(spare))), cost.delta(), 1);
     }
-    Ok(pairs)
+    Ok(())
 }
 
 /// The smallest ε known for the composition of the mechanisms at δ.

@@ -4,7 +4,7 @@
 use crate::accountant;
 use crate::cost::{Cost, Mechanism};
 use crate::filter::price::{
-    as_delta, as_epsilon, as_loss, as_sigma, ceiling_units, cost_units, deviation, known, pairs,
+    as_delta, as_epsilon, as_loss, as_sigma, ceiling_units, cost_units, deviation, each_pair, known,
 };
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
@@ -29,10 +29,10 @@ pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced>
         }
     }
     if let Ok(others) = Cost::at_delta(others, cost.delta()) {
-        for (epsilon, part_delta, count) in pairs(&others, ceiling)? {
+        each_pair(&others, ceiling, |epsilon, part_delta, count| {
             rho += f64::from(count) * known(accountant::pure_to_zcdp(as_loss(epsilon)));
             delta = delta.saturating_add(part_delta.units().saturating_mul(u64::from(count)));
-        }
+        })?;
     }
     Ok(vec![cost_units(rho), delta])
 }

@@ -31,6 +31,8 @@ pub(super) struct Composed {
 /// Exponents up to this keep their exponentials within the 1e-12 by which
 /// masses are raised.
 const LARGEST_EXPONENT: f64 = 1500.0;
+/// Masses that underflow are nothing beside a sum above this.
+const LEAST_SUM: f64 = 1e-250;
 /// Powers below `e^` this are taken for zero, and their error for `UNSEEN`.
 const LOG_UNSEEN: f64 = -700.0;
 const UNSEEN: f64 = 1e-300;
@@ -43,7 +45,9 @@ fn transform_error(length: usize) -> f64 {
 
 /// Adds the masses under `tilt` to `signal`, folded to its length, a power of
 /// two, and relative to the loss at the end the tilt favours, so that none
-/// overflows: their sum, and the log of the factor taken out.
+/// overflows: their sum, and the log of the factor taken out. The sum is no
+/// number where exponents round too far, or so much underflows that what is
+/// left of it is no bound.
 fn add_tilted(signal: &mut [f64], lattice: &Lattice, tilt: f64) -> (f64, f64) {
     let last = lattice.first + lattice.masses.len() as i64 - 1;
     let reference = tilt * lattice.step * (if tilt > 0.0 { last } else { lattice.first }) as f64;
@@ -53,7 +57,8 @@ fn add_tilted(signal: &mut [f64], lattice: &Lattice, tilt: f64) -> (f64, f64) {
         signal[position & mask] += mass * factor;
         sum += mass * factor;
     }
-    (sum, reference)
+    let usable = sum > LEAST_SUM && reference.abs() < LARGEST_EXPONENT;
+    (if usable { sum } else { f64::NAN }, reference)
 }
 
 /// `sum of count * ln E[e^{tilt * loss}]` over the lattices, from above.
@@ -77,7 +82,7 @@ impl Composed {
         let mut errors = vec![0.0; part_spectrum.len()];
         let step = parts.first().ok_or(AccountantError::Unbounded)?.0.step;
         let (tilt, unknown) = (side.tilt, |_| AccountantError::Unbounded);
-        let (mut log_scale, mut offset, mut infinity, mut exponent) = (0.0, 0_i128, 0.0, 0.0_f64);
+        let (mut log_scale, mut offset, mut infinity) = (0.0_f64, 0_i128, 0.0);
         for (lattice, count) in parts {
             signal.fill(0.0);
             let (norm, reference) = add_tilted(&mut signal, lattice, tilt);
@@ -89,7 +94,6 @@ impl Composed {
             let (weight, log_norm) = (*count as f64, log(norm));
             let size = 4.0 + 2.0 * log_norm.abs() + reference.abs();
             log_scale += weight * (log_norm + reference + 2.0 * f64::EPSILON * size);
-            exponent = exponent.max(reference.abs());
             offset += i128::from(lattice.first) * i128::from(*count);
             infinity += weight * lattice.infinity;
         }
@@ -98,12 +102,15 @@ impl Composed {
             spectrum[real].im = 0.0;
         }
         inverse.process(&mut spectrum, &mut signal).map_err(unknown)?;
-        let first = (side.low / step).floor() as i64;
+        let first = (side.low / step).floor().min(0.0) as i64;
         let above = (first + length as i64) as f64 * step;
         let log_above = log_moment(parts, side.tilt_above) - side.tilt_above * above;
         // The last addend covers what underflows on the way.
         let outside = (infinity + exp(log_above)) * (1.0 + 1e-9) + 1e-295;
-        if !(error.is_finite() && outside.is_finite() && exponent.max(f64::abs(log_scale)) < LARGEST_EXPONENT) {
+        // Of a plan's guesses two could make an answer wrong, not only loose: Chernoff's bound needs a tilt
+        // upwards, and folding a length that is a power of two.
+        let usable = side.tilt_above > 0.0 && length.is_power_of_two() && log_scale.abs() < LARGEST_EXPONENT;
+        if !(usable && error.is_finite() && outside.is_finite()) {
             return Err(AccountantError::Unbounded);
         }
         signal.rotate_left((i128::from(first) - offset).rem_euclid(length as i128) as usize);

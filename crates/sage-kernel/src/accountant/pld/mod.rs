@@ -181,12 +181,13 @@ impl Composition {
             if !far && wanted > 0.4 * plan.step {
                 break;
             }
-            let finer = Plan::new(&self.items, delta, Some(best))?;
+            // A pass that fails leaves what an earlier one has found.
+            let Ok(finer) = Plan::new(&self.items, delta, Some(best)) else { break };
             if !far && finer.step > 0.9 * plan.step {
                 break;
             }
+            let Ok(found) = self.on_lattice(&finer, delta) else { break };
             plan = finer;
-            let found = self.on_lattice(&plan, delta)?;
             if found.0 < best.0 {
                 best = found;
             }

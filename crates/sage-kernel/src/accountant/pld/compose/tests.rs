@@ -107,3 +107,47 @@ fn one_added_record_is_exact() {
         assert!(found >= epsilon && found <= epsilon + 5e-4, "{epsilon}: {found}");
     }
 }
+
+/// Whatever a plan guesses, the answer is a bound: plans drawn at random, most of them absurd, against the
+/// exact epsilon of Gaussians, alone and beside a black box that only adds. A Chernoff tilt under which all
+/// mass underflowed once left nothing to charge above the window.
+#[test]
+fn no_plan_makes_an_answer_too_small() {
+    use super::super::super::gaussian_epsilon;
+    use super::super::discretise::Normal;
+    use super::super::plan::Side;
+    let mut state = 20_261_116_u64;
+    println!("seed {state}");
+    let mut unit = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let (mut answered, mut close) = (0, 0);
+    for round in 0..3_000 {
+        let sigma = exp(3.0 * unit() - 0.5);
+        let count = 1 + (unit() * 40.0) as u64;
+        let delta = exp(-2.0 - 24.0 * unit());
+        let exact = gaussian_epsilon((count as f64).sqrt() / sigma, delta).unwrap() * (1.0 - 1e-9);
+        let step = exp(-7.0 * unit() - 0.5);
+        let hostile = [0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -1e300, 1e-300];
+        let mut guess = |scale: f64| match (unit() * 40.0) as usize {
+            odd if odd < hostile.len() => hostile[odd],
+            _ => scale * (unit() - 0.3),
+        };
+        let side = Side { tilt: guess(30.0), tilt_above: guess(40.0), low: guess(-30.0) };
+        let length = if round % 16 == 0 { 1 + (unit() * 3000.0) as usize } else { 1 << (2 + round % 12) };
+        let tail = delta * exp(-12.0 * unit());
+        let Ok(lattice) = discretise(Part::Normal(Normal { q: 1.0, sigma }), step, tail) else { continue };
+        let mut parts = vec![(lattice, count)];
+        if round % 3 == 0 {
+            let flat = Part::Laplace { epsilon: 0.1, units: 1, delta: 0.0 };
+            parts.push((discretise(flat, step, tail).unwrap(), 1));
+        }
+        let Ok(composed) = Composed::new(&parts, length, &side, &mut RealFftPlanner::new()) else { continue };
+        let Ok((found, _)) = composed.epsilon(delta) else { continue };
+        answered += 1;
+        close += u32::from(found < 2.0 * exact);
+        assert!(found >= exact, "round {round}: {found} {exact}, sigma {sigma}, count {count}, delta {delta}");
+    }
+    assert!(answered > 150 && close > 25, "{answered} answers, {close} of them close");
+}

@@ -96,13 +96,13 @@ fn every_disk_that_a_power_cut_can_leave_opens_and_holds_what_was_acknowledged()
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
     let mut dice = Dice(seed);
-    let place = furnished();
+    let place = furnished(quick_place());
     let disk = Disk::of(place.path());
     let calls = record(place.path(), "work 0");
     assert!(calls.len() > 5000, "{} calls were recorded", calls.len());
     let plan = match soak() {
         true => Plan { moments: 20_000, recoveries: 500, depth: 3 },
-        false => Plan { moments: 200, recoveries: 10, depth: 2 },
+        false => Plan { moments: 120, recoveries: 6, depth: 2 },
     };
     let looked = explore(disk, &calls, Said::default(), plan, &mut dice);
     println!("{looked} disks");
@@ -114,7 +114,7 @@ fn a_run_that_does_not_flush_is_found_out() {
     if !has_strace() {
         return;
     }
-    let place = furnished();
+    let place = furnished(quick_place());
     let mut disk = Disk::of(place.path());
     let mut said = Said::default();
     let flushes_log = |call: &Call| matches!(call, Call::Flush(path) if path.starts_with("engine"));

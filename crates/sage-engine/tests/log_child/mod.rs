@@ -29,9 +29,8 @@ pub(crate) fn heads(place: &Path) -> Heads {
     Heads::new(vec![place.join("head")], NonZeroU64::new(10).expect("not zero"))
 }
 
-/// A place with a furnished log in it, closed in good order.
-pub(crate) fn furnished() -> tempfile::TempDir {
-    let place = tempfile::tempdir().expect("a directory");
+/// The place with a furnished log in it, closed in good order.
+pub(crate) fn furnished(place: tempfile::TempDir) -> tempfile::TempDir {
     furnish(&mut log_world::gate(&directory(place.path())), FITTING);
     place
 }

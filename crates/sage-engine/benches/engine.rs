@@ -102,8 +102,7 @@ impl World {
 }
 
 fn open(directory: &Path) -> Gate<SqliteLog> {
-    let log = Directory::open(directory).expect("a free directory").log().expect("a log");
-    Gate::open(log).expect("a whole chain")
+    Directory::open(directory).expect("a free directory").gate().expect("a whole chain")
 }
 
 fn furnish(gate: &mut Gate<SqliteLog>) {

@@ -117,7 +117,7 @@ fn any_call_may_kill_the_process_or_fail() {
         println!("{end:?} {counts:?}");
         assert!(counts["fdatasync"] > 100 && counts["pwrite64"] > 1000, "the work reaches the disk");
         for (call, count) in counts {
-            let sampled = if soak() { count } else { count.min(4) };
+            let sampled = if soak() { count.min(1000) } else { count.min(4) };
             for sample in 0..sampled {
                 let number = if sampled == count { sample + 1 } else { 1 + dice.below(count) };
                 for fault in ["signal=KILL", "error=EIO", "error=ENOSPC", "error=EINTR"] {

@@ -5,6 +5,7 @@
 //! that decide no privacy question themselves:
 //!
 //! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
+//! - [`log`]: the log on disk, its single owner, the desk where many threads charge, exported heads;
 //! - [`simulate`]: a stream on a log in memory, for demonstrations, with neither rows nor noise.
 //!
 //! Nothing here draws noise or reads a row, and nothing can make a charge smaller: only the kernel's gate

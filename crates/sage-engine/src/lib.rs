@@ -7,6 +7,7 @@
 //! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
 //! - [`generate`]: made-up streams of any size, for demonstrations and tests;
 //! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
+//! - [`log`]: the log on disk, its single owner, the desk where many threads charge, exported heads;
 //! - [`simulate`]: a stream on a log in memory, for demonstrations, with neither rows nor noise.
 //!
 //! Nothing here draws noise, only [`read`] sees rows, and nothing can make a charge smaller: only the

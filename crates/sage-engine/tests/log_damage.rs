@@ -59,9 +59,8 @@ impl Sample {
 
     /// Opens the log: what it holds is what was written, or there is an error to say why not.
     fn open(&self) -> Result<Head, String> {
-        let log = Directory::open(self.directory()).and_then(|directory| directory.log());
-        let log = log.map_err(|error| error.to_string())?;
-        let gate = Gate::open(log).map_err(|error| error.to_string())?;
+        let gate = Directory::open(self.directory()).and_then(|directory| directory.gate());
+        let gate = gate.map_err(|error| error.to_string())?;
         let records = gate.log().read(0, usize::MAX).map_err(|error| error.to_string())?;
         if records == self.records && *gate.ledger() == self.ledger {
             return Ok(gate.head());

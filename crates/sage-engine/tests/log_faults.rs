@@ -13,7 +13,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use log_child::{Said, furnished, has_strace, judge, traced};
-use log_world::{Dice, soak};
+use log_world::{Dice, quick_place, soak};
 
 /// The calls by which a log reaches the disk.
 const CALLS: [&str; 7] = ["pwrite64", "fdatasync", "fsync", "ftruncate", "rename", "unlink", "openat"];
@@ -43,7 +43,7 @@ fn only(command: &mut Command, place: &Path) {
 
 /// How often a working process makes each of the calls if it ends like this.
 fn count_calls(end: End) -> BTreeMap<&'static str, u64> {
-    let place = furnished();
+    let place = furnished(quick_place());
     let trace = place.path().join("trace");
     let mut tracer = strace();
     tracer.arg("-o").arg(&trace).args(["-e", &format!("trace={}", CALLS.join(","))]);
@@ -84,7 +84,7 @@ enum Outcome {
 /// Works with the fault at the n-th call, and judges.
 fn try_fault(end: End, call: &str, number: u64, fault: &str) -> Outcome {
     let name = format!("{end:?} {call} {number} {fault}");
-    let place = furnished();
+    let place = furnished(quick_place());
     let mut tracer = strace();
     tracer.args(["-o", "/dev/null", "-e", &format!("trace={call}")]);
     tracer.args(["-e", &format!("inject={call}:{fault}:when={number}")]);
@@ -117,7 +117,7 @@ fn any_call_may_kill_the_process_or_fail() {
         println!("{end:?} {counts:?}");
         assert!(counts["fdatasync"] > 100 && counts["pwrite64"] > 1000, "the work reaches the disk");
         for (call, count) in counts {
-            let sampled = if soak() { count } else { count.min(5) };
+            let sampled = if soak() { count.min(1000) } else { count.min(4) };
             for sample in 0..sampled {
                 let number = if sampled == count { sample + 1 } else { 1 + dice.below(count) };
                 for fault in ["signal=KILL", "error=EIO", "error=ENOSPC", "error=EINTR"] {

@@ -22,7 +22,8 @@ fn a_loaded_process_can_be_killed_at_any_time() {
     let seed = 7 + u64::from(std::process::id());
     println!("seed {seed}");
     let mut dice = Dice(seed);
-    let mut place = furnished();
+    let on_disk = || furnished(tempfile::tempdir().expect("a directory"));
+    let mut place = on_disk();
     let mut said = Said::default();
     let mut granted = 0;
     for round in 0..rounds {
@@ -41,7 +42,7 @@ fn a_loaded_process_can_be_killed_at_any_time() {
         judge(place.path(), &said, &format!("kill {round}"));
         // A new place now and then, so that the time to open does not grow for ever.
         if round % 25 == 24 {
-            (place, said) = (furnished(), Said::default());
+            (place, said) = (on_disk(), Said::default());
         }
     }
     println!("{rounds} kills, {granted} charges acknowledged");

@@ -10,9 +10,9 @@ mod log_world;
 use std::path::Path;
 use std::process::Command;
 
-use log_child::{Said, furnished, has_strace, judge, traced};
+use log_child::{Said, directory, furnished, has_strace, judge, traced};
 use log_disk::{Call, Disk, TRACE, parse};
-use log_world::{Dice, quick_place, soak};
+use log_world::{Dice, gate, quick_place, soak};
 
 /// Not a test by itself: what the children of this program do.
 #[test]
@@ -96,16 +96,39 @@ fn every_disk_that_a_power_cut_can_leave_opens_and_holds_what_was_acknowledged()
     let seed = u64::from(std::process::id());
     println!("seed {seed}");
     let mut dice = Dice(seed);
-    let place = furnished();
+    let place = furnished(quick_place());
     let disk = Disk::of(place.path());
     let calls = record(place.path(), "work 0");
     assert!(calls.len() > 5000, "{} calls were recorded", calls.len());
     let plan = match soak() {
         true => Plan { moments: 20_000, recoveries: 500, depth: 3 },
-        false => Plan { moments: 200, recoveries: 10, depth: 2 },
+        false => Plan { moments: 120, recoveries: 6, depth: 2 },
     };
     let looked = explore(disk, &calls, Said::default(), plan, &mut dice);
     println!("{looked} disks");
+}
+
+/// The power goes while the directory is being made: whoever comes next finds an empty log or makes one.
+#[test]
+fn a_directory_that_was_being_made_is_made_whole() {
+    if !has_strace() {
+        return;
+    }
+    let seed = u64::from(std::process::id());
+    println!("seed {seed}");
+    let mut dice = Dice(seed);
+    let place = quick_place();
+    let calls = record(place.path(), "recover 0");
+    assert!(calls.len() > 30, "{} calls were recorded", calls.len());
+    let mut disk = Disk::default();
+    for call in &calls {
+        disk.take(call);
+        for _ in 0..if soak() { 100 } else { 4 } {
+            let left = quick_place();
+            disk.crash(&mut dice).write_to(left.path());
+            assert_eq!(gate(&directory(left.path())).head().length, 0, "after {call:?}");
+        }
+    }
 }
 
 /// The simulation must be able to fail: a run whose flushes are left out loses what it acknowledged.
@@ -114,7 +137,7 @@ fn a_run_that_does_not_flush_is_found_out() {
     if !has_strace() {
         return;
     }
-    let place = furnished();
+    let place = furnished(quick_place());
     let mut disk = Disk::of(place.path());
     let mut said = Said::default();
     let flushes_log = |call: &Call| matches!(call, Call::Flush(path) if path.starts_with("engine"));

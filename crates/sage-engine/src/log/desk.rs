@@ -1,13 +1,15 @@
 //! The desk: many threads, one gate, one flush for all who wait.
 //!
-//! Whoever comes first leads: it takes everyone who waits, has the gate decide and append them together, hands
-//! out the answers and names the next leader. There is no thread of its own, and no waiting for company: a
-//! lone request is written at once, and what arrives during a flush goes into the next. It must never hand an
-//! answer to anybody but the one who asked, and never leave anybody waiting.
+//! Whoever comes first leads: it takes everyone who waits, has the gate decide and append them together, names
+//! the next leader and hands out the answers. There is no thread of its own. Those who were just answered often
+//! come right back, so a leader waits a moment for as many as there were last time, as long as they keep coming;
+//! a client who is always alone is served at once. It must never hand an answer to anybody but the one who
+//! asked, and never leave anybody waiting.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use sage_kernel::{Answer, Gate, GateError, Head, Log, Request};
 
@@ -16,11 +18,16 @@ use super::heads::{Heads, HeadsError, Sound};
 /// How many requests are decided and appended together at most.
 pub const BATCH_LIMIT: usize = 1024;
 
+/// How long a leader waits for the next one to come. About what it takes to wake a client and to be asked again.
+const PATIENCE: Duration = Duration::from_micros(50);
+
 /// A gate that many threads share.
 pub struct Desk<L> {
     /// Empty once a panic has left the state of the gate in doubt and the log could not be read again.
     gate: Mutex<Option<Gate<L>>>,
     line: Mutex<Line>,
+    /// Tells a leader that as many wait as were expected.
+    gathered: Condvar,
     exports: Mutex<Exports>,
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
 }
@@ -30,6 +37,8 @@ pub struct Desk<L> {
 struct Line {
     waiting: VecDeque<(Request, Arc<Slot>)>,
     led: bool,
+    /// How many there were last time: served, or waiting for the next.
+    expected: usize,
 }
 
 /// Heads, and why the last export failed, if it did.
@@ -81,6 +90,7 @@ impl<L: Log> Desk<L> {
         Self {
             gate: Mutex::new(Some(sound.gate)),
             line: Mutex::default(),
+            gathered: Condvar::new(),
             exports: Mutex::new(Exports { heads: sound.heads, failure: None }),
             clock: Box::new(clock),
         }
@@ -101,6 +111,9 @@ impl<L: Log> Desk<L> {
         let leads = {
             let mut line = lock(&self.line);
             line.waiting.push_back((request, Arc::clone(&slot)));
+            if line.led && line.waiting.len() == line.expected {
+                self.gathered.notify_one();
+            }
             !std::mem::replace(&mut line.led, true)
         };
         if !leads {
@@ -117,13 +130,21 @@ impl<L: Log> Desk<L> {
         }
     }
 
-    /// Serves the first of the line, which are the leader and those behind it, and names the next leader.
+    /// The first of the line, which are the leader and those behind it, once no more are to be expected.
+    fn gather(&self) -> (Vec<Request>, Vec<Arc<Slot>>) {
+        let mut line = lock(&self.line);
+        let mut seen = 0;
+        while seen < line.waiting.len() && line.waiting.len() < line.expected {
+            seen = line.waiting.len();
+            line = self.gathered.wait_timeout(line, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let count = line.waiting.len().min(BATCH_LIMIT);
+        line.waiting.drain(..count).unzip()
+    }
+
+    /// Serves the first of the line, and names the next leader.
     fn lead(&self) {
-        let (requests, slots): (Vec<Request>, Vec<Arc<Slot>>) = {
-            let mut line = lock(&self.line);
-            let count = line.waiting.len().min(BATCH_LIMIT);
-            line.waiting.drain(..count).unzip()
-        };
+        let (requests, slots) = self.gather();
         // A panic in the gate is a bug, but not one of those who wait: they are told that it is closed.
         let served = catch_unwind(AssertUnwindSafe(|| {
             let time = self.now();
@@ -134,22 +155,27 @@ impl<L: Log> Desk<L> {
             Ok(Err(error)) => (Err(error), Ok(None)),
             Err(panic) => (Err(GateError::Closed), Err(panic)),
         };
+        self.hand_over(slots.len());
         match answers {
             Ok(answers) => {
                 slots.iter().zip(answers).for_each(|(slot, answer)| slot.tell(News::Answer(Ok(answer))));
             }
             Err(error) => slots.iter().for_each(|slot| slot.tell(News::Answer(Err(error.clone())))),
         }
-        let mut line = lock(&self.line);
-        match line.waiting.front() {
-            Some((_, next)) => next.tell(News::Lead),
-            None => line.led = false,
-        }
-        drop(line);
         match after {
             Ok(Some(head)) => self.export(head),
             Ok(None) => {}
             Err(panic) => resume_unwind(panic),
+        }
+    }
+
+    /// Names the next leader, if anybody waits. Before the answers are handed out, so that their flush begins.
+    fn hand_over(&self, served: usize) {
+        let mut line = lock(&self.line);
+        line.expected = (served + line.waiting.len()).min(BATCH_LIMIT);
+        match line.waiting.front() {
+            Some((_, next)) => next.tell(News::Lead),
+            None => line.led = false,
         }
     }
 

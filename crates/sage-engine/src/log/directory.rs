@@ -10,6 +10,8 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use sage_kernel::{Gate, GateError};
+
 use super::durable;
 use super::sqlite::{self, SqliteLog};
 
@@ -44,6 +46,8 @@ pub enum OpenError {
     },
     /// The file says two things about where the log ends.
     Damaged(PathBuf),
+    /// The log is not a chain, or breaks the rules of the ledger.
+    Gate(GateError),
     /// The store failed.
     Store(String),
     /// The file system failed.
@@ -88,6 +92,7 @@ impl fmt::Display for OpenError {
                 "{} does not end where it says it ends; nothing is granted on it, put it back from a copy",
                 path.display()
             ),
+            Self::Gate(error) => error.fmt(out),
             Self::Store(reason) => write!(out, "the log could not be opened: {reason}"),
             Self::File(path, error) => write!(out, "{}: {error}", path.display()),
         }
@@ -169,6 +174,14 @@ impl Directory {
     /// When the file is not a log of this release, or its settings do not take.
     pub fn log(&self) -> Result<SqliteLog, OpenError> {
         SqliteLog::open(&self.path, Arc::clone(&self.lock))
+    }
+
+    /// The gate on the log, after all of it was read and verified.
+    ///
+    /// # Errors
+    /// As for [`Directory::log`], and when the log is not what was written.
+    pub fn gate(&self) -> Result<Gate<SqliteLog>, OpenError> {
+        Gate::open(self.log()?).map_err(OpenError::Gate)
     }
 
     /// Where it is.

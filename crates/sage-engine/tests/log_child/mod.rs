@@ -29,9 +29,8 @@ pub(crate) fn heads(place: &Path) -> Heads {
     Heads::new(vec![place.join("head")], NonZeroU64::new(10).expect("not zero"))
 }
 
-/// A place with a furnished log in it, closed in good order.
-pub(crate) fn furnished() -> tempfile::TempDir {
-    let place = tempfile::tempdir().expect("a directory");
+/// The place with a furnished log in it, closed in good order.
+pub(crate) fn furnished(place: tempfile::TempDir) -> tempfile::TempDir {
     furnish(&mut log_world::gate(&directory(place.path())), FITTING);
     place
 }
@@ -86,7 +85,7 @@ pub(crate) fn act() {
 /// Opens a place as a server would: heads compared, what ran before burnt.
 fn open(place: &Path) -> Option<Desk<SqliteLog>> {
     let open = || -> Result<Sound<SqliteLog>, Box<dyn std::error::Error>> {
-        let gate = Gate::open(Directory::open(directory(place))?.log()?)?;
+        let gate = Directory::open(directory(place))?.gate()?;
         let mut sound = log_world::sound(gate, heads(place));
         sound.burn_running(4)?;
         Ok(sound)
@@ -227,13 +226,8 @@ impl Said {
 
 /// Opens the place again and holds it to everything the child was told. `exact` keys are asked for again.
 pub(crate) fn judge(place: &Path, said: &Said, name: &str) {
-    let gate = Gate::open(
-        Directory::open(directory(place))
-            .unwrap_or_else(|error| panic!("{name}: {error}"))
-            .log()
-            .unwrap_or_else(|error| panic!("{name}: {error}")),
-    )
-    .unwrap_or_else(|error| panic!("{name}: {error}"));
+    let gate = Directory::open(directory(place)).and_then(|directory| directory.gate());
+    let gate = gate.unwrap_or_else(|error| panic!("{name}: {error}"));
     let spent = balance(&gate);
     let mut sound = log_world::sound(gate, heads(place));
     let state = |sound: &Sound<SqliteLog>, id: u64| sound.ledger().grant_state(GrantId(id));

@@ -55,8 +55,7 @@ pub(crate) fn sound<L: Log>(gate: Gate<L>, heads: Heads) -> Sound<L> {
 
 /// The verified log of a directory.
 pub(crate) fn gate(directory: &Path) -> Gate<SqliteLog> {
-    let log = Directory::open(directory).expect("a directory nobody has").log().expect("a log");
-    Gate::open(log).expect("a whole chain")
+    Directory::open(directory).expect("a directory nobody has").gate().expect("a whole chain")
 }
 
 /// A desk on the furnished log of a directory, as a server would open it.

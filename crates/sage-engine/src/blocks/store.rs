@@ -67,6 +67,9 @@ impl std::error::Error for StoreError {}
 
 /// How many files are brought to the disk at the same time: waiting is what it mostly is.
 const SYNC_THREADS: usize = 16;
+/// From so many files on, bringing the whole disk up to date costs less than file after file: one flush
+/// instead of two for each.
+const MANY_FILES: usize = 64;
 
 /// A place for parts.
 pub struct BlockStore {
@@ -75,9 +78,15 @@ pub struct BlockStore {
 }
 
 enum Place {
-    Local(PathBuf),
+    Local(Folder),
     /// The runtime belongs to the store so that it can be used from any thread, within another runtime or none.
     Remote(Runtime),
+}
+
+/// A directory, held open: an error of the disk is told to those who had the directory open when it happened.
+struct Folder {
+    root: PathBuf,
+    handle: File,
 }
 
 impl BlockStore {
@@ -107,7 +116,8 @@ impl BlockStore {
         fs::create_dir_all(&root).map_err(|error| failed(&error))?;
         let root = fs::canonicalize(&root).map_err(|error| failed(&error))?;
         let objects = LocalFileSystem::new_with_prefix(&root).map_err(|error| failed(&error))?;
-        Ok(Self { place: Place::Local(root), objects: Arc::new(objects) })
+        let handle = File::open(&root).map_err(|error| failed(&error))?;
+        Ok(Self { place: Place::Local(Folder { root, handle }), objects: Arc::new(objects) })
     }
 
     fn remote(url: &Url) -> Result<Self, StoreError> {
@@ -127,7 +137,7 @@ impl BlockStore {
     /// The directory, if it is one.
     pub fn root(&self) -> Option<&FilePath> {
         match &self.place {
-            Place::Local(root) => Some(root),
+            Place::Local(folder) => Some(&folder.root),
             Place::Remote(_) => None,
         }
     }
@@ -147,7 +157,7 @@ impl BlockStore {
     /// When it was not written; then there is no file under that path.
     pub fn write(&self, path: &str, bytes: Bytes) -> Result<(), StoreError> {
         match &self.place {
-            Place::Local(root) => {
+            Place::Local(Folder { root, .. }) => {
                 let file = local_path(root, path)?;
                 write_file(&file, &bytes).map_err(|error| {
                     // What is half-written is worth nothing, and the first error is the one to tell.
@@ -169,7 +179,7 @@ impl BlockStore {
     /// When any of them may not survive a power cut. A failed sync is not tried again: what the system then
     /// says is not to be believed.
     pub fn sync(&self, paths: &[String]) -> Result<(), StoreError> {
-        let Place::Local(root) = &self.place else { return Ok(()) };
+        let Place::Local(Folder { root, handle }) = &self.place else { return Ok(()) };
         let mut files = Vec::with_capacity(paths.len());
         let mut folders = BTreeSet::new();
         for path in paths {
@@ -183,8 +193,11 @@ impl BlockStore {
             }
             files.push(file);
         }
-        sync_all(&files)?;
         let folders: Vec<PathBuf> = folders.into_iter().collect();
+        if files.len() > MANY_FILES && same_disk(&folders) {
+            return sync_disk(root, handle);
+        }
+        sync_all(&files)?;
         sync_all(&folders)
     }
 
@@ -194,7 +207,7 @@ impl BlockStore {
     /// When it is not there, or cannot be read.
     pub fn read(&self, path: &str) -> Result<Bytes, StoreError> {
         match &self.place {
-            Place::Local(root) => {
+            Place::Local(Folder { root, .. }) => {
                 let bytes = fs::read(local_path(root, path)?).map_err(|error| local_error(path, &error))?;
                 Ok(Bytes::from(bytes))
             }
@@ -213,8 +226,8 @@ impl BlockStore {
     pub fn list(&self, folder: &str) -> Result<Vec<String>, StoreError> {
         let mut found = Vec::new();
         match &self.place {
-            Place::Local(root) if folder.is_empty() => list_local(root, folder, &mut found)?,
-            Place::Local(root) => list_local(&local_path(root, folder)?, folder, &mut found)?,
+            Place::Local(Folder { root, .. }) if folder.is_empty() => list_local(root, folder, &mut found)?,
+            Place::Local(Folder { root, .. }) => list_local(&local_path(root, folder)?, folder, &mut found)?,
             Place::Remote(runtime) => {
                 let at = if folder.is_empty() { None } else { Some(object_path(folder)?) };
                 let objects = self.objects();
@@ -235,7 +248,7 @@ impl BlockStore {
     /// When it is still there.
     pub fn delete(&self, path: &str) -> Result<(), StoreError> {
         let removed = match &self.place {
-            Place::Local(root) => {
+            Place::Local(Folder { root, .. }) => {
                 let file = local_path(root, path)?;
                 let removed = fs::remove_file(&file).map_err(|error| local_error(path, &error));
                 let above = file.ancestors().skip(1).take_while(|folder| folder.starts_with(root) && folder != root);
@@ -310,6 +323,31 @@ fn sync_all(paths: &[PathBuf]) -> Result<(), StoreError> {
         }
         result
     })
+}
+
+/// Whether all folders are on one disk, as they are unless somebody has put a link in their way.
+#[cfg(target_os = "linux")]
+fn same_disk(folders: &[PathBuf]) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let mut disks = folders.iter().map(|folder| fs::metadata(folder).map(|found| found.dev()).ok());
+    let first = disks.next().flatten();
+    first.is_some() && disks.all(|disk| disk == first)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn same_disk(_folders: &[PathBuf]) -> bool {
+    false
+}
+
+/// Brings everything on the store's disk to it.
+#[cfg(target_os = "linux")]
+fn sync_disk(root: &FilePath, handle: &File) -> Result<(), StoreError> {
+    rustix::fs::syncfs(handle).map_err(|error| local_error(&root.to_string_lossy(), &error.into()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_disk(root: &FilePath, _handle: &File) -> Result<(), StoreError> {
+    Err(StoreError::Path(root.to_string_lossy().into_owned()))
 }
 
 fn list_local(folder: &FilePath, below: &str, found: &mut Vec<String>) -> Result<(), StoreError> {

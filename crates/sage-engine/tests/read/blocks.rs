@@ -274,3 +274,26 @@ fn an_unknown_user_column_is_named() {
     let error = yard.declared(&schema(), (0, 0), &query(None, &["value"]), &by_user("rider", 1)).err();
     assert_eq!(error, Some(ReadError::UnknownUser { column: "rider".to_owned() }));
 }
+
+/// Text is text, however the stream declares it.
+#[test]
+fn text_is_read_in_every_form() {
+    for form in [
+        DataType::Utf8,
+        DataType::LargeUtf8,
+        DataType::Utf8View,
+        DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
+    ] {
+        let schema = Schema::new(vec![Field::new("text", form.clone(), true)]);
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("one"), None, Some("two"), Some("one")]));
+        let texts = arrow::compute::cast(&texts, &form).expect("text");
+        let rows = RecordBatch::try_new(Arc::new(schema.clone()), vec![texts]).expect("rows");
+        let mut yard = Yard::new(1);
+        yard.write(0, &rows, &[false; 4]);
+        let asked = query(Some("text = 'one' OR text IS NULL"), &["upper(text)", "text"]);
+        let record = |record: sage_engine::read::Record<'_>| [0, 1].map(|place| record.text(place).map(str::to_owned));
+        let found = yard.records(&schema, (0, 0), Lane::Train, &asked, record).expect("reads");
+        let one = [Some("ONE".to_owned()), Some("one".to_owned())];
+        assert_eq!(found, [one.clone(), [None, None], one], "{form}");
+    }
+}

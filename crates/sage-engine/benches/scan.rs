@@ -18,10 +18,11 @@ use object_store::local::LocalFileSystem;
 use parquet::arrow::ArrowWriter;
 use sage_engine::blocks::{LANE_COLUMN, Part};
 use sage_engine::generate::{Day, Taxi, write};
-use sage_engine::read::{Expression, Query, Source, Unit, prepare, read};
+use sage_engine::read::{Expression, Query, Source, Unit, open, prepare};
+use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Mechanism, MemoryLog,
-    Permit, Policy, Request, RequestKey, Rows, Rule, StreamId,
+    Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism,
+    MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, StreamId,
 };
 use tempfile::TempDir;
 
@@ -65,16 +66,18 @@ fn scan() {
     let folder = TempDir::new().expect("a folder");
     let taxi = Taxi::new(HOURS * 4_224, first_day(), 1).expect("a stream");
     let parts = write_blocks(&taxi, folder.path());
-    let (gate, permit) = granted(&parts);
+    let mut yard = Yard::new(&parts);
     let store = LocalFileSystem::new_with_prefix(folder.path()).expect("a store");
     let parts = parts.into_iter().enumerate().map(|(block, part)| (BlockId(block as u32), part));
-    let source = Source::new(gate.ledger(), STREAM, parts, Arc::new(store)).expect("parts of the blocks");
+    let source = Source::new(yard.gate.ledger(), STREAM, parts, Arc::new(store)).expect("parts of the blocks");
     let column = |(place, sql): (usize, &&str)| Expression { name: format!("c{place}"), sql: (*sql).to_owned() };
     let query = Query { filter: Some(FILTER.to_owned()), columns: COLUMNS.iter().enumerate().map(column).collect() };
-    let ours = || {
+    let mut ours = || {
         let prepared = prepare(&Taxi::schema(), &query).expect("allowed");
-        let rows = read(&permit, &source, &prepared, &Unit::Row).expect("reads");
-        rows.iter().flatten().map(Rows::count).sum::<usize>()
+        let noise = SecureNoise::new().expect("randomness");
+        let session = open(yard.permit(), noise, &source, &prepared, &Unit::Row).expect("reads");
+        let rows = session.into_declared().unwrap_or_else(|_| panic!("the door was declared"));
+        Lane::BOTH.iter().flat_map(|&lane| rows.lane(lane)).map(Rows::count).sum::<usize>()
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
@@ -85,14 +88,14 @@ fn scan() {
     let place = place.to_str().expect("a path");
     runtime.block_on(context.register_parquet("rows", place, ParquetReadOptions::default())).expect("registered");
     let text = format!("SELECT {} FROM rows WHERE {FILTER}", COLUMNS.join(", "));
-    let peer = || {
+    let mut peer = || {
         let collected = runtime.block_on(async { context.sql(&text).await?.collect().await });
         collected.expect("collected").iter().map(RecordBatch::num_rows).sum::<usize>()
     };
     let mut best = [f64::INFINITY; 2];
     for _ in 0..7 {
         let mut found = [0; 2];
-        for (place, work) in [&ours as &dyn Fn() -> usize, &peer].into_iter().enumerate() {
+        for (place, work) in [&mut ours as &mut dyn FnMut() -> usize, &mut peer].into_iter().enumerate() {
             let start = Instant::now();
             found[place] = black_box(work());
             best[place] = best[place].min(start.elapsed().as_secs_f64());
@@ -103,30 +106,44 @@ fn scan() {
     println!(r#"{{"name":"scan","ours":{ours:.0},"peer":{peer:.0},"ratio":{:.3},"unit":"rows/s"}}"#, ours / peer);
 }
 
-/// Leave to read all the blocks.
-fn granted(parts: &[Part]) -> (Gate<MemoryLog>, Permit) {
-    let ceiling = Ceiling {
-        epsilon: Epsilon::ceiling("1").expect("a ceiling"),
-        delta: Delta::ceiling("1e-6").expect("a ceiling"),
-    };
-    let filter = Filter::new(Rule::Basic, ceiling).expect("a filter");
-    let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let stream = gate.create_stream(0, STREAM, Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
-    gate.add_blocks(0, stream, parts.iter().map(|part| part.block.clone()).collect()).expect("blocks");
-    let cost = Cost::new(vec![Mechanism::Pure { epsilon: Epsilon::cost("0.1").expect("a loss") }]).expect("a cost");
-    let request = Request {
-        key: RequestKey::from_text("bench"),
-        stream: StreamId(0),
-        context: ContextId(0),
-        blocks: Blocks::range(0, parts.len() as u32 - 1).expect("blocks"),
-        costs: [Some(cost.clone()), Some(cost)],
-        door: Door::Enforced,
-        purpose: "bench".to_owned(),
-    };
-    let answer = gate.charge(0, vec![request]).expect("the log takes it").remove(0);
-    let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
-    let permit = gate.start(0, grant).expect("starts");
-    (gate, permit)
+/// A gate with a block for every part.
+struct Yard {
+    gate: Gate<MemoryLog>,
+    blocks: u32,
+    requests: u32,
+}
+
+impl Yard {
+    fn new(parts: &[Part]) -> Self {
+        let ceiling = Ceiling {
+            epsilon: Epsilon::ceiling("1000").expect("a ceiling"),
+            delta: Delta::ceiling("1e-6").expect("a ceiling"),
+        };
+        let filter = Filter::new(Rule::Basic, ceiling).expect("a filter");
+        let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
+        let stream = gate.create_stream(0, STREAM, Policy::single(filter, Doors::DeclaredToo)).expect("a stream");
+        gate.add_blocks(0, stream, parts.iter().map(|part| part.block.clone()).collect()).expect("blocks");
+        Self { gate, blocks: parts.len() as u32, requests: 0 }
+    }
+
+    /// Leave to read all the blocks, and to count what was read.
+    fn permit(&mut self) -> Permit {
+        self.requests += 1;
+        let cost = Cost::new(vec![Mechanism::Pure { epsilon: Epsilon::cost("0.1").expect("a loss") }]);
+        let cost = cost.expect("a cost");
+        let request = Request {
+            key: RequestKey::from_text(&self.requests.to_string()),
+            stream: StreamId(0),
+            context: ContextId(0),
+            blocks: Blocks::range(0, self.blocks - 1).expect("blocks"),
+            costs: [Some(cost.clone()), Some(cost)],
+            door: Door::Declared { author: "bench".to_owned(), reason: "to count made-up rows".to_owned() },
+            purpose: "bench".to_owned(),
+        };
+        let answer = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
+        let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+        self.gate.start(0, grant).expect("starts")
+    }
 }
 
 /// Writes every hour's rides as a part of its own: the train lane's row group, then the test lane's.

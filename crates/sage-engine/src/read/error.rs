@@ -18,6 +18,13 @@ pub enum ReadError {
         /// Its file.
         file: String,
     },
+    /// A part was offered twice.
+    Repeated {
+        /// The block.
+        block: String,
+        /// The file.
+        file: String,
+    },
     /// The permit is for another stream.
     OtherStream,
     /// The user column is not in the schema.
@@ -67,6 +74,9 @@ impl std::fmt::Display for ReadError {
             }
             Self::ForeignPart { block, file } => {
                 write!(to, "{block}/{file} was offered for a block with another key; nothing was read")
+            }
+            Self::Repeated { block, file } => {
+                write!(to, "{block}/{file} was offered twice, and would count twice; nothing was read")
             }
             Self::OtherStream => write!(to, "the permit is for another stream; ask for a grant on this one"),
             Self::UnknownUser { column } => {

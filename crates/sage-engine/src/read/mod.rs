@@ -1,9 +1,9 @@
 //! Reading: per-row SQL over the blocks a permit covers, into the kernel's session.
 //!
 //! This room is trusted: it is the one place where rows leave the block store. A pipeline's filter and
-//! expressions are checked and made total before any permit is asked for ([`prepare`]); then [`read`] is
-//! handed to [`sage_kernel::Permit::open`] and gives what the session takes in. There is no other way to
-//! a [`Batch`]: it has no public field and no public constructor.
+//! expressions are checked and made total before any permit is asked for ([`prepare`]); then [`open`] uses
+//! up the permit and gives a session. There is no other way to a [`Batch`]: it has no public field and no
+//! public constructor, and outside a session it is seen in the declared mode alone.
 //!
 //! Nothing here may turn a row into a message, a count or an error. Rows that a filter leaves out are not
 //! in the session; they stay charged, since leaving them out was computed from them.
@@ -19,6 +19,7 @@ mod evaluate;
 mod part;
 mod probe;
 mod query;
+mod quiet;
 mod reader;
 mod refusal;
 mod rows;
@@ -27,7 +28,7 @@ mod unit;
 
 pub use error::ReadError;
 pub use query::{Expression, Prepared, Query, prepare};
-pub use reader::{Source, read};
+pub use reader::{Source, open};
 pub use refusal::QueryRefusal;
 pub use rows::{Batch, Record, Row};
 pub use unit::Unit;

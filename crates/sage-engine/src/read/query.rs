@@ -20,6 +20,7 @@ use super::evaluate::{Failed, truths, values};
 use super::probe;
 use super::refusal::QueryRefusal;
 use super::{allow, total};
+use crate::blocks::LANE_COLUMN;
 
 /// The longest text of an expression.
 const LONGEST: usize = 20_000;
@@ -86,6 +87,10 @@ pub fn prepare(schema: &Schema, query: &Query) -> Result<Prepared, QueryRefusal>
         if name.trim().is_empty() || names[..place].contains(name) {
             return Err(QueryRefusal::Name { name: name.clone() });
         }
+    }
+    // A stream that declares the lanes' column for itself would let queries name it.
+    if schema.field_with_name(LANE_COLUMN).is_ok() {
+        return Err(QueryRefusal::Name { name: LANE_COLUMN.to_owned() });
     }
     let schema = Arc::new(as_read(schema));
     let whole = planned(&schema)?;

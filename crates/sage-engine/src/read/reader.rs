@@ -6,18 +6,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{Builder, ScopedJoinHandle};
 
 use arrow::compute::{filter, filter_record_batch};
 use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
-use sage_kernel::{BlockId, Lane, Ledger, Permit, StreamId};
+use sage_kernel::noise::NoiseSource;
+use sage_kernel::{BlockId, Lane, Ledger, Permit, Session, StreamId};
 use tokio::runtime::Runtime;
 
 use super::error::ReadError;
 use super::evaluate::within_years;
 use super::part::{Decoded, Layout};
 use super::query::Prepared;
+use super::quiet::{READER, silence_readers};
 use super::rows::Batch;
 use super::unit::{Unit, UserRecords, group};
 use crate::blocks::Part;
@@ -37,7 +40,7 @@ impl Source {
     /// The stream of this name with these parts, which the log must have named.
     ///
     /// # Errors
-    /// When there is no such stream, or a part is offered for a block that has another key.
+    /// When there is no such stream, a part is offered for a block that has another key, or one twice.
     pub fn new(
         ledger: &Ledger, name: &str, parts: impl IntoIterator<Item = (BlockId, Part)>, store: Arc<dyn ObjectStore>,
     ) -> Result<Self, ReadError> {
@@ -47,33 +50,51 @@ impl Source {
         let mut known: BTreeMap<BlockId, Vec<Part>> = BTreeMap::new();
         for (block, part) in parts {
             // By its number the block is covered, by its key its files are found: both must be the same.
-            if keys.get(block.0 as usize) != Some(&part.block) {
+            if keys.get(block.0 as usize) != Some(&part.block) || part.file.contains('/') {
                 return Err(ReadError::ForeignPart { block: part.block, file: part.file });
             }
-            known.entry(block).or_default().push(part);
+            let parts = known.entry(block).or_default();
+            // A part that was read twice would count its rows twice.
+            if parts.iter().any(|other| other.file == part.file) {
+                return Err(ReadError::Repeated { block: part.block, file: part.file });
+            }
+            parts.push(part);
         }
         Ok(Self { stream, name: name.to_owned(), parts: known, store })
     }
 }
 
-/// Reads what the permit covers, for [`Permit::open`].
+/// Uses up a permit: reads what it covers into a session, with noise from this source.
 ///
 /// # Errors
 /// When a file is missing or not what the log says, naming it; `Failed` for whatever could depend on rows.
-pub fn read(permit: &Permit, source: &Source, prepared: &Prepared, unit: &Unit) -> Result<[Vec<Batch>; 2], ReadError> {
+/// What was charged stays charged.
+pub fn open<N: NoiseSource>(
+    permit: Permit, noise: N, source: &Source, prepared: &Prepared, unit: &Unit,
+) -> Result<Session<Batch, N>, ReadError> {
+    permit.open(noise, |permit| read(permit, source, prepared, unit))
+}
+
+/// Private, so that rows go into the session and nowhere else.
+fn read(permit: &Permit, source: &Source, prepared: &Prepared, unit: &Unit) -> Result<[Vec<Batch>; 2], ReadError> {
     if permit.stream() != source.stream {
         return Err(ReadError::OtherStream);
     }
+    silence_readers();
     let layout = Layout::new(prepared, unit)?;
     let reading = Reading { permit, source, prepared, unit, layout };
     let covered = |block: BlockId| Lane::BOTH.into_iter().any(|lane| reading.covers(block, lane));
     let blocks: Vec<BlockId> = source.parts.keys().copied().filter(|&block| covered(block)).collect();
     let next = AtomicUsize::new(0);
+    let failed = (usize::MAX, ReadError::Failed);
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
-        let worker = |_| scope.spawn(|| reading.work(&blocks, &next));
-        let workers: Vec<_> = (0..THREADS.min(blocks.len())).map(worker).collect();
-        // What a panic says stays behind: it could quote a row.
-        workers.into_iter().map(|worker| worker.join().unwrap_or(Err((usize::MAX, ReadError::Failed)))).collect()
+        let thread = || Builder::new().name(READER.to_owned()).spawn_scoped(scope, || reading.work(&blocks, &next));
+        let workers: Vec<_> = (0..THREADS.min(blocks.len())).map(|_| thread()).collect();
+        let outcome = |worker: Result<_, _>| match worker.map(ScopedJoinHandle::join) {
+            Ok(Ok(outcome)) => outcome,
+            _ => Err(failed.clone()),
+        };
+        workers.into_iter().map(outcome).collect()
     });
     in_order(outcomes)
 }

@@ -3,6 +3,7 @@
 mod blocks;
 mod hostile;
 mod property;
+mod real;
 mod sql;
 mod users;
 mod yard;

@@ -195,6 +195,8 @@ fn every_column_has_a_name_of_its_own() {
     }
     let prepared = prepare(&schema(), &named(&["a", "b"])).expect("two names");
     assert_eq!(prepared.names(), ["a", "b"]);
+    let own = Schema::new(vec![Field::new("_lane", DataType::Boolean, false)]);
+    assert_eq!(refusal(&own, "1"), Some(QueryRefusal::Name { name: "_lane".to_owned() }), "the lanes' column is ours");
 }
 
 /// Expressions whose evaluation would take for ever are refused before they are built.

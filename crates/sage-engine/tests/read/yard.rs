@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use object_store::local::LocalFileSystem;
 use parquet::arrow::ArrowWriter;
 use sage_engine::blocks::{LANE_COLUMN, Part};
-use sage_engine::read::{Batch, Expression, Query, QueryRefusal, ReadError, Record, Source, Unit, prepare, read};
+use sage_engine::read::{Batch, Expression, Query, QueryRefusal, ReadError, Record, Source, Unit, open, prepare};
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
     Answer, BlockId, Blocks, Ceiling, ContextId, Cost, DeclaredRows, Delta, Door, Doors, Epsilon, Filter, Gate, Lane,
@@ -113,7 +113,7 @@ impl Yard {
         let prepared = prepare(schema, asked).expect("the query is allowed");
         let source = self.source();
         let permit = self.permit(blocks, lanes, door);
-        permit.open(SecureNoise::new().expect("randomness"), |permit| read(permit, &source, &prepared, unit))
+        open(permit, SecureNoise::new().expect("randomness"), &source, &prepared, unit)
     }
 
     /// The rows of a lane of some blocks, in the open.

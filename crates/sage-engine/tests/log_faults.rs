@@ -30,31 +30,33 @@ fn strace() -> Command {
     command
 }
 
-/// Lets `strace` see only what touches the place, so that loading the program and talking to us go well.
-fn only(command: &mut Command, place: &Path) {
+/// Lets `strace` see only what touches the place, so that loading the program and talking to us go well. Of what
+/// SQLite flushes only the files: whether it could flush a directory it does not look, which is why the log does
+/// that itself, by `fsync`.
+fn only(command: &mut Command, place: &Path, call: &str) {
     let engine = log_child::directory(place);
-    for file in ["", "log.db", "log.db-wal", "log.db-shm", "lock"] {
-        command.arg("-P").arg(if file.is_empty() { engine.clone() } else { engine.join(file) });
+    for file in ["log.db", "log.db-wal", "log.db-shm", "lock"] {
+        command.arg("-P").arg(engine.join(file));
     }
-    for file in ["head", "head.new", ""] {
-        command.arg("-P").arg(if file.is_empty() { place.to_owned() } else { place.join(file) });
+    if call != "fdatasync" {
+        command.arg("-P").arg(&engine).arg("-P").arg(place);
+        command.arg("-P").arg(place.join("head")).arg("-P").arg(place.join("head.new"));
     }
 }
 
-/// How often a working process makes each of the calls if it ends like this.
-fn count_calls(end: End) -> BTreeMap<&'static str, u64> {
+/// How often a working process makes the call if it ends like this.
+fn count(end: End, call: &str) -> u64 {
     let place = furnished(quick_place());
     let trace = place.path().join("trace");
     let mut tracer = strace();
-    tracer.arg("-o").arg(&trace).args(["-e", &format!("trace={}", CALLS.join(","))]);
-    only(&mut tracer, place.path());
+    tracer.arg("-o").arg(&trace).args(["-e", &format!("trace={call}")]);
+    only(&mut tracer, place.path(), call);
     let output = traced(&mut tracer, place.path(), end.task()).output().expect("strace");
     let mut said = Said::default();
     said.hear(&String::from_utf8(output.stdout).expect("text"));
     assert!(said.failed.is_empty() && said.granted.len() > 80, "without a fault all goes well: {:?}", said.failed);
     judge(place.path(), &said, "no fault");
-    let trace = std::fs::read_to_string(trace).expect("a trace");
-    CALLS.map(|call| (call, trace.lines().filter(|line| line.contains(&format!(" {call}("))).count() as u64)).into()
+    std::fs::read_to_string(trace).expect("a trace").matches(&format!(" {call}(")).count() as u64
 }
 
 /// Whether the process closes the log before it ends.
@@ -88,7 +90,7 @@ fn try_fault(end: End, call: &str, number: u64, fault: &str) -> Outcome {
     let mut tracer = strace();
     tracer.args(["-o", "/dev/null", "-e", &format!("trace={call}")]);
     tracer.args(["-e", &format!("inject={call}:{fault}:when={number}")]);
-    only(&mut tracer, place.path());
+    only(&mut tracer, place.path(), call);
     let output = traced(&mut tracer, place.path(), end.task()).output().expect("strace");
     let mut said = Said::default();
     said.hear(&String::from_utf8(output.stdout).expect("text"));
@@ -108,15 +110,13 @@ fn any_call_may_kill_the_process_or_fail() {
     if !has_strace() {
         return;
     }
-    let seed = u64::from(std::process::id());
-    println!("seed {seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::thrown();
     let mut faults = Vec::new();
     for end in [End::Close, End::Leave] {
-        let counts = count_calls(end);
-        println!("{end:?} {counts:?}");
-        assert!(counts["fdatasync"] > 100 && counts["pwrite64"] > 1000, "the work reaches the disk");
-        for (call, count) in counts {
+        for call in CALLS {
+            let count = count(end, call);
+            println!("{end:?}: {count} of {call}");
+            assert!(count > 100 || !["fdatasync", "pwrite64"].contains(&call), "the work reaches the disk");
             let sampled = if soak() { count.min(1000) } else { count.min(4) };
             for sample in 0..sampled {
                 let number = if sampled == count { sample + 1 } else { 1 + dice.below(count) };
@@ -128,6 +128,9 @@ fn any_call_may_kill_the_process_or_fail() {
             }
         }
     }
+    // SQLite lets a failed flush of the write-ahead log's name pass, so an acknowledged charge could vanish with
+    // the file. The log flushes the name itself when it is opened, before all else that it flushes by this call.
+    assert_eq!(try_fault(End::Leave, "fsync", 1, "error=EIO"), Outcome::Failed, "the name may not be on the disk");
     let waiting = Mutex::new(faults);
     let tally = Mutex::new(BTreeMap::new());
     thread::scope(|scope| {

@@ -19,9 +19,7 @@ fn act_as_child() {
 #[test]
 fn a_loaded_process_can_be_killed_at_any_time() {
     let rounds = if soak() { 1000 } else { 100 };
-    let seed = 7 + u64::from(std::process::id());
-    println!("seed {seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::thrown();
     let on_disk = || furnished(tempfile::tempdir().expect("a directory"));
     let mut place = on_disk();
     let mut said = Said::default();

@@ -93,9 +93,7 @@ fn every_disk_that_a_power_cut_can_leave_opens_and_holds_what_was_acknowledged()
     if !has_strace() {
         return;
     }
-    let seed = u64::from(std::process::id());
-    println!("seed {seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::thrown();
     let place = furnished(quick_place());
     let disk = Disk::of(place.path());
     let calls = record(place.path(), "work 0");
@@ -114,9 +112,7 @@ fn a_directory_that_was_being_made_is_made_whole() {
     if !has_strace() {
         return;
     }
-    let seed = u64::from(std::process::id());
-    println!("seed {seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::thrown();
     let place = quick_place();
     let calls = record(place.path(), "recover 0");
     assert!(calls.len() > 30, "{} calls were recorded", calls.len());

@@ -136,6 +136,9 @@ impl SqliteLog {
         // the file, everything is written and flushed anew.
         overwrite(&connection).map_err(store)?;
         let log = Self { connection, directory: directory.to_owned(), failure: None, pending_bytes: 0, _lock: lock };
+        // By now the write-ahead log has its name, and keeps it while we are here. SQLite flushes that name too,
+        // but does not look whether it could.
+        durable::sync_directory(directory).map_err(|error| OpenError::File(directory.to_owned(), error))?;
         if log.head().map_err(store)? != log.last().map_err(store)? {
             return Err(OpenError::Damaged(path));
         }

@@ -79,6 +79,14 @@ pub(crate) fn soak() -> bool {
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
+    /// Another one in each run; it is printed, and `SAGE_SEED` brings a run back.
+    pub(crate) fn thrown() -> Self {
+        let given = std::env::var("SAGE_SEED").ok().map(|seed| seed.parse().expect("SAGE_SEED is a number"));
+        let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
+        println!("SAGE_SEED={seed}");
+        Self(seed)
+    }
+
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound

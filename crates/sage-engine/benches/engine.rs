@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sage_engine::log::{Checked, Desk, Directory, Heads, SqliteLog};
+use sage_engine::{Engine, Opened, Places};
 use sage_kernel::{
     Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Head, Log, Mechanism,
     MemoryLog, Policy, Record, Request, RequestKey, Rule, Sigma, StreamId,
@@ -44,6 +45,7 @@ const MEASUREMENTS: &[Measurement] = &[
     entry("durable_1000_clients", "charges/s", |place| alone(place, 1000, WINDOW)),
     entry("flush_share", "commits/s", flush_share),
     entry("replay_1e6", "s", replay),
+    entry("snapshot_1e6", "s", snapshot),
 ];
 
 /// Blocks of the stream, and of a charge.
@@ -195,8 +197,18 @@ impl Raw {
     }
 }
 
-/// Seconds to open a directory whose log has a million events.
+/// Seconds to open a directory whose log has a million events, from the first one on.
 fn replay(place: &Path) -> Outcome {
+    start(place, |_| ())
+}
+
+/// The same where a snapshot was kept at the end.
+fn snapshot(place: &Path) -> Outcome {
+    start(place, |engine| engine.checkpoint().expect("a healthy log"))
+}
+
+/// Seconds to open a directory whose log has a million events, after something was done at its end.
+fn start(place: &Path, finish: impl FnOnce(&Engine)) -> Outcome {
     let directory = tempfile::tempdir_in(place).expect("a place to write");
     let mut log = Directory::open(directory.path()).expect("a new directory").log().expect("a log");
     for page in lives().chunks(1000) {
@@ -204,10 +216,17 @@ fn replay(place: &Path) -> Outcome {
         log.append(before, page.to_vec()).expect("a healthy log");
     }
     drop(log);
+    let open = || match Engine::open(directory.path(), &Places::default()).expect("a sound directory") {
+        Opened::Ready(engine) => engine,
+        Opened::PutBack(_) => panic!("nothing was put back"),
+    };
+    finish(&open());
     let seconds = (0..3).map(|_| {
         let start = Instant::now();
-        assert!(open(directory.path()).head().length >= 1_000_000);
-        start.elapsed().as_secs_f64()
+        let engine = open();
+        let taken = start.elapsed().as_secs_f64();
+        assert!(engine.snapshot().expect("a look").head().length >= 1_000_000);
+        taken
     });
     Outcome { ours: seconds.fold(f64::INFINITY, f64::min), peer: None }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use sage_engine::generate::{Day, Taxi, TaxiError, WriteError, write};
+use sage_engine::generate::{Day, STREAM_FILE, Taxi, TaxiError, WriteError, write};
 use serde_json::json;
 
 use crate::cli::{GenerateArgs, TaxiArgs};
@@ -38,11 +38,12 @@ fn taxi(flags: &TaxiArgs) -> Result<(), Failure> {
         return print_json(&json!({"rows": rows, "seed": seed, "bytes": written.bytes, "files": names}));
     }
     print(&format!(
-        "{rows} made-up taxi rides, seed {seed}, in {} {} of {:.1} MB together, in {seconds:.1} s: {}\n",
+        "{rows} made-up taxi rides, seed {seed}, in {} {} of {:.1} MB together, in {seconds:.1} s: {folder}\n\
+         next: sage stream create {folder}/{STREAM_FILE} --as ada\n",
         written.files.len(),
         if written.files.len() == 1 { "file" } else { "files" },
         written.bytes as f64 / 1e6,
-        flags.out
+        folder = flags.out,
     ))
 }
 

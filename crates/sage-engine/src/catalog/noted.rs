@@ -4,7 +4,7 @@
 //! reading the log a second time. What is kept here is what the gate was given; only notes below the gate's
 //! head have been verified, and only those may be taken.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use sage_kernel::{Event, Head, Log, LogError, Record};
@@ -16,11 +16,23 @@ const NOTE: u8 = 9;
 pub(crate) struct Noted<L> {
     log: L,
     notes: RefCell<BTreeMap<u64, Record>>,
+    /// The head before the first record that was read: what a gate that starts from a snapshot was vouched for.
+    start: Cell<Option<Head>>,
 }
 
 impl<L> Noted<L> {
     pub(crate) const fn new(log: L) -> Self {
-        Self { log, notes: RefCell::new(BTreeMap::new()) }
+        Self { log, notes: RefCell::new(BTreeMap::new()), start: Cell::new(None) }
+    }
+
+    /// The log itself.
+    pub(crate) const fn log(&self) -> &L {
+        &self.log
+    }
+
+    /// The head before the first record that was read.
+    pub(crate) fn start(&self) -> Option<Head> {
+        self.start.get()
     }
 
     /// Takes the notes with numbers below the length of a verified head, in order: number, kind and body.
@@ -37,6 +49,9 @@ impl<L> Noted<L> {
 
     /// A record read again replaces the one before: the gate verifies the last one it was given.
     fn keep(&self, records: &[Record]) {
+        if let (None, Some(first)) = (self.start.get(), records.first()) {
+            self.start.set(Some(Head { length: first.number, hash: first.previous }));
+        }
         let notes = records.iter().filter(|record| record.body.first() == Some(&NOTE));
         self.notes.borrow_mut().extend(notes.map(|record| (record.number, record.clone())));
     }

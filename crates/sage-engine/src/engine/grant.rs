@@ -125,7 +125,7 @@ impl Engine {
             Ok((gate.start(now(), grant)?, source))
         })?;
         let id = permit.grant();
-        let opened = permit.open(noise, |permit| read::read(permit, &source, &prepared, &unit));
+        let opened = read::open(permit, noise, &source, &prepared, &unit);
         opened.map_err(|error| {
             // The charge stands; that nothing will leave under it is worth a line in the log, if it takes one.
             drop(self.burn(id));

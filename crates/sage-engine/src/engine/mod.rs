@@ -7,6 +7,7 @@
 
 mod blocks;
 mod census;
+mod checkpoint;
 mod error;
 mod feed;
 mod grant;
@@ -27,6 +28,8 @@ pub use feed::Fed;
 pub use grant::{Ask, Granted};
 pub use policy::PolicyOutcome;
 pub use snapshot::{BlockView, LaneView, Snapshot, State, StreamView};
+
+use checkpoint::History;
 
 use crate::blocks::BlockStore;
 use crate::catalog::{Catalog, Note, Noted};
@@ -68,6 +71,7 @@ pub struct PutBack {
     directory: Directory,
     blocks: BlockStore,
     log: RolledBack<Store>,
+    history: History,
 }
 
 impl PutBack {
@@ -82,7 +86,7 @@ impl PutBack {
     /// When the log cannot be written.
     pub fn acknowledge(self, officer: &Principal) -> Result<Engine, EngineError> {
         let sound = self.log.acknowledge(now(), officer.name())?;
-        Engine::ready(self.directory, self.blocks, sound)
+        Engine::ready(self.directory, self.blocks, sound, self.history)
     }
 }
 
@@ -92,6 +96,8 @@ pub struct Engine {
     desk: Desk<Store>,
     blocks: BlockStore,
     catalog: Mutex<Arc<Catalog>>,
+    /// The notes that the catalog is a fold of.
+    history: Mutex<History>,
     /// One batch at a time: who checks a batch's name must be the one to write it down.
     feeding: Mutex<()>,
 }
@@ -106,27 +112,31 @@ impl Engine {
     pub fn open(path: &Path, places: &Places) -> Result<Opened, EngineError> {
         let directory = Directory::open(path)?;
         let blocks = BlockStore::open(&places.address(path))?;
-        let gate = Gate::open(Noted::new(directory.log()?))?;
+        let (gate, history) = checkpoint::open(&directory)?;
         Ok(match Heads::new(places.heads.clone(), EXPORT_EVERY).check(gate)? {
-            Checked::Sound(sound) => Opened::Ready(Self::ready(directory, blocks, sound)?),
-            Checked::RolledBack(log) => Opened::PutBack(PutBack { directory, blocks, log }),
+            Checked::Sound(sound) => Opened::Ready(Self::ready(directory, blocks, sound, history)?),
+            Checked::RolledBack(log) => Opened::PutBack(PutBack { directory, blocks, log, history }),
         })
     }
 
-    fn ready(directory: Directory, blocks: BlockStore, mut sound: Sound<Store>) -> Result<Self, EngineError> {
+    fn ready(
+        directory: Directory, blocks: BlockStore, mut sound: Sound<Store>, history: History,
+    ) -> Result<Self, EngineError> {
         sound.burn_running(now())?;
         let desk = Desk::new(sound, now);
-        let catalog = Mutex::new(Arc::new(Catalog::default()));
-        let engine = Self { directory, desk, blocks, catalog, feeding: Mutex::new(()) };
+        let catalog = Mutex::new(Arc::new(history.catalog()?));
+        let history = Mutex::new(history);
+        let engine = Self { directory, desk, blocks, catalog, history, feeding: Mutex::new(()) };
         engine.with(|_, _| Ok(()))?;
         Ok(engine)
     }
 
-    /// Exports the head and gives the directory up.
+    /// Keeps a snapshot if the log has grown much since the last, exports the head, and gives the directory up.
     ///
     /// # Errors
     /// When the head cannot be exported.
     pub fn close(self) -> Result<(), EngineError> {
+        self.checkpoint_if_due()?;
         Ok(self.desk.close()?)
     }
 
@@ -147,6 +157,7 @@ impl Engine {
                 if kind == Note::KIND {
                     let note = Note::from_bytes(&body).ok_or(EngineError::Catalog { number })?;
                     Arc::make_mut(&mut catalog).apply(note).map_err(|_| EngineError::Catalog { number })?;
+                    lock(&self.history).push(number, body);
                 }
             }
             outcome

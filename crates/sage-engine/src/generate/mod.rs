@@ -9,4 +9,4 @@ mod taxi;
 mod write;
 
 pub use taxi::{CHUNK, DIRTY, Day, Taxi, TaxiError};
-pub use write::{WriteError, Written, write};
+pub use write::{STREAM_FILE, TAXI, WriteError, Written, write};

@@ -14,6 +14,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
 use super::taxi::{CHUNK, Taxi};
 
+/// The stream's file.
+pub const TAXI: &str = include_str!("taxi.toml");
 /// How many files are written at a time.
 const THREADS: usize = 2;
 /// Rides in a file where nobody says how many files there are to be.
@@ -58,6 +60,9 @@ impl fmt::Display for WriteError {
 }
 
 impl std::error::Error for WriteError {}
+
+/// The file that describes the stream, for `sage stream create`. Ingesting a folder passes over such a name.
+pub const STREAM_FILE: &str = "_stream.toml";
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +112,8 @@ pub fn write(taxi: &Taxi, folder: &Path, files: Option<u64>) -> Result<Written, 
     });
     let mut done = outcomes.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
     done.sort();
+    let description = folder.join(STREAM_FILE);
+    fs::write(&description, TAXI).map_err(|error| WriteError::Unwritable { path: description, error })?;
     let bytes = done.iter().map(|(_, bytes)| bytes).sum();
     Ok(Written { files: done.into_iter().map(|(path, _)| path).collect(), bytes })
 }

@@ -185,3 +185,45 @@ fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
         }
     }
 }
+
+#[test]
+fn a_start_from_a_snapshot_is_a_start_from_the_first_record() {
+    let world = World::new();
+    let engine = world.with_rides(50);
+    count(&engine, "before", None);
+    engine.checkpoint().expect("a snapshot");
+    engine.retire(&somebody("ada"), "rides", &days(1..=1)).expect("retired");
+    world.feed(&engine, "b2", &rides(4..=5, 10)).expect("a batch");
+    let see = |engine: &sage_engine::Engine| {
+        let look = engine.snapshot().expect("a look");
+        (look.streams(), look.blocks("rides"))
+    };
+    let seen = see(&engine);
+    engine.close().expect("closed");
+    let file = world.path().join("snapshot");
+    let kept = std::fs::read(&file).expect("a snapshot");
+    assert_eq!(see(&world.open()), seen);
+
+    // Any other bytes in its place cost time and nothing else.
+    for place in (0..kept.len()).step_by(41) {
+        let mut bytes = kept.clone();
+        bytes[place] ^= 1;
+        std::fs::write(&file, &bytes).expect("written");
+        assert_eq!(see(&world.open()), seen, "byte {place}");
+    }
+    std::fs::write(&file, &kept[..kept.len() / 2]).expect("written");
+    assert_eq!(see(&world.open()), seen, "cut");
+
+    // So does the snapshot of another directory.
+    let other = World::new();
+    let engine = other.with_rides(1);
+    engine.checkpoint().expect("a snapshot");
+    engine.close().expect("closed");
+    std::fs::copy(other.path().join("snapshot"), &file).expect("copied");
+    assert_eq!(see(&world.open()), seen, "foreign");
+    std::fs::write(&file, kept).expect("put back");
+    let engine = world.open();
+    assert_eq!(see(&engine), seen);
+    let again = engine.charge(&somebody("mia"), ask("before", days(1..=3), "8"));
+    assert!(matches!(again, Err(EngineError::Served(_))), "keys are remembered");
+}

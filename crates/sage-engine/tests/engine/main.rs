@@ -4,5 +4,6 @@
 mod doctor;
 mod life;
 mod policy;
+mod taxi;
 mod users;
 mod world;

@@ -5,6 +5,7 @@ mod demo;
 mod document;
 mod generate;
 mod hostile;
+mod rows;
 mod usage;
 
 use std::process::{Command, Output};

@@ -10,7 +10,7 @@ use arrow::array::{
     new_null_array,
 };
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
+use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType};
 
 use super::source::Typing;
 use crate::stream::{Column, Kind, Other};
@@ -104,6 +104,7 @@ impl Converter {
         let before = array.logical_null_count();
         let array = match (&self.kind, plain) {
             (Kind::Integer { .. }, _) => whole_numbers(array, plain).ok_or_else(wrong)?,
+            (Kind::Time { .. }, _) => instants(array, plain).ok_or_else(wrong)?,
             _ => cast(array, &self.storage).ok_or_else(wrong)?,
         };
         let lost = array.null_count().saturating_sub(before);
@@ -118,6 +119,19 @@ pub(super) fn cast(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
         found if found == to => Some(Arc::clone(array)),
         _ => cast_with_options(array, to, &CastOptions { safe: true, ..CastOptions::default() }).ok(),
     }
+}
+
+/// Instants in UTC. A timestamp counts from 1970 in UTC whatever zone it is shown in, and one without a zone is
+/// taken to be in UTC, so that only texts have a zone to be read.
+fn instants(array: &ArrayRef, plain: &DataType) -> Option<ArrayRef> {
+    let zone = if matches!(plain, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 | DataType::Null) {
+        None
+    } else {
+        Some("+00:00".into())
+    };
+    let instants = cast(array, &DataType::Timestamp(TimeUnit::Microsecond, zone))?;
+    let instants = instants.as_primitive_opt::<TimestampMicrosecondType>()?.clone();
+    Some(Arc::new(instants.with_timezone("UTC")))
 }
 
 /// Whole numbers, also those that a program with absent values had to keep as floats, as `3.0`.

@@ -24,8 +24,8 @@ struct Suite {
 enum Peers {
     /// A program of its own, and what it installs.
     Python(Python),
-    /// A server that our program finds by its environment.
-    Postgres,
+    /// A server, and a Python with what its requirements name, which our programs find by their environment.
+    Beside { requirements: &'static str },
 }
 
 struct Python {
@@ -42,7 +42,11 @@ const SUITES: &[Suite] = &[
             requirements: "xtask/peers/kernel_requirements.txt",
         }),
     },
-    Suite { name: "engine", programs: &[("sage-engine", "engine")], peers: Peers::Postgres },
+    Suite {
+        name: "engine",
+        programs: &[("sage-engine", "engine"), ("sage-engine", "ingest"), ("sage-engine", "scan")],
+        peers: Peers::Beside { requirements: "xtask/peers/engine_requirements.txt" },
+    },
 ];
 
 /// On every Debian a directory on a real disk that everyone may write to, which the usual one need not be.
@@ -60,12 +64,12 @@ pub(crate) fn run(words: &[&str]) -> Result<(), Failure> {
     let options = options(words)?;
     let suite = options.suite;
     let left_out = |failure| format!("{failure}\n{WITHOUT_PEERS}");
-    let server = match suite.peers {
-        Peers::Postgres if options.peers => Some(Server::start(Path::new(ON_DISK)).map_err(left_out)?),
+    let beside = match suite.peers {
+        Peers::Beside { requirements } if options.peers => Some(beside(suite, requirements).map_err(left_out)?),
         _ => None,
     };
     eprintln!("measuring ours");
-    let ours = measure_ours(suite, server.as_ref())?;
+    let ours = measure_ours(suite, beside.as_ref())?;
     let mut peers = Vec::new();
     if let (Peers::Python(python), true) = (&suite.peers, options.peers) {
         eprintln!("measuring the peers, some of which take minutes");
@@ -100,13 +104,25 @@ fn options<'a>(words: &[&str]) -> Result<Options<'a>, Failure> {
     Ok(options)
 }
 
-fn measure_ours(suite: &Suite, server: Option<&Server>) -> Result<Vec<Value>, Failure> {
+/// What stands beside our programs while they run.
+struct Beside {
+    server: Server,
+    python: PathBuf,
+}
+
+fn beside(suite: &Suite, requirements: &str) -> Result<Beside, Failure> {
+    let python = virtual_environment(suite.name, requirements)?;
+    Ok(Beside { server: Server::start(Path::new(ON_DISK))?, python })
+}
+
+fn measure_ours(suite: &Suite, beside: Option<&Beside>) -> Result<Vec<Value>, Failure> {
     let mut measured = Vec::new();
     for (package, program) in suite.programs {
         let mut command = workspace::cargo(&["bench", "--quiet", "-p", package, "--bench", program]);
         command.env("SAGE_BENCH_PLACE", ON_DISK);
-        if let Some(server) = server {
+        if let Some(Beside { server, python }) = beside {
             command.env("SAGE_BENCH_POSTGRES", server.sockets()).env("SAGE_BENCH_PGBENCH", server.pgbench());
+            command.env("SAGE_BENCH_PYTHON", python);
         }
         measured.extend(lines(&workspace::output(&mut command)?)?);
     }

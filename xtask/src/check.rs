@@ -41,6 +41,7 @@ pub(crate) fn everything() -> Result<(), Failure> {
     let mut steps = everyday_steps()?;
     steps.insert(0, call("packages", packages::for_tests));
     steps.push(call("bench kernel, with peers", || bench::run(&["kernel"])));
+    steps.push(call("bench engine, with peers", || bench::run(&["engine"])));
     perform(steps)
 }
 

@@ -3,6 +3,7 @@
 
 mod doctor;
 mod life;
+mod order;
 mod policy;
 mod taxi;
 mod users;

@@ -30,7 +30,7 @@ pub(crate) struct BlocksArgs {
 
     /// A block's key; repeats
     #[arg(long = "block", value_name = "KEY")]
-    blocks: Vec<String>,
+    keys: Vec<String>,
 
     /// The blocks that ended before this time (UTC): 2026-11-01, 2026-11-01T08
     #[arg(long, value_name = "TIME")]
@@ -74,14 +74,14 @@ fn act(engine: &Engine, who: &Principal, stream: &str, step: Step, keys: &[Strin
 }
 
 fn chosen(asked: &BlocksArgs, engine: &Engine, step: Step) -> Result<Vec<String>, Failure> {
-    let Some(text) = &asked.before else { return Ok(asked.blocks.clone()) };
+    let Some(text) = &asked.before else { return Ok(asked.keys.clone()) };
     let instant = stream::time_of(text)
         .ok_or_else(|| Failure::usage("--before is no time", "write it like 2026-11-01 or 2026-11-01T08:00 (UTC)"))?;
     let mut keys = match step {
         Step::Seal => engine.open_before(&asked.stream, instant)?,
         Step::Retire | Step::Delete => engine.over_before(&asked.stream, instant)?,
     };
-    keys.extend(asked.blocks.iter().cloned());
+    keys.extend(asked.keys.iter().cloned());
     Ok(keys)
 }
 

@@ -226,3 +226,13 @@ pub(crate) struct TaxiArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn no_two_flags_of_a_command_are_called_the_same() {
+        super::Cli::command().debug_assert();
+    }
+}

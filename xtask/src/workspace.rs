@@ -16,11 +16,20 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
+/// What cargo tells the program it runs, and the cargo that this one runs must not hear: build scripts look at
+/// it, and would be run again, with all that depends on them, whenever somebody calls cargo without us.
+const OURS_ALONE: [&str; 3] = ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_MANIFEST_LINKS"];
+
 /// Cargo, started in the root of the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
+    let told = std::env::vars_os().map(|(name, _)| name);
+    let ours = |name: &std::ffi::OsString| name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_"));
+    for name in told.filter(ours).chain(OURS_ALONE.map(Into::into)) {
+        command.env_remove(name);
+    }
     command
 }
 

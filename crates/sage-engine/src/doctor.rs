@@ -6,13 +6,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use sage_kernel::{Gate, GrantId, Head};
 
 use crate::blocks::{BlockStore, StoreError};
 use crate::catalog::{Catalog, Note, Noted};
-use crate::engine::{EngineError, Places};
+use crate::engine::{EngineError, Places, now};
 use crate::log::{Directory, SqliteLog};
 
 /// Something that is not as it should be.
@@ -148,9 +147,4 @@ impl Doctor {
         }
         Ok(self.findings.into_iter().filter(|finding| !finding.is_repairable()).collect())
     }
-}
-
-fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -25,6 +25,7 @@ mod orders;
 pub mod read;
 pub mod simulate;
 pub mod stream;
+pub mod suggest;
 
 pub use engine::{
     Ask, BlockView, Engine, EngineError, Fed, Granted, LaneView, Opened, Places, PolicyOutcome, Principal, PutBack,

@@ -1,5 +1,7 @@
 //! "Did you mean": the known name nearest to a mistyped one.
 
+use sage_engine::suggest::distance;
+
 /// The nearest known name, if it is near enough to be what was meant.
 pub(crate) fn nearest<'name>(typed: &str, known: &[&'name str]) -> Option<&'name str> {
     // A name is short; what is much longer is no slip of a finger.
@@ -12,22 +14,6 @@ pub(crate) fn nearest<'name>(typed: &str, known: &[&'name str]) -> Option<&'name
     }
     let (distance, name) = known.iter().map(|name| (distance(typed, name), *name)).min()?;
     (distance <= 1 + name.len() / 4).then_some(name)
-}
-
-/// How many characters must be put in, left out or changed to get from one to the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (place, from) in one.chars().flat_map(char::to_lowercase).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = place + 1;
-        for (at, to) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[at + 1];
-            row[at + 1] = changed.min(row[at] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ fn note(gate: &mut Gate<Store>, catalog: &Catalog, note: &Note) -> Result<(), Ga
 }
 
 /// Milliseconds since 1970. No decision rests on it but when rows are too old to be kept.
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

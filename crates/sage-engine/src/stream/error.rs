@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use crate::suggest::distance;
+
 /// Why a text is no stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -80,21 +82,6 @@ pub(super) fn nearest(typed: &str, known: &[&'static str]) -> Option<&'static st
         let (distance, name) = known.iter().map(|name| (distance(typed, name), *name)).min()?;
         (distance <= 1 + name.len() / 4).then_some(name)
     })
-}
-
-/// How many characters must be put in, left out or changed to get from one to the other.
-fn distance(typed: &str, name: &str) -> usize {
-    let name: Vec<char> = name.chars().collect();
-    let mut costs: Vec<usize> = (0..=name.len()).collect();
-    for (place, letter) in typed.chars().flat_map(char::to_lowercase).enumerate() {
-        let mut corner = std::mem::replace(&mut costs[0], place + 1);
-        for (at, &other) in name.iter().enumerate() {
-            let exchanged = corner + usize::from(letter != other);
-            corner = costs[at + 1];
-            costs[at + 1] = exchanged.min(corner + 1).min(costs[at] + 1);
-        }
-    }
-    costs[name.len()]
 }
 
 #[cfg(test)]

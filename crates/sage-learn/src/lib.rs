@@ -4,9 +4,11 @@
 //! before it reads. A mistake costs budget or accuracy, never privacy.
 //!
 //! - [`count`]: a running count from noisy sums;
+//! - [`encode`]: rows as learners read them;
 //! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles.
 
 #![forbid(unsafe_code)]
 
 pub mod count;
+pub mod encode;
 pub mod plan;

@@ -1,0 +1,80 @@
+//! Encoded rows: numbers as `f32`, categories as indices.
+//!
+//! Every learner reads this form. A category is never a column of zeros with a one in it: it is the place
+//! of the one. Each categorical field has a range of places to itself and names exactly one of them in
+//! every row, so a row's places are different and in order by construction.
+
+use sage_kernel::Rows;
+
+/// How wide an encoded row is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Numbers of a row.
+    pub numbers: u32,
+    /// Places that a row names: as many as there are categorical fields.
+    pub named: u32,
+    /// How many places there are in all.
+    pub places: u32,
+}
+
+impl Layout {
+    /// How many inputs a learner sees: the numbers first, then the places.
+    pub const fn inputs(self) -> u32 {
+        self.numbers + self.places
+    }
+}
+
+/// A batch of encoded rows.
+pub struct Encoded {
+    layout: Layout,
+    numbers: Vec<f32>,
+    places: Vec<u32>,
+    labels: Vec<f32>,
+}
+
+impl Encoded {
+    /// No rows yet.
+    pub const fn new(layout: Layout) -> Self {
+        Self { layout, numbers: Vec::new(), places: Vec::new(), labels: Vec::new() }
+    }
+
+    /// Rows one after the other; nothing if the sizes do not fit the layout.
+    pub fn from_parts(layout: Layout, numbers: Vec<f32>, places: Vec<u32>, labels: Vec<f32>) -> Option<Self> {
+        let rows = labels.len();
+        let fits = numbers.len() == rows * layout.numbers as usize && places.len() == rows * layout.named as usize;
+        fits.then_some(Self { layout, numbers, places, labels })
+    }
+
+    /// How wide the rows are.
+    pub const fn layout(&self) -> Layout {
+        self.layout
+    }
+}
+
+/// One encoded row.
+#[derive(Clone, Copy)]
+pub struct Example<'rows> {
+    /// Its numbers.
+    pub numbers: &'rows [f32],
+    /// The places it names, different and in order.
+    pub places: &'rows [u32],
+    /// What is to be predicted.
+    pub label: f32,
+}
+
+impl Rows for Encoded {
+    type Row<'rows> = Example<'rows>;
+
+    fn count(&self) -> usize {
+        self.labels.len()
+    }
+
+    fn row(&self, place: usize) -> Example<'_> {
+        let (numbers, named) = (self.layout.numbers as usize, self.layout.named as usize);
+        Example {
+            numbers: &self.numbers[place * numbers..][..numbers],
+            places: &self.places[place * named..][..named],
+            label: self.labels[place],
+        }
+    }
+}

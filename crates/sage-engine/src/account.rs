@@ -208,7 +208,7 @@ pub(crate) fn delta_left(releases: &[Release], delta: Delta) -> Result<f64, NoNu
 
 fn composition(releases: &[Release]) -> Result<Composition, NoNumber> {
     let losses = releases.iter().map(|release| release.loss()).collect::<Result<Vec<_>, _>>()?;
-    Ok(Composition::new(&losses)?)
+    Ok(Composition::new(&losses)?.finely())
 }
 
 /// The ε at δ by the distribution of the privacy loss: the tightest route.

@@ -11,9 +11,9 @@ use crate::block::Lane;
 use crate::budget::{Rate, Sigma};
 use crate::cost::Mechanism;
 use crate::noise::{NoiseSource, poisson_mask};
-use crate::product::{ROWS_AT_A_TIME, add_product};
 use crate::session::{Rows, Session, SessionError};
 use crate::vector::Lattice;
+use sage_exact::{ROWS_AT_A_TIME, add_product};
 
 /// Units of each factor's grid: an input of length one, an error of the largest allowed length.
 const SIZE: u64 = 1 << 20;

@@ -22,7 +22,6 @@ mod budget;
 mod codec;
 mod cost;
 mod decide;
-mod double;
 mod event;
 #[cfg(any(test, feature = "seeded"))]
 mod faulty;
@@ -39,7 +38,6 @@ mod moments;
 pub mod noise;
 mod plan;
 mod policy;
-mod product;
 mod refusal;
 mod session;
 mod spectral;

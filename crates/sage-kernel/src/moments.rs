@@ -9,11 +9,11 @@ use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
 use crate::cost::{Mechanism, SCALE};
 use crate::noise::NoiseSource;
-use crate::product::{ROWS_AT_A_TIME, add_product};
 use crate::session::{Rows, Session, SessionError};
 use crate::spectral::{GAP, least_loss, smallest_eigenvalue};
 use crate::table::laplace;
 use crate::vector::{Lattice, check_clip, quantise_vector, unit_of};
+use sage_exact::{ROWS_AT_A_TIME, add_product};
 
 /// Units of the grid that a feature vector, or a label, of the largest allowed size has.
 const SIZE: u64 = 1 << 20;

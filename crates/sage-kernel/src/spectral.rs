@@ -5,7 +5,7 @@
 //! about 106 bits, so that the error of the computation is far below what the noise hides, whatever the
 //! data. Nothing here adds noise; nothing here may be released as it is.
 
-use crate::double::Double;
+use sage_exact::Double;
 
 /// How far above the least loss the computed one may lie, in rows.
 pub(crate) const GAP: f64 = 1.0 / 1024.0;

@@ -9,8 +9,9 @@ use crate::workspace::{self, Failure, list, text};
 /// front ends reach kernel items through the engine, but for the Python package, whose own code runs
 /// inside a session.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("sage-kernel", &[]),
-    ("sage-learn", &["sage-kernel"]),
+    ("sage-exact", &[]),
+    ("sage-kernel", &["sage-exact"]),
+    ("sage-learn", &["sage-exact", "sage-kernel"]),
     ("sage-engine", &["sage-kernel", "sage-learn"]),
     ("sage", &["sage-engine"]),
     ("sage-python", &["sage-engine", "sage-kernel"]),
@@ -20,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// What the kernel may be built on: secure randomness, a hash, elementary functions, an FFT, matrix
 /// products, a safe SIMD dispatcher. An addition is argued in ARCHITECTURE.md.
-const KERNEL_DEPENDENCIES: &[&str] = &["gemm", "getrandom", "libm", "pulp", "rand_chacha", "realfft", "sha2"];
+const KERNEL_DEPENDENCIES: &[&str] = &["getrandom", "libm", "pulp", "rand_chacha", "realfft", "sha2"];
 
 pub(super) fn check() -> Result<Findings, Failure> {
     let mut findings = edges(&workspace::metadata("Cargo.toml")?);

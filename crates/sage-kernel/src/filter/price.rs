@@ -138,7 +138,7 @@ pub(crate) fn losses<'part>(parts: impl Iterator<Item = (&'part Mechanism, u32)>
         };
         items.push((loss, u64::from(count) * u64::from(times)));
     }
-    Composition::new(&items).ok()
+    Composition::new(&items).ok().map(Composition::finely)
 }
 
 /// The Rényi divergence of all of the mechanisms at every order of the grid, without their δ.

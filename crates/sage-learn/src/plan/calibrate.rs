@@ -9,8 +9,9 @@ use sage_kernel::accountant::{AccountantError, Certified, Composition, epsilon_f
 
 use super::number::{positive, probability};
 
-/// Relative width at which a search stops.
+/// Relative width at which a search stops, and one that a finer search follows.
 const TOLERANCE: f64 = 1e-6;
+const COARSE: f64 = 1e-4;
 /// The widest range of noise searched.
 const SIGMA: (f64, f64) = (1e-3, 1e12);
 
@@ -18,10 +19,33 @@ const SIGMA: (f64, f64) = (1e-3, 1e12);
 /// `(target, delta)` by its privacy-loss distribution.
 ///
 /// # Guarantee
-/// `composition(result).epsilon(delta) <= target`; the smallest such sigma to
-/// a relative 1e-6, if epsilon falls as sigma grows.
+/// `composition(result).finely().epsilon(delta) <= target`; the smallest such
+/// sigma to a relative 1e-6, if epsilon falls as sigma grows.
 pub fn calibrate_sigma(target: f64, delta: f64, composition: impl Fn(f64) -> Certified<Composition>) -> Certified<f64> {
-    search(target, delta, |sigma| composition(sigma)?.epsilon(delta))
+    let coarse = |sigma: f64| composition(sigma)?.epsilon(delta);
+    let found = search(target, delta, COARSE, coarse)?;
+    // What the coarse lattice charged for itself is won back by few looks at a fine one.
+    let slope = log(coarse(1.01 * found)? / coarse(found)?) / log(1.01);
+    polish(target, found, slope, |sigma| composition(sigma)?.finely().epsilon(delta))
+}
+
+/// Moves a sigma that is within the target down to where the target is reached, by the slope of
+/// `ln epsilon` over `ln sigma`.
+fn polish(target: f64, found: f64, slope: f64, epsilon: impl Fn(f64) -> Certified<f64>) -> Certified<f64> {
+    let (mut within, mut tried) = (f64::INFINITY, found);
+    for _ in 0..4 {
+        let at_tried = epsilon(tried)?;
+        if at_tried <= target {
+            within = within.min(tried);
+        }
+        let step = log(target / at_tried) / slope;
+        // A slope that says nothing, or a step too small to matter.
+        if !step.is_finite() || slope >= 0.0 || (at_tried <= target && step > -TOLERANCE) {
+            break;
+        }
+        tried *= exp(step + 0.3 * TOLERANCE);
+    }
+    Ok(within.min(found))
 }
 
 /// The smallest sigma for `steps` sampled Gaussian steps of rate `q` within
@@ -30,7 +54,7 @@ pub fn calibrate_sigma(target: f64, delta: f64, composition: impl Fn(f64) -> Cer
 /// # Guarantee
 /// As [`calibrate_sigma`], with the curve a ledger charges.
 pub fn calibrate_sampled_gaussian(target: f64, delta: f64, q: f64, steps: u64, orders: &[f64]) -> Certified<f64> {
-    search(target, delta, |sigma| {
+    search(target, delta, TOLERANCE, |sigma| {
         let mut curve = sampled_gaussian_curve(orders, q, sigma)?;
         for cost in &mut curve {
             *cost *= steps as f64;
@@ -41,7 +65,7 @@ pub fn calibrate_sampled_gaussian(target: f64, delta: f64, q: f64, steps: u64, o
 
 /// Finds the crossing of `ln epsilon(sigma)` with `ln target` by the Illinois
 /// form of false position, keeping an end known to be within the target.
-fn search(target: f64, delta: f64, epsilon: impl Fn(f64) -> Certified<f64>) -> Certified<f64> {
+fn search(target: f64, delta: f64, tolerance: f64, epsilon: impl Fn(f64) -> Certified<f64>) -> Certified<f64> {
     positive(target, "target epsilon")?;
     probability(delta, "delta")?;
     // Above zero: too much privacy loss. An unbounded epsilon is far too much.
@@ -71,7 +95,7 @@ fn search(target: f64, delta: f64, epsilon: impl Fn(f64) -> Certified<f64>) -> C
     }
     let (mut weight_within, mut weight_outside) = (at_within, at_outside);
     for round in 0..100 {
-        if within / outside - 1.0 <= TOLERANCE {
+        if within / outside - 1.0 <= tolerance {
             break;
         }
         let share = weight_outside / (weight_outside - weight_within);
@@ -79,8 +103,8 @@ fn search(target: f64, delta: f64, epsilon: impl Fn(f64) -> Certified<f64>) -> C
             sqrt(within * outside)
         } else {
             // Aim a little inside, so that the last step lands within.
-            let aimed = log(outside) + share * log(within / outside) + 0.3 * TOLERANCE;
-            exp(aimed).clamp(outside * (1.0 + 0.1 * TOLERANCE), within / (1.0 + 0.1 * TOLERANCE))
+            let aimed = log(outside) + share * log(within / outside) + 0.3 * tolerance;
+            exp(aimed).clamp(outside * (1.0 + 0.1 * tolerance), within / (1.0 + 0.1 * tolerance))
         };
         let at_tried = excess(tried)?;
         if at_tried > 0.0 {

@@ -140,8 +140,9 @@ fn calibration_returns_a_sigma_within_the_target() {
     let steps =
         |sigma: f64| -> Certified<Composition> { Composition::new(&[(Loss::SampledGaussian { q, sigma }, 15_000)]) };
     let sigma = calibrate_sigma(1.0, 1e-6, steps).unwrap();
-    assert!(steps(sigma).unwrap().epsilon(1e-6).unwrap() <= 1.0);
-    assert!((sigma - 0.6131).abs() < 2e-4, "{sigma}");
+    assert!(steps(sigma).unwrap().finely().epsilon(1e-6).unwrap() <= 1.0);
+    // Lattices of 1e-5 and of 3e-6 agree on 0.613113; the accountant it is measured against says 0.61312037.
+    assert!((0.613_113..0.613_120_3).contains(&sigma), "{sigma}");
     let gaussian = |sigma: f64| Composition::new(&[(Loss::Gaussian { mu: 1.0 / sigma }, 1)]);
     let sigma = calibrate_sigma(1.0, 1e-6, gaussian).unwrap();
     check_above(sigma, 4.224_678_889_326_8, 1.1e-6, "analytic");

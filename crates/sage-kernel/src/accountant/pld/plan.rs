@@ -109,14 +109,14 @@ fn outline(
 
 /// Splitting adds about `step^2 / 6` of variance per use, which moves epsilon
 /// by half the steepness times that: the step for which that is the aim.
-pub(super) fn step_for(items: &[(Part, u64)], epsilon: f64, steepness: f64) -> f64 {
+pub(super) fn step_for(items: &[(Part, u64)], aim: f64, (epsilon, steepness): (f64, f64)) -> f64 {
     let uses: f64 = items.iter().map(|item| item.1 as f64).sum();
-    sqrt(12.0 * (AIM.0 + AIM.1 * epsilon / (1.0 + epsilon) / items.len() as f64) / (steepness * uses))
+    sqrt(12.0 * aim * (AIM.0 + AIM.1 * epsilon / (1.0 + epsilon) / items.len() as f64) / (steepness * uses))
 }
 
 impl Plan {
     /// `found` is an epsilon with its steepness, where one is known.
-    pub(super) fn new(items: &[(Part, u64)], delta: f64, found: Option<(f64, f64)>) -> Certified<Self> {
+    pub(super) fn new(items: &[(Part, u64)], aim: f64, delta: f64, found: Option<(f64, f64)>) -> Certified<Self> {
         let uses: f64 = items.iter().map(|item| item.1 as f64).sum();
         let tail = TAIL_SHARE * delta / uses;
         let sketches: Vec<_> = items.iter().map(|&(part, count)| (sketch(part, tail), count as f64)).collect();
@@ -132,8 +132,8 @@ impl Plan {
         let (remove, top, removed) = outline(log(delta), spread(0.0), found, moment)?;
         let (add, other_top, added) = outline(log(delta), spread(-1.0), found, |tilt| moment(-1.0 - tilt))?;
         let width = (top - remove.low).max(other_top - add.low);
-        let (epsilon, steepness) = if added.0 > removed.0 { added } else { removed };
-        let wanted = step_for(items, epsilon, steepness);
+        let outlined = if added.0 > removed.0 { added } else { removed };
+        let wanted = step_for(items, aim, outlined);
         let longest = (MOST_POINTS / items.len().max(1)).clamp(1 << 12, 1 << 18);
         let points = (width / wanted / std::f64::consts::SQRT_2).clamp(1024.0, longest as f64);
         let length = 1 << (points as usize).next_power_of_two().min(longest).ilog2();
@@ -147,6 +147,6 @@ impl Plan {
         if !(step.is_normal() && width.is_finite()) {
             return Err(AccountantError::Unbounded);
         }
-        Ok(Self { step, epsilon, length, tail, remove, add })
+        Ok(Self { step, epsilon: outlined.0, length, tail, remove, add })
     }
 }

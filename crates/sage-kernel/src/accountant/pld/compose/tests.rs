@@ -39,7 +39,7 @@ fn direct_convolution_agrees() {
     .unwrap()
     .items;
     for delta in [1e-2, 1e-9] {
-        let plan = Plan::new(&items, delta, Some((1.0, 1e-4))).unwrap();
+        let plan = Plan::new(&items, 1.0, delta, Some((1.0, 1e-4))).unwrap();
         let mut parts: Vec<(Lattice, u64)> =
             items.iter().map(|&(part, count)| (discretise(part, plan.step, plan.tail).unwrap(), count)).collect();
         for side in [&plan.remove, &plan.add] {
@@ -100,7 +100,7 @@ fn one_added_record_is_exact() {
         let crossing = 0.5 + sigma * sigma * libm::log((exp(-epsilon) - 1.0 + q) / q);
         let below = |x: f64| 0.5 * libm::erfc(-x / sigma / libm::sqrt(2.0));
         let exact = below(crossing) * (1.0 - exp(epsilon) * (1.0 - q)) - exp(epsilon) * q * below(crossing - 1.0);
-        let plan = Plan::new(&items, exact, None).unwrap();
+        let plan = Plan::new(&items, 1.0, exact, None).unwrap();
         let lattice = discretise(items[0].0, plan.step, plan.tail).unwrap().reversed();
         let composed = Composed::new(&[(lattice, 1)], plan.length, &plan.add, &mut RealFftPlanner::new()).unwrap();
         let (found, _) = composed.epsilon(exact).unwrap();

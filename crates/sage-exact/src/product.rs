@@ -7,7 +7,7 @@
 use pulp::{Arch, Simd, WithSimd};
 
 /// Rows that may be multiplied at a time: two whole numbers below 2^20 each, so many times, stay in 2^53.
-pub(crate) const ROWS_AT_A_TIME: usize = 1 << 13;
+pub const ROWS_AT_A_TIME: usize = 1 << 13;
 
 /// Columns of the left side worked on together.
 const LEFT: usize = 4;
@@ -17,7 +17,7 @@ const LEFT: usize = 4;
 /// # Guarantee
 /// Exact if `rows` ≤ [`ROWS_AT_A_TIME`], every entry is a whole number of at most 2^20 in size and `out`
 /// starts at zero.
-pub(crate) fn add_product(left: &[f64], right: &[f64], rows: usize, out: &mut [f64]) {
+pub fn add_product(left: &[f64], right: &[f64], rows: usize, out: &mut [f64]) {
     if rows == 0 {
         return;
     }

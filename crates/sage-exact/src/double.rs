@@ -1,15 +1,15 @@
 //! Real numbers with twice the digits of `f64`, as the unevaluated sum of two.
 //!
 //! Relative error of each operation below 2^-100. Used where the error of a computation is part of a
-//! sensitivity and has to be negligible for every input (`spectral.rs`).
+//! promise and has to be negligible for every input.
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// A number of about 106 bits.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
-pub(crate) struct Double {
+pub struct Double {
     /// The number, to the digits of one `f64`.
-    pub(crate) high: f64,
+    pub high: f64,
     low: f64,
 }
 
@@ -25,7 +25,8 @@ fn quick_two_sum(large: f64, small: f64) -> (f64, f64) {
 }
 
 impl Double {
-    pub(crate) const ZERO: Self = Self { high: 0.0, low: 0.0 };
+    /// Nothing.
+    pub const ZERO: Self = Self { high: 0.0, low: 0.0 };
 
     fn new((high, low): (f64, f64)) -> Self {
         let (high, low) = quick_two_sum(high, low);
@@ -33,7 +34,7 @@ impl Double {
     }
 
     /// A whole number of at most 106 bits, exactly; a larger one with the error above.
-    pub(crate) fn from_whole(value: i128) -> Self {
+    pub fn from_whole(value: i128) -> Self {
         let high = value as f64;
         // The difference fits: `high` is within half a unit in its last place of the value.
         let low = value.wrapping_sub(high as i128) as f64;
@@ -41,20 +42,23 @@ impl Double {
     }
 
     /// The whole number below or at the value.
-    pub(crate) fn floor(self) -> i128 {
+    pub fn floor(self) -> i128 {
         let high = libm::floor(self.high);
         if high == self.high { high as i128 + libm::floor(self.low) as i128 } else { high as i128 }
     }
 
-    pub(crate) fn is_negative(self) -> bool {
+    /// Whether it is below zero.
+    pub fn is_negative(self) -> bool {
         self.high < 0.0
     }
 
-    pub(crate) fn abs(self) -> Self {
+    /// Its size.
+    pub fn abs(self) -> Self {
         if self.is_negative() { -self } else { self }
     }
 
-    pub(crate) fn sqrt(self) -> Self {
+    /// Its root; zero if it is not above zero.
+    pub fn sqrt(self) -> Self {
         if self.high <= 0.0 {
             return Self::ZERO;
         }
@@ -117,7 +121,6 @@ impl Div for Double {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::noise::{SeededNoise, uniform_below};
     use dashu::base::Abs;
     use dashu::integer::IBig;
     use dashu::rational::RBig;
@@ -140,11 +143,18 @@ mod tests {
     /// Every operation against rationals, numbers of like and unlike size, with and without cancellation.
     #[test]
     fn operations_keep_a_hundred_bits() {
-        let mut noise = SeededNoise::new(1);
+        let mut state = 1u64;
+        let mut draw = || {
+            // Knuth's multiplier; the high bits of two steps make one word.
+            let mut half = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state >> 32
+            };
+            half() << 32 | half()
+        };
         let mut number = |near: Option<Double>| {
-            let word = uniform_below(&mut noise, u64::MAX).expect("seeded words");
-            let value = (uniform_below(&mut noise, u64::MAX).expect("seeded words") as i128 - (1 << 63)) << 40
-                | i128::from(uniform_below(&mut noise, u64::MAX).expect("seeded words") >> 24);
+            let word = draw();
+            let value = (draw() as i128 - (1 << 63)) << 40 | i128::from(draw() >> 24);
             let scale = libm::ldexp(1.0, (word % 160) as i32 - 120);
             match near {
                 // Cancels to a few bits, or to none.

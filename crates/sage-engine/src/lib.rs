@@ -22,6 +22,7 @@ pub mod generate;
 pub mod ingest;
 pub mod log;
 mod orders;
+mod quiet;
 pub mod read;
 pub mod simulate;
 pub mod stream;

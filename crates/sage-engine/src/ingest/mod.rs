@@ -17,6 +17,7 @@ mod report;
 mod source;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{Builder, ScopedJoinHandle};
 
 pub use assign::Lanes;
 pub use error::IngestError;
@@ -30,6 +31,7 @@ use collect::Collector;
 use source::Batches;
 
 use crate::blocks::BlockStore;
+use crate::quiet::{READER, silence_readers};
 use crate::stream::StreamFile;
 
 /// Batches of rows that may wait between the threads.
@@ -72,11 +74,16 @@ pub fn ingest(
     let salt = lane::salt(lanes.noise)?;
     let assigner = Assigner::new(stream, batch.received, lanes, closed)?;
     let mut collector = Collector::new(stream, store, batch.id, assigner, salt);
+    silence_readers();
     let (sender, receiver) = sync_channel(WAITING);
     let result = std::thread::scope(|scope| {
-        let decoding = scope.spawn(move || decode(stream, source, &sender));
+        let decoder = Builder::new().name(READER.to_owned());
+        let decoding = decoder.spawn_scoped(scope, move || decode(stream, source, &sender));
         let collected = collect(receiver, &mut collector);
-        let decoded = decoding.join().unwrap_or(Err(IngestError::Encoding));
+        let decoded = match decoding.map(ScopedJoinHandle::join) {
+            Ok(Ok(decoded)) => decoded,
+            _ => Err(IngestError::Encoding),
+        };
         // Where the collector stopped, the decoder was merely told to.
         collected?;
         let mut report = decoded?;

@@ -1,12 +1,11 @@
 //! The desk: many threads, one gate, one flush for all who wait.
 //!
-//! Whoever comes first leads: it takes everyone who waits, has the gate decide and append them together, names
-//! the next leader and hands out the answers. There is no thread of its own. Those who were just answered often
-//! come right back, so a leader waits a moment for as many as there were last time, as long as they keep coming;
-//! a client who is always alone is served at once. It must never hand an answer to anybody but the one who
-//! asked, and never leave anybody waiting.
+//! Whoever comes waits in a batch, and the first of a batch leads it: when the batch before has been served, it
+//! has the gate decide and append all of its own together, and wakes them with one call. There is no thread of
+//! its own. Those who were just answered often come right back, so a leader waits a moment for as many as there
+//! were last time, as long as they keep coming; a client who is always alone is served at once. It must never
+//! hand an answer to anybody but the one who asked, and never leave anybody waiting.
 
-use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,9 +13,6 @@ use std::time::Duration;
 use sage_kernel::{Answer, Gate, GateError, Head, Log, Request};
 
 use super::heads::{Heads, HeadsError, Sound};
-
-/// How many requests are decided and appended together at most.
-pub const BATCH_LIMIT: usize = 1024;
 
 /// How long a leader waits for the next one to come. About what it takes to wake a client and to be asked again.
 const PATIENCE: Duration = Duration::from_micros(50);
@@ -26,17 +22,20 @@ pub struct Desk<L> {
     /// Empty once a panic has left the state of the gate in doubt and the log could not be read again.
     gate: Mutex<Option<Gate<L>>>,
     line: Mutex<Line>,
-    /// Tells a leader that as many wait as were expected.
-    gathered: Condvar,
+    /// Tells the leader of the next batch that the gate is free, or that as many wait as were expected.
+    turn: Condvar,
     exports: Mutex<Exports>,
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
 }
 
-/// Those who wait. Somebody leads whenever anybody waits.
+/// Those who wait for the gate.
 #[derive(Default)]
 struct Line {
-    waiting: VecDeque<(Request, Arc<Slot>)>,
-    led: bool,
+    requests: Vec<Request>,
+    /// Where they will find their answers, each by its place in the line.
+    batch: Arc<Batch>,
+    /// Whether a batch is being served.
+    busy: bool,
     /// How many there were last time: served, or waiting for the next.
     expected: usize,
 }
@@ -47,32 +46,28 @@ struct Exports {
     failure: Option<HeadsError>,
 }
 
-/// Where one who waits finds what happened.
+/// The answers of those who were served together.
 #[derive(Default)]
-struct Slot {
-    news: Mutex<Option<News>>,
-    arrived: Condvar,
+struct Batch {
+    answers: Mutex<Option<Result<Vec<Option<Answer>>, GateError>>>,
+    served: Condvar,
 }
 
-enum News {
-    Answer(Result<Answer, GateError>),
-    /// The one before has gone; lead.
-    Lead,
-}
-
-impl Slot {
-    fn tell(&self, news: News) {
-        *lock(&self.news) = Some(news);
-        self.arrived.notify_one();
+impl Batch {
+    fn tell(&self, answers: Result<Vec<Option<Answer>>, GateError>) {
+        *lock(&self.answers) = Some(answers);
+        self.served.notify_all();
     }
 
-    fn wait(&self) -> News {
-        let mut news = lock(&self.news);
+    fn wait(&self, place: usize) -> Result<Answer, GateError> {
+        let mut answers = lock(&self.answers);
         loop {
-            if let Some(news) = news.take() {
-                return news;
+            match answers.as_mut() {
+                None => answers = self.served.wait(answers).unwrap_or_else(PoisonError::into_inner),
+                Some(Err(error)) => return Err(error.clone()),
+                // The gate answers all or none; who finds nothing is told to ask again.
+                Some(Ok(all)) => return all.get_mut(place).and_then(Option::take).ok_or(GateError::Closed),
             }
-            news = self.arrived.wait(news).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
@@ -90,7 +85,7 @@ impl<L: Log> Desk<L> {
         Self {
             gate: Mutex::new(Some(sound.gate)),
             line: Mutex::default(),
-            gathered: Condvar::new(),
+            turn: Condvar::new(),
             exports: Mutex::new(Exports { heads: sound.heads, failure: None }),
             clock: Box::new(clock),
         }
@@ -107,44 +102,39 @@ impl<L: Log> Desk<L> {
     /// When the log fails. Whether the charge was written is then open; ask again with the same key once the
     /// log is opened anew.
     pub fn charge(&self, request: Request) -> Result<Answer, GateError> {
-        let slot = Arc::new(Slot::default());
-        let leads = {
+        let (batch, place) = {
             let mut line = lock(&self.line);
-            line.waiting.push_back((request, Arc::clone(&slot)));
-            if line.led && line.waiting.len() == line.expected {
-                self.gathered.notify_one();
+            line.requests.push(request);
+            if !line.busy && line.requests.len() == line.expected {
+                self.turn.notify_one();
             }
-            !std::mem::replace(&mut line.led, true)
+            (Arc::clone(&line.batch), line.requests.len() - 1)
         };
-        if !leads {
-            match slot.wait() {
-                News::Answer(answer) => return answer,
-                News::Lead => {}
-            }
+        if place == 0 {
+            self.lead();
         }
-        self.lead();
-        match slot.wait() {
-            News::Answer(answer) => answer,
-            // Only the first of the line is made its leader, and the leader answers the first of the line.
-            News::Lead => Err(GateError::Closed),
-        }
+        batch.wait(place)
     }
 
-    /// The first of the line, which are the leader and those behind it, once no more are to be expected.
-    fn gather(&self) -> (Vec<Request>, Vec<Arc<Slot>>) {
+    /// Waits for the gate, and then for those who are still to be expected: the whole line.
+    fn gather(&self) -> (Vec<Request>, Arc<Batch>) {
         let mut line = lock(&self.line);
-        let mut seen = 0;
-        while seen < line.waiting.len() && line.waiting.len() < line.expected {
-            seen = line.waiting.len();
-            line = self.gathered.wait_timeout(line, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+        while line.busy {
+            line = self.turn.wait(line).unwrap_or_else(PoisonError::into_inner);
         }
-        let count = line.waiting.len().min(BATCH_LIMIT);
-        line.waiting.drain(..count).unzip()
+        let mut seen = 0;
+        while seen < line.requests.len() && line.requests.len() < line.expected {
+            seen = line.requests.len();
+            line = self.turn.wait_timeout(line, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        line.busy = true;
+        (std::mem::take(&mut line.requests), std::mem::take(&mut line.batch))
     }
 
-    /// Serves the first of the line, and names the next leader.
+    /// Serves a batch, and frees the gate for the next.
     fn lead(&self) {
-        let (requests, slots) = self.gather();
+        let (requests, batch) = self.gather();
+        let count = requests.len();
         // A panic in the gate is a bug, but not one of those who wait: they are told that it is closed.
         let served = catch_unwind(AssertUnwindSafe(|| {
             let time = self.now();
@@ -155,13 +145,8 @@ impl<L: Log> Desk<L> {
             Ok(Err(error)) => (Err(error), Ok(None)),
             Err(panic) => (Err(GateError::Closed), Err(panic)),
         };
-        self.hand_over(slots.len());
-        match answers {
-            Ok(answers) => {
-                slots.iter().zip(answers).for_each(|(slot, answer)| slot.tell(News::Answer(Ok(answer))));
-            }
-            Err(error) => slots.iter().for_each(|slot| slot.tell(News::Answer(Err(error.clone())))),
-        }
+        self.hand_over(count);
+        batch.tell(answers.map(|answers| answers.into_iter().map(Some).collect()));
         match after {
             Ok(Some(head)) => self.export(head),
             Ok(None) => {}
@@ -169,13 +154,13 @@ impl<L: Log> Desk<L> {
         }
     }
 
-    /// Names the next leader, if anybody waits. Before the answers are handed out, so that their flush begins.
+    /// Frees the gate. Before the answers are handed out, so that the flush of the next begins.
     fn hand_over(&self, served: usize) {
         let mut line = lock(&self.line);
-        line.expected = (served + line.waiting.len()).min(BATCH_LIMIT);
-        match line.waiting.front() {
-            Some((_, next)) => next.tell(News::Lead),
-            None => line.led = false,
+        line.expected = served + line.requests.len();
+        line.busy = false;
+        if !line.requests.is_empty() {
+            self.turn.notify_one();
         }
     }
 

@@ -12,7 +12,7 @@ mod durable;
 mod heads;
 mod sqlite;
 
-pub use desk::{BATCH_LIMIT, Desk};
+pub use desk::Desk;
 pub use directory::{Directory, OpenError};
 pub use heads::{Acknowledgement, Checked, Heads, HeadsError, KnownHead, ROLLBACK_NOTE, RolledBack, Sound};
 pub use sqlite::{FORMAT, SqliteLog};

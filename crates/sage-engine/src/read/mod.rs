@@ -19,7 +19,6 @@ mod evaluate;
 mod part;
 mod probe;
 mod query;
-mod quiet;
 mod reader;
 mod refusal;
 mod rows;

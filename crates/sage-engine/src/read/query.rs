@@ -119,7 +119,7 @@ pub fn prepare(schema: &Schema, query: &Query) -> Result<Prepared, QueryRefusal>
 }
 
 /// The declared schema with text in the form that is cheapest to filter.
-fn as_read(declared: &Schema) -> Schema {
+pub(super) fn as_read(declared: &Schema) -> Schema {
     let is_text = |found: &DataType| match found {
         DataType::Dictionary(_, values) => total::is_text(values),
         other => total::is_text(other),
@@ -132,20 +132,25 @@ fn as_read(declared: &Schema) -> Schema {
 }
 
 /// What the planner sees: any column may hold nulls, since a time that is too far away becomes one.
-fn planned(schema: &Schema) -> Result<DFSchema, QueryRefusal> {
+pub(super) fn planned(schema: &Schema) -> Result<DFSchema, QueryRefusal> {
     let nullable = |field: &Arc<Field>| field.as_ref().clone().with_nullable(true);
     let schema = Schema::new(schema.fields().iter().map(nullable).collect::<Vec<Field>>());
     DFSchema::try_from(schema).map_err(|error| QueryRefusal::unreadable("schema", error.strip_backtrace()))
 }
 
 fn logical(state: &SessionState, schema: &DFSchema, place: &str, text: &str) -> Result<Expr, QueryRefusal> {
+    total::make(place, allowed(state, schema, place, text)?, schema)
+}
+
+/// An expression all of whose parts are allowed.
+pub(super) fn allowed(state: &SessionState, schema: &DFSchema, place: &str, text: &str) -> Result<Expr, QueryRefusal> {
     if text.len() > LONGEST {
         return Err(QueryRefusal::TooLarge { expression: place.to_owned() });
     }
     let parsed = state.create_logical_expr(text, schema);
     let expression = parsed.map_err(|error| QueryRefusal::unreadable(place, error.strip_backtrace()))?.unalias();
     allow::check(place, &expression)?;
-    total::make(place, expression, schema)
+    Ok(expression)
 }
 
 /// What an expression is for.

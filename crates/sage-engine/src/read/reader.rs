@@ -20,10 +20,10 @@ use super::error::ReadError;
 use super::evaluate::within_years;
 use super::part::{Decoded, Layout};
 use super::query::Prepared;
-use super::quiet::{READER, silence_readers};
 use super::rows::Batch;
 use super::unit::{Unit, UserRecords, group};
 use crate::blocks::Part;
+use crate::quiet::{READER, silence_readers};
 
 /// How many blocks are read at a time.
 const THREADS: usize = 2;

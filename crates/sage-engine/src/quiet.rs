@@ -1,13 +1,13 @@
-//! What a panic says while rows are read goes nowhere: it could quote one.
+//! What a panic says while rows are taken in or read goes nowhere: it could quote one.
 
 use std::panic::{set_hook, take_hook};
 use std::sync::Once;
 
 /// The name of the threads that hold rows.
-pub(super) const READER: &str = "sage-reader";
+pub(crate) const READER: &str = "sage-reader";
 
 /// From here on nothing is printed about a panic of a thread of that name; others are as loud as before.
-pub(super) fn silence_readers() {
+pub(crate) fn silence_readers() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = take_hook();

@@ -74,6 +74,11 @@ fn release(session: &mut Seeded) -> Released {
             let numbers = pairs.iter().flat_map(|pair| [pair.above, pair.below]);
             // One row moves the pairs by SCALE in L1, hence also in L2.
             tables.push((scale, numbers.map(|number| whole(number, unit)).collect()));
+            let triples =
+                session.triples(Lane::Train, KEYS, range, taken, noise, |row| key_of(row).map(|key| (key, row[1])));
+            let triples = triples.expect("covered");
+            let numbers = triples.iter().flat_map(|triple| [triple.squares, triple.rest, triple.below]);
+            tables.push((scale, numbers.map(|number| whole(number, unit)).collect()));
         }
     }
     for noise in [TableNoise::Laplace(epsilon), TableNoise::Gaussian(sigma)] {
@@ -127,7 +132,7 @@ fn release_moments(session: &mut Seeded, tables: &mut Vec<(i128, Vec<i128>)>, ve
 fn run(yard: &mut Yard, batches: Vec<Vec<Vec<f64>>>, seed: u64) -> Released {
     let (epsilon, sigma) = (epsilon_of("1"), sigma_of("2"));
     let parts =
-        vec![laplace(epsilon, 4), concentrated(sigma, 3), gaussian(sigma, 6, 4), sampled(Rate::LIMIT, sigma, 14, 1)];
+        vec![laplace(epsilon, 6), concentrated(sigma, 5), gaussian(sigma, 6, 4), sampled(Rate::LIMIT, sigma, 14, 1)];
     let cost = Cost::new(parts).expect("a cost");
     let batches = batches.into_iter().map(TestRows).collect();
     release(&mut yard.open([Some(cost), None], [batches, Vec::new()], seed))

@@ -5,10 +5,12 @@
 //!
 //! - [`count`]: a running count from noisy sums;
 //! - [`encode`]: rows as learners read them;
-//! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles.
+//! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles;
+//! - [`validate`]: whether a model meets its target.
 
 #![forbid(unsafe_code)]
 
 pub mod count;
 pub mod encode;
 pub mod plan;
+pub mod validate;

@@ -74,11 +74,6 @@ fn release(session: &mut Seeded) -> Released {
             let numbers = pairs.iter().flat_map(|pair| [pair.above, pair.below]);
             // One row moves the pairs by SCALE in L1, hence also in L2.
             tables.push((scale, numbers.map(|number| whole(number, unit)).collect()));
-            let triples =
-                session.triples(Lane::Train, KEYS, range, taken, noise, |row| key_of(row).map(|key| (key, row[1])));
-            let triples = triples.expect("covered");
-            let numbers = triples.iter().flat_map(|triple| [triple.squares, triple.rest, triple.below]);
-            tables.push((scale, numbers.map(|number| whole(number, unit)).collect()));
         }
     }
     for noise in [TableNoise::Laplace(epsilon), TableNoise::Gaussian(sigma)] {
@@ -92,6 +87,15 @@ fn release(session: &mut Seeded) -> Released {
     let vector_unit = grid.step * unit_of(CLIP, VECTOR_LENGTH, WIDTH as usize);
     vectors.push((grid.reach, sum.expect("covered").iter().map(|&sum| whole(sum, vector_unit)).collect()));
     release_moments(session, &mut tables, &mut vectors);
+    for taken in [Taken::AsStatistic, Taken::AsLoss] {
+        for noise in [TableNoise::Laplace(epsilon), TableNoise::Gaussian(sigma)] {
+            let triples =
+                session.triples(Lane::Train, KEYS, range, taken, noise, |row| key_of(row).map(|key| (key, row[1])));
+            let triples = triples.expect("covered");
+            let numbers = triples.iter().flat_map(|triple| [triple.squares, triple.rest, triple.below]);
+            tables.push((scale, numbers.map(|number| whole(number, unit)).collect()));
+        }
+    }
     let step = Step { rate: Rate::LIMIT, sigma, clip: CLIP };
     let gradient = session.sampled_sum(Lane::Train, step, &LAYERS, backward).expect("covered");
     Released { tables, vectors, gradient: gradient.concat() }
@@ -258,6 +262,8 @@ fn what_is_no_number_counts_as_documented() {
     assert_eq!(tables[2], [0, 0, scale, 0, 0, 0]);
     assert_eq!(tables[4], [0, scale, 0]);
     assert_eq!(tables[6], [0, scale]);
+    assert_eq!(tables[7], [0, 0, 0, 0, 0, scale, 0, 0, 0]);
+    assert_eq!(tables[9], [0, 0, 0, scale, 0, 0, 0, 0, 0]);
     assert_eq!(vectors, [false; 4]);
     assert!(!gradient);
     // A key that is none counts nowhere; one vector entry that is none silences the vector alone.

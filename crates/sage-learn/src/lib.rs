@@ -1,7 +1,8 @@
 //! What stands between the trusted kernel and the engine, and cannot leak when wrong.
 //!
-//! Nothing here charges, draws noise or reads a row: whatever it says, the kernel prices a request again
-//! before it reads. A mistake costs budget or accuracy, never privacy.
+//! Nothing here charges, draws noise or keeps a row: whatever it says, the kernel prices a request again
+//! before it reads, and shows rows only to functions that its session calls. A mistake costs budget or
+//! accuracy, never privacy.
 //!
 //! - [`count`]: a running count from noisy sums;
 //! - [`encode`]: rows as learners read them;

@@ -11,6 +11,7 @@ use sage_learn::validate::decide::{
 use sage_learn::validate::{LossTarget, Margin, Noise, Risk};
 
 use super::chance::{Binomial, Dice, Source, mix, run_seed, runs, within};
+use super::vectors::POWER;
 
 pub const ROWS: [u64; 7] = [0, 1, 5, 20, 100, 1000, 10_000];
 /// In units of 10^-12.
@@ -226,6 +227,30 @@ fn gaussian_noise_keeps_the_risk_too() {
                 ]
             });
             check(point, "gaussian", counts, risk);
+        }
+    }
+}
+
+/// A model that is better than its target is accepted once there are as many rows as there should have to be.
+#[test]
+fn good_models_are_accepted() {
+    let seed = run_seed("power");
+    for &(target, mean, epsilon, loss_rows, accuracy_rows) in POWER {
+        let point = |rows| Point { rows, mean, epsilon };
+        let source = Source::laplace(epsilon);
+        let margin = Margin::one_sided(point(1).table_noise().into(), Risk::new(0.05).unwrap());
+        let here = point(loss_rows);
+        let [loss] = count(here, &source, here.seed(seed), |sum, noise| {
+            [accepts(noisy(here, sum, noise), target, margin, Tail::KullbackLeibler)]
+        });
+        let here = point(accuracy_rows);
+        let [accuracy] = count(here, &source, here.seed(seed), |wrong, noise| {
+            let sums = noisy(here, wrong, noise);
+            [accepts_accuracy(sums.below, sums.above, 1.0 - target, margin)]
+        });
+        for count in [loss, accuracy] {
+            let rate = count as f64 / runs() as f64;
+            assert!((0.88..0.97).contains(&rate), "target {target}, mean {mean}, epsilon {epsilon}: {rate}");
         }
     }
 }

@@ -98,3 +98,31 @@ impl LeastLossCheck {
         Verdict { decision, estimates: vec![estimate], confidence, explanation }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel could not compute or store exactly speaks against rejecting.
+    #[test]
+    fn gap_and_rounding_are_on_the_safe_side() {
+        let bounds = MomentBounds { width: 1, feature_norm: 1.0, label_size: 1.0 };
+        let epsilon = Epsilon::cost("1").unwrap();
+        let risk = Risk::new(0.05).unwrap();
+        let check = LeastLossCheck::new(0.2, bounds, 1.0, Tail::default(), epsilon, risk).unwrap();
+        let best = BestLoss { loss: 100.0, rest: 900.0, bound: 4.0, gap: 1e-3, rounding: 1e-5 };
+        assert_eq!(check.judge(best).decision, Decision::Reject);
+        for worse in [
+            BestLoss { gap: 40.0, ..best },
+            BestLoss { rounding: 0.05, ..best },
+            BestLoss { rounding: 2.0, ..best },
+            // The same share of a smaller bound is a loss below the target.
+            BestLoss { bound: 1.0, ..best },
+            BestLoss { loss: f64::NAN, ..best },
+            BestLoss { bound: f64::NAN, ..best },
+        ] {
+            assert_eq!(check.judge(worse).decision, Decision::Retry, "{worse:?}");
+            assert!(check.judge(worse).estimates[0].low <= check.judge(best).estimates[0].low || worse.bound.is_nan());
+        }
+    }
+}

@@ -98,7 +98,7 @@ pub fn rejects(sums: Pair, target: f64, gap: f64, margin: Margin, tail: Tail) ->
 
 /// The sums at the end of the reach where the upper one is least; nothing if it could be zero.
 fn least_above(sums: Pair, gap: f64, margin: Margin) -> Option<(f64, f64)> {
-    let reach = reach(&[sums.above, sums.below], margin)? + gap;
+    let reach = reach(&[sums.above, sums.below], margin).filter(|_| gap >= 0.0)? + gap;
     let (a, c) = (sums.above - reach, (sums.below + reach).max(0.0));
     (a > 0.0).then_some((a, c))
 }

@@ -7,7 +7,7 @@
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{BestLoss, Epsilon, Lane, Mechanism, MomentBounds, Moments, Pair, Rows, Session, SessionError};
 
-use super::decide::{Tail, lower_limit, rejects};
+use super::decide::{Tail, lower_limit, mean, rejects};
 use super::help::{percent, short};
 use super::margin::{Margin, Noise};
 use super::risk::Risk;
@@ -75,7 +75,7 @@ impl LeastLossCheck {
         // A row's loss may be larger by the rounding than it is on the row itself.
         let target = self.target / best.bound + best.rounding;
         let low = (lower_limit(sums, best.gap, margin) - best.rounding).max(0.0) * best.bound;
-        let value = super::decide::mean(sums).map(|share| share * best.bound);
+        let value = mean(sums).map(|share| share * best.bound);
         let estimate = Estimate { value, low, high: best.bound };
         let confidence = 1.0 - self.risk.chance();
         let wanted = short(self.target);

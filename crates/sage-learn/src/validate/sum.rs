@@ -3,10 +3,10 @@
 //! The sums are the release; the test looks at nothing else and costs nothing more. It never rejects: with
 //! rows enough any precision is reached.
 
+use std::num::NonZeroU32;
+
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Mechanism, Pair, Range, Rows, SCALE, Session, SessionError, TableNoise, Taken};
-
-use std::num::NonZeroU32;
 
 use super::decide::{interval, mean};
 use super::help::{percent, remedy, short};
@@ -67,14 +67,12 @@ impl SumCheck {
         let estimates: Vec<Estimate> = sums.iter().map(|&sums| self.estimate(sums, margin)).collect();
         let complete = sums.len() == self.groups.get() as usize;
         let precise = |estimate: &Estimate| half_width(estimate).is_some_and(|half| half <= self.target.distance());
-        let worst = sums
-            .iter()
-            .zip(&estimates)
-            .max_by(|left, right| order(half_width(left.1)).total_cmp(&order(half_width(right.1))));
+        let judged = sums.iter().zip(&estimates).filter(|_| complete);
+        let worst = judged.max_by(|left, right| order(half_width(left.1)).total_cmp(&order(half_width(right.1))));
         let target = short(self.target.distance());
         let confidence = 1.0 - self.risk.chance();
         let (decision, explanation) = match worst {
-            Some((_, estimate)) if complete && precise(estimate) => {
+            Some((_, estimate)) if precise(estimate) => {
                 let half = short(half_width(estimate).unwrap_or(f64::INFINITY));
                 let sure = percent(confidence);
                 (
@@ -95,7 +93,7 @@ impl SumCheck {
                 );
                 (Decision::Retry, format!("{half}; the target is {target}: {remedy}."))
             }
-            None => (Decision::Retry, "there are no sums to judge.".to_owned()),
+            None => (Decision::Retry, "these are not the sums of all groups.".to_owned()),
         };
         Verdict { decision, estimates, confidence, explanation }
     }

@@ -123,6 +123,9 @@ fn hostile_numbers_decide_nothing() {
             assert!(below > 0.0 || !accepts(sums, target, margin, Tail::KullbackLeibler));
             assert!(above > 0.0 || !rejects(sums, target, 0.0, margin, Tail::KullbackLeibler));
         }
+        for gap in [f64::NAN, f64::INFINITY, -1.0] {
+            assert!(!rejects(sums, 0.5, gap, margins[0], Tail::KullbackLeibler));
+        }
         for margin in margins {
             let (low, high) = interval(sums, margin);
             assert!((0.0..=1.0).contains(&low) && (0.0..=1.0).contains(&high), "{sums:?}");

@@ -40,7 +40,7 @@ Developer commands of Sage.
       Example: cargo xtask bench kernel --json
 
   cargo xtask soak [TEST]
-      The tests of kernel and engine in release mode at full size: they read SAGE_SOAK=1 and scale
+      The tests of kernel, learners and engine in release mode at full size: they read SAGE_SOAK=1 and scale
       themselves up.
       Example: cargo xtask soak ledger
 ";

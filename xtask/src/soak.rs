@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: the promises of kernel and engine at full size.
+//! `cargo xtask soak`: the promises of kernel, validators and engine at full size.
 //!
 //! The tests are the same as in `check`. Those that can run longer read `SAGE_SOAK`: unset they take
 //! their CI size, and with `SAGE_SOAK=1` the size the promise names.
@@ -8,7 +8,8 @@ use std::process::Command;
 use crate::workspace::{self, Failure};
 
 /// The crates with promises that can be tried for longer, and how they are built for that.
-const CRATES: [&[&str]; 2] = [&["-p", "sage-kernel", "--features", "seeded"], &["-p", "sage-engine"]];
+const CRATES: [&[&str]; 3] =
+    [&["-p", "sage-kernel", "--features", "seeded"], &["-p", "sage-learn"], &["-p", "sage-engine"]];
 
 /// Runs all tests, or those whose name contains `test`.
 pub(crate) fn run(test: Option<&str>) -> Result<(), Failure> {

@@ -64,4 +64,4 @@ pub use moments::{BestLoss, MomentBounds, Moments};
 pub use policy::{Context, Doors, Policy};
 pub use refusal::{Book, Refusal, Shortfall};
 pub use session::{DeclaredRows, Rows, Session, SessionError};
-pub use table::{Pair, Range, TableNoise, Taken};
+pub use table::{Pair, Range, TableNoise, Taken, Triple};

@@ -7,7 +7,7 @@
 
 use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
-use crate::cost::SCALE;
+use crate::cost::{Mechanism, SCALE};
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, NoiseSource};
 use crate::session::{Rows, Session, SessionError};
 
@@ -44,12 +44,40 @@ pub enum TableNoise {
     Gaussian(Sigma),
 }
 
+impl TableNoise {
+    /// The mechanism to list when charging for one table with this noise.
+    ///
+    /// # Guarantee
+    /// It covers one call of [`Session::pairs`], [`Session::triples`] or [`Session::histogram`] with this noise.
+    ///
+    /// # Errors
+    /// When the noise multiplier is so small that it has no price.
+    pub fn mechanism(self) -> Result<Mechanism, SessionError> {
+        match self {
+            Self::Laplace(epsilon) => Ok(Mechanism::Laplace { epsilon, count: 1 }),
+            Self::Gaussian(sigma) => Ok(Mechanism::Zcdp { rho: concentrated(sigma)? }),
+        }
+    }
+}
+
 /// The noisy sums of one key, in rows: both numbers are shares of the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
     /// The sum of (value − low) / (high − low).
     pub above: f64,
     /// The sum of (high − value) / (high − low).
+    pub below: f64,
+}
+
+/// The noisy sums of one key with a second moment, in rows. With s = (value − low) / (high − low), the three
+/// add up to the number of rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Triple {
+    /// The sum of s², each rounded up to the grid.
+    pub squares: f64,
+    /// The sum of s less those squares.
+    pub rest: f64,
+    /// The sum of 1 − s.
     pub below: f64,
 }
 
@@ -78,6 +106,28 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         };
         let sums = self.table(lane, keys, noise, shares)?.into_iter();
         Ok(sums.map(|[above, below]| Pair { above, below }).collect())
+    }
+
+    /// As [`Session::pairs`], with the squares: one number more with the same noise, for the same cost.
+    ///
+    /// # Guarantee
+    /// One release of the noise's mechanism, whatever `value` returns: `proofs/table.md`.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or a parameter is out of range.
+    pub fn triples(
+        &mut self, lane: Lane, keys: u32, range: Range, taken: Taken, noise: TableNoise,
+        value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
+    ) -> Result<Vec<Triple>, SessionError> {
+        let shares = |row: R::Row<'_>| {
+            value(row).map(|(key, value)| {
+                let share = quantise(value, range, taken);
+                let square = (share * share).div_ceil(SCALE);
+                (key, [square, share - square, SCALE - share])
+            })
+        };
+        let sums = self.table(lane, keys, noise, shares)?.into_iter();
+        Ok(sums.map(|[squares, rest, below]| Triple { squares, rest, below }).collect())
     }
 
     /// The noisy number of rows with each key from 0 to `keys` − 1, the empty ones included.

@@ -87,6 +87,15 @@ fn release(session: &mut Seeded) -> Released {
     let vector_unit = grid.step * unit_of(CLIP, VECTOR_LENGTH, WIDTH as usize);
     vectors.push((grid.reach, sum.expect("covered").iter().map(|&sum| whole(sum, vector_unit)).collect()));
     release_moments(session, &mut tables, &mut vectors);
+    for taken in [Taken::AsStatistic, Taken::AsLoss] {
+        for noise in [TableNoise::Laplace(epsilon), TableNoise::Gaussian(sigma)] {
+            let triples =
+                session.triples(Lane::Train, KEYS, range, taken, noise, |row| key_of(row).map(|key| (key, row[1])));
+            let triples = triples.expect("covered");
+            let numbers = triples.iter().flat_map(|triple| [triple.squares, triple.rest, triple.below]);
+            tables.push((scale, numbers.map(|number| whole(number, unit)).collect()));
+        }
+    }
     let step = Step { rate: Rate::LIMIT, sigma, clip: CLIP };
     let gradient = session.sampled_sum(Lane::Train, step, &LAYERS, backward).expect("covered");
     Released { tables, vectors, gradient: gradient.concat() }
@@ -127,7 +136,7 @@ fn release_moments(session: &mut Seeded, tables: &mut Vec<(i128, Vec<i128>)>, ve
 fn run(yard: &mut Yard, batches: Vec<Vec<Vec<f64>>>, seed: u64) -> Released {
     let (epsilon, sigma) = (epsilon_of("1"), sigma_of("2"));
     let parts =
-        vec![laplace(epsilon, 4), concentrated(sigma, 3), gaussian(sigma, 6, 4), sampled(Rate::LIMIT, sigma, 14, 1)];
+        vec![laplace(epsilon, 6), concentrated(sigma, 5), gaussian(sigma, 6, 4), sampled(Rate::LIMIT, sigma, 14, 1)];
     let cost = Cost::new(parts).expect("a cost");
     let batches = batches.into_iter().map(TestRows).collect();
     release(&mut yard.open([Some(cost), None], [batches, Vec::new()], seed))
@@ -253,6 +262,8 @@ fn what_is_no_number_counts_as_documented() {
     assert_eq!(tables[2], [0, 0, scale, 0, 0, 0]);
     assert_eq!(tables[4], [0, scale, 0]);
     assert_eq!(tables[6], [0, scale]);
+    assert_eq!(tables[7], [0, 0, 0, 0, 0, scale, 0, 0, 0]);
+    assert_eq!(tables[9], [0, 0, 0, scale, 0, 0, 0, 0, 0]);
     assert_eq!(vectors, [false; 4]);
     assert!(!gradient);
     // A key that is none counts nowhere; one vector entry that is none silences the vector alone.

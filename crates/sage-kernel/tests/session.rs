@@ -319,6 +319,33 @@ fn numbers_are_taken_as_documented() {
     assert!(EXTREMES.iter().all(|&value| (0..=scale).contains(&taken(value, Taken::AsLoss))));
 }
 
+/// The three parts of a row add up to one row, none is negative, and the square is rounded up. The charge
+/// that a noise names covers one table of each kind and no more.
+#[test]
+fn squares_are_taken_as_documented() {
+    let mut yard = Yard::new();
+    let range = Range::new(0.0, 1.0).expect("a range");
+    for noise in [TableNoise::Laplace(epsilon_of("1")), TableNoise::Gaussian(sigma_of("2"))] {
+        let mut sums = |rows: &[Vec<f64>]| {
+            let mut session = yard.train(vec![noise.mechanism().expect("a price")], rows, 9);
+            let mut ask = || session.triples(Lane::Train, 1, range, Taken::AsLoss, noise, |row| Some((0, row[0])));
+            let first = ask().expect("covered")[0];
+            assert_eq!(ask(), Err(SessionError::NotCovered));
+            [first.squares, first.rest, first.below].map(|sum| (sum * SCALE as f64) as i64)
+        };
+        let without = sums(&[]);
+        let values = [0.0, 0.5, 1.0, 0.001, 0.999_999_9, 0.1, f64::NAN, -3.0, 7.0];
+        for value in values.into_iter().chain(EXTREMES) {
+            let with = sums(&[vec![value]]);
+            let parts: Vec<i64> = with.iter().zip(without).map(|(with, without)| with - without).collect();
+            let (scale, share) = (SCALE as i64, parts[0] + parts[1]);
+            assert!(parts.iter().all(|part| *part >= 0) && share + parts[2] == scale, "{value:e}: {parts:?}");
+            assert_eq!(parts[0], (share * share + scale - 1) / scale, "{value:e}");
+        }
+    }
+    assert_eq!(TableNoise::Gaussian(Sigma::ZERO).mechanism(), Err(SessionError::NotCovered));
+}
+
 /// Means come out within the noise: by a table of keys, and by a vector.
 #[test]
 fn means_are_within_the_noise() {

@@ -8,7 +8,7 @@ mod comparison;
 mod composition;
 mod continuous;
 mod gaussian;
-mod number;
+pub(crate) mod number;
 mod odometer;
 mod tail;
 

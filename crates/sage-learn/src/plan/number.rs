@@ -40,7 +40,7 @@ pub(super) fn log_one_plus_exp(log_value: f64) -> f64 {
 
 /// Bisects `[inside, outside]` until the ends are neighbours, keeping `holds(inside)` true; returns
 /// the inner end.
-pub(super) fn bisect(inside: f64, outside: f64, holds: impl Fn(f64) -> bool) -> f64 {
+pub(crate) fn bisect(inside: f64, outside: f64, holds: impl Fn(f64) -> bool) -> f64 {
     let (mut inside, mut outside) = (inside, outside);
     for _ in 0..200 {
         let middle = 0.5 * (inside + outside);

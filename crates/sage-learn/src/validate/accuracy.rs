@@ -1,0 +1,72 @@
+//! Is the share of right answers above its target?
+
+use sage_kernel::noise::NoiseSource;
+use sage_kernel::{Lane, Mechanism, Rows, Session, SessionError, TableNoise};
+
+use super::beta::lower_limit;
+use super::decide::accepts_accuracy;
+use super::help::{found, remedy, short};
+use super::margin::Margin;
+use super::risk::Risk;
+use super::target::AccuracyTarget;
+use super::verdict::{Decision, Estimate, Verdict};
+
+/// A test of the accuracy on the test lane: accept or retry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AccuracyCheck {
+    /// The share of right answers to exceed.
+    pub target: AccuracyTarget,
+    /// The noise, and with it the cost.
+    pub noise: TableNoise,
+    /// The chance of accepting a model that misses the target.
+    pub risk: Risk,
+}
+
+impl AccuracyCheck {
+    /// What must be charged, and where.
+    ///
+    /// # Errors
+    /// When the noise has no price.
+    pub fn cost(&self) -> Result<(Lane, Mechanism), SessionError> {
+        Ok((Lane::Test, self.noise.mechanism()?))
+    }
+
+    /// Runs the test on the test lane; `right` says whether the model is right about a row.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or there is no randomness.
+    pub fn run<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, right: impl Fn(R::Row<'_>) -> bool,
+    ) -> Result<Verdict, SessionError> {
+        let counts = session.histogram(Lane::Test, 2, self.noise, |row| Some(u32::from(!right(row))))?;
+        Ok(self.judge(counts[0], counts[1]))
+    }
+
+    pub(super) fn judge(&self, right: f64, wrong: f64) -> Verdict {
+        let noise = self.noise.into();
+        let margin = Margin::one_sided(noise, self.risk);
+        let estimate = estimate(right, wrong, Margin::two_sided(noise, self.risk));
+        let decide = |rows: f64, budget: f64| {
+            accepts_accuracy(right * rows, wrong * rows, self.target.share(), margin.with_budget(budget))
+        };
+        let confidence = 1.0 - self.risk.chance();
+        let found = found("the accuracy", estimate, confidence);
+        let target = short(self.target.share());
+        let (decision, explanation) = if decide(1.0, 1.0) {
+            let chance = short(self.risk.chance());
+            (Decision::Accept, format!("{found}; it is above the target {target} but for a chance of {chance}."))
+        } else {
+            let remedy = remedy(estimate, decide);
+            (Decision::Retry, format!("{found}; that does not show it to be above the target {target}: {remedy}."))
+        };
+        Verdict { decision, estimates: vec![estimate], confidence, explanation }
+    }
+}
+
+fn estimate(right: f64, wrong: f64, margin: Margin) -> Estimate {
+    let rows = right + wrong;
+    let value = (rows.is_finite() && rows > 0.0).then(|| (right / rows).clamp(0.0, 1.0));
+    let reach = margin.reach(right.abs() + wrong.abs());
+    let limit = |hits: f64, misses: f64| lower_limit(hits - reach, (misses + reach).max(0.0), margin.chance());
+    Estimate { value, low: limit(right, wrong), high: 1.0 - limit(wrong, right) }
+}

@@ -1,0 +1,79 @@
+//! Is a new model better than one released before?
+//!
+//! Both are tried on the same rows, and the difference is what is summed: what makes a row hard for both
+//! cancels. The old model's earlier estimates play no part.
+
+use sage_kernel::noise::NoiseSource;
+use sage_kernel::{Lane, Mechanism, Pair, Range, Rows, Session, SessionError, TableNoise, Taken};
+
+use super::decide::{Tail, accepts, interval, mean};
+use super::help::{found, remedy, short};
+use super::margin::Margin;
+use super::risk::Risk;
+use super::target::ComparisonTarget;
+use super::verdict::{Decision, Estimate, Verdict};
+
+/// A test on the test lane of whether a new model's mean loss is below an old one's: accept or retry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ComparisonCheck {
+    /// By how much it must be.
+    pub target: ComparisonTarget,
+    /// The bound behind the test.
+    pub tail: Tail,
+    /// The noise, and with it the cost: that of one loss test.
+    pub noise: TableNoise,
+    /// The chance of accepting a model that is not better by the margin.
+    pub risk: Risk,
+}
+
+impl ComparisonCheck {
+    /// What must be charged, and where.
+    ///
+    /// # Errors
+    /// When the noise has no price.
+    pub fn cost(&self) -> Result<(Lane, Mechanism), SessionError> {
+        Ok((Lane::Test, self.noise.mechanism()?))
+    }
+
+    /// Runs the test on the test lane; `losses` gives the new model's loss and the old one's.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or there is no randomness.
+    pub fn run<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, losses: impl Fn(R::Row<'_>) -> (f64, f64),
+    ) -> Result<Verdict, SessionError> {
+        let range = Range::new(0.0, 1.0).ok_or(SessionError::Parameter("shares are from zero to one"))?;
+        let value = |row: R::Row<'_>| {
+            let (new, old) = losses(row);
+            Some((0, self.target.of_row(new, old)))
+        };
+        let sums = session.pairs(Lane::Test, 1, range, Taken::AsLoss, self.noise, value)?;
+        Ok(self.judge(sums[0]))
+    }
+
+    pub(super) fn judge(&self, sums: Pair) -> Verdict {
+        let noise = self.noise.into();
+        let margin = Margin::one_sided(noise, self.risk);
+        let (low, high) = interval(sums, Margin::two_sided(noise, self.risk));
+        let difference = |share: f64| (share - 0.5) * 2.0 * self.target.bound;
+        let estimate = Estimate { value: mean(sums).map(difference), low: difference(low), high: difference(high) };
+        let decide = |rows: f64, budget: f64| {
+            let sums = Pair { above: sums.above * rows, below: sums.below * rows };
+            accepts(sums, self.target.share(), margin.with_budget(budget), self.tail)
+        };
+        let confidence = 1.0 - self.risk.chance();
+        let found = found("the new model's mean loss less the old one's", estimate, confidence);
+        let wanted = match self.target.margin {
+            0.0 => "lower".to_owned(),
+            margin => format!("lower by more than {}", short(margin)),
+        };
+        let (decision, explanation) = if decide(1.0, 1.0) {
+            let chance = short(self.risk.chance());
+            (Decision::Accept, format!("{found}; it is {wanted} but for a chance of {chance}."))
+        } else {
+            let remedy = remedy(estimate, decide);
+            (Decision::Retry, format!("{found}; that does not show it to be {wanted}: {remedy}."))
+        };
+        Verdict { decision, estimates: vec![estimate], confidence, explanation }
+    }
+}

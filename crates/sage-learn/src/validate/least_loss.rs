@@ -1,0 +1,128 @@
+//! Could any linear model of a bounded class meet the target?
+//!
+//! On the train lane, beside the training: the least sum of squared losses over the class can only be below
+//! that of the best model there is, so if even it is too large, the class is hopeless. The kernel computes it
+//! with a proved gap; minimising one loss and summing another, or cutting after minimising, would not do.
+
+use sage_kernel::noise::NoiseSource;
+use sage_kernel::{BestLoss, Epsilon, Lane, Mechanism, MomentBounds, Moments, Pair, Rows, Session, SessionError};
+
+use super::decide::{Tail, lower_limit, mean, rejects};
+use super::help::{percent, short};
+use super::margin::{Margin, Noise};
+use super::risk::Risk;
+use super::target::OutOfRange;
+use super::verdict::{Decision, Estimate, Verdict};
+
+/// A test of whether the class of linear models with short weights can meet a target: reject or retry.
+///
+/// What is promised is about the squared loss itself, of features and labels moved into their bounds, with no
+/// cut: a model whose loss meets the target only because it is cut is beyond it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LeastLossCheck {
+    target: f64,
+    bounds: MomentBounds,
+    weight_norm: f64,
+    tail: Tail,
+    epsilon: Epsilon,
+    risk: Risk,
+}
+
+impl LeastLossCheck {
+    /// Whether a model with weights no longer than `weight_norm` can have a mean squared loss of `target`.
+    ///
+    /// # Errors
+    /// Unless the target is above zero and below the largest loss there is.
+    pub fn new(
+        target: f64, bounds: MomentBounds, weight_norm: f64, tail: Tail, epsilon: Epsilon, risk: Risk,
+    ) -> Result<Self, OutOfRange> {
+        let reach = weight_norm * bounds.feature_norm + bounds.label_size;
+        let fine = target > 0.0 && target < reach * reach && (reach * reach).is_finite() && weight_norm > 0.0;
+        let bad = OutOfRange("the target is above zero and below the largest squared loss of the class");
+        fine.then_some(Self { target, bounds, weight_norm, tail, epsilon, risk }).ok_or(bad)
+    }
+
+    /// What must be charged, and where: on top of the training, on the same lane.
+    pub const fn cost(&self) -> (Lane, Mechanism) {
+        (Lane::Train, Mechanism::Laplace { epsilon: self.epsilon, count: 1 })
+    }
+
+    /// Runs the test on the train lane; `value` writes the features and returns the label.
+    ///
+    /// # Errors
+    /// When the charge does not cover it, a bound is out of range or there is no randomness.
+    pub fn run<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
+    ) -> Result<Verdict, SessionError> {
+        let moments = session.moments(Lane::Train, self.bounds, value)?;
+        self.run_on(session, &moments)
+    }
+
+    /// Runs the test on moments that the session has summed before, for instance to train.
+    ///
+    /// # Errors
+    /// As [`LeastLossCheck::run`], and when the moments are another session's.
+    pub fn run_on<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, moments: &Moments,
+    ) -> Result<Verdict, SessionError> {
+        let best = session.least_squared_loss(moments, self.weight_norm, self.epsilon)?;
+        Ok(self.judge(best))
+    }
+
+    pub(super) fn judge(&self, best: BestLoss) -> Verdict {
+        let sums = Pair { above: best.loss, below: best.rest };
+        let margin = Margin::one_sided(Noise::of_best_loss(self.epsilon, best.gap), self.risk);
+        // A row's loss may be larger by the rounding than it is on the row itself.
+        let target = self.target / best.bound + best.rounding;
+        let low = (lower_limit(sums, best.gap, margin) - best.rounding).max(0.0) * best.bound;
+        let value = mean(sums).map(|share| share * best.bound);
+        let estimate = Estimate { value, low, high: best.bound };
+        let confidence = 1.0 - self.risk.chance();
+        let wanted = short(self.target);
+        let (decision, explanation) = if rejects(sums, target, best.gap, margin, self.tail) {
+            let (low, chance) = (short(low), short(self.risk.chance()));
+            let text = format!(
+                "no model of this class has a mean loss below {low}, and none meets the target {wanted}, but for a \
+                 chance of {chance}: other features, a larger class or a higher target are needed."
+            );
+            (Decision::Reject, text)
+        } else {
+            let sure = percent(confidence);
+            let text = format!(
+                "a model of this class may still meet the target {wanted}: the best is only known to have a mean loss \
+                 of {} or more, with confidence {sure}.",
+                short(low)
+            );
+            (Decision::Retry, text)
+        };
+        Verdict { decision, estimates: vec![estimate], confidence, explanation }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel could not compute or store exactly speaks against rejecting.
+    #[test]
+    fn gap_and_rounding_are_on_the_safe_side() {
+        let bounds = MomentBounds { width: 1, feature_norm: 1.0, label_size: 1.0 };
+        let epsilon = Epsilon::cost("1").unwrap();
+        let risk = Risk::new(0.05).unwrap();
+        let check = LeastLossCheck::new(0.2, bounds, 1.0, Tail::default(), epsilon, risk).unwrap();
+        let best = BestLoss { loss: 100.0, rest: 900.0, bound: 4.0, gap: 1e-3, rounding: 1e-5 };
+        assert_eq!(check.judge(best).decision, Decision::Reject);
+        for worse in [
+            BestLoss { gap: 40.0, ..best },
+            BestLoss { rounding: 0.05, ..best },
+            BestLoss { rounding: 2.0, ..best },
+            // The same share of a smaller bound is a loss below the target.
+            BestLoss { bound: 1.0, ..best },
+            BestLoss { loss: f64::NAN, ..best },
+            BestLoss { bound: f64::NAN, ..best },
+        ] {
+            assert_eq!(check.judge(worse).decision, Decision::Retry, "{worse:?}");
+            assert!(check.judge(worse).estimates[0].low <= check.judge(best).estimates[0].low || worse.bound.is_nan());
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! How far noise may have moved a released sum, and what chance is left to the rows themselves.
+//!
+//! A test's risk is split before any row is read: half for the noise, half for the rows.
+
+use sage_kernel::{Epsilon, SCALE, Sigma, TableNoise};
+
+use super::risk::Risk;
+use super::target::OutOfRange;
+use crate::plan::{discrete_gaussian_quantile, discrete_laplace_quantile};
+
+/// The noise on each of the numbers a test gets, in rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Noise {
+    /// Discrete Laplace: its scale and the size of its steps.
+    Laplace {
+        /// The scale, in rows.
+        scale: f64,
+        /// Steps in a row.
+        steps: u64,
+    },
+    /// Discrete Gaussian on the kernel's grid.
+    Gaussian {
+        /// The standard deviation, in rows.
+        deviation: f64,
+    },
+}
+
+impl From<TableNoise> for Noise {
+    fn from(noise: TableNoise) -> Self {
+        match noise {
+            TableNoise::Laplace(epsilon) => Self::Laplace { scale: 1.0 / number(epsilon), steps: SCALE },
+            TableNoise::Gaussian(sigma) => Self::Gaussian { deviation: of_sigma(sigma) },
+        }
+    }
+}
+
+impl Noise {
+    /// The noise of [`sage_kernel::BestLoss`] with this gap.
+    pub fn of_best_loss(epsilon: Epsilon, gap: f64) -> Self {
+        Self::Laplace { scale: (1.0 + 2.0 * gap) / number(epsilon), steps: SCALE }
+    }
+
+    /// What one draw exceeds with at most this chance, in rows. Infinite where nothing smaller is known:
+    /// a test then says nothing.
+    pub fn reach(self, chance: f64) -> f64 {
+        let (units, steps) = match self {
+            Self::Laplace { scale, steps } => {
+                (discrete_laplace_quantile(scale * steps as f64 * (1.0 + 4.0 * f64::EPSILON), chance), steps)
+            }
+            Self::Gaussian { deviation } => (discrete_gaussian_quantile(deviation * SCALE as f64, chance), SCALE),
+        };
+        units.map_or(f64::INFINITY, |units| units as f64 / steps as f64)
+    }
+}
+
+fn number(epsilon: Epsilon) -> f64 {
+    epsilon.units() as f64 / 1e12
+}
+
+fn of_sigma(sigma: Sigma) -> f64 {
+    sigma.units() as f64 / 1e9
+}
+
+/// What a decision allows for: noise within a reach, and an unlucky sample with some chance.
+///
+/// # Guarantee
+/// The reach is not negative, the chance strictly between zero and one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Margin {
+    reach: f64,
+    chance: f64,
+}
+
+impl Margin {
+    /// A reach and a chance from elsewhere.
+    ///
+    /// # Errors
+    /// Unless the reach is not negative and the chance strictly between zero and one.
+    pub fn new(reach: f64, chance: f64) -> Result<Self, OutOfRange> {
+        let fine = reach >= 0.0 && chance > 0.0 && chance < 1.0;
+        fine.then_some(Self { reach, chance }).ok_or(OutOfRange("a reach is at least zero, a chance between 0 and 1"))
+    }
+
+    /// For one side of two numbers: a quarter of the risk for each noise, half for the rows.
+    pub fn one_sided(noise: Noise, risk: Risk) -> Self {
+        Self::share(noise, risk, 0.25, 0.5)
+    }
+
+    /// For both sides of two numbers: an eighth for each noise on each side, a quarter for the rows on each.
+    pub fn two_sided(noise: Noise, risk: Risk) -> Self {
+        Self::share(noise, risk, 0.125, 0.25)
+    }
+
+    /// For both sides of three numbers and one side of the rows.
+    pub fn of_triple(noise: Noise, risk: Risk) -> Self {
+        Self::share(noise, risk, 1.0 / 12.0, 0.5)
+    }
+
+    /// For both sides of three numbers, two of which are added up, and both sides of the rows. The sum of two
+    /// noises is within twice the reach unless one of them is beyond it.
+    pub(super) fn of_triple_two_sided(noise: Noise, risk: Risk) -> Self {
+        let one = Self::share(noise, risk, 1.0 / 12.0, 0.25);
+        Self { reach: 2.0 * one.reach, ..one }
+    }
+
+    fn share(noise: Noise, risk: Risk, noises: f64, rows: f64) -> Self {
+        Self { reach: noise.reach(risk.chance() * noises), chance: risk.chance() * rows }
+    }
+
+    /// With so many times the ε, roughly.
+    pub(super) fn with_budget(self, factor: f64) -> Self {
+        Self { reach: self.reach / factor, ..self }
+    }
+
+    /// How far the sums may be from the exact ones: the noise, and what is lost in writing them as floats.
+    pub(super) fn reach(self, sums: f64) -> f64 {
+        self.reach + 4.0 * f64::EPSILON * sums
+    }
+
+    pub(super) const fn chance(self) -> f64 {
+        self.chance
+    }
+}

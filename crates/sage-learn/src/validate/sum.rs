@@ -1,0 +1,121 @@
+//! Is a released statistic close enough to the truth?
+//!
+//! The sums are the release; the test looks at nothing else and costs nothing more. It never rejects: with
+//! rows enough any precision is reached.
+
+use std::num::NonZeroU32;
+
+use sage_kernel::noise::NoiseSource;
+use sage_kernel::{Lane, Mechanism, Pair, Range, Rows, SCALE, Session, SessionError, TableNoise, Taken};
+
+use super::decide::{interval, mean};
+use super::help::{percent, remedy, short};
+use super::margin::Margin;
+use super::risk::Risk;
+use super::target::{OutOfRange, PrecisionTarget};
+use super::verdict::{Decision, Estimate, Verdict};
+
+/// A test of means of a bounded value, one for each of some groups: accept or retry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SumCheck {
+    low: f64,
+    width: f64,
+    range: Range,
+    groups: NonZeroU32,
+    target: PrecisionTarget,
+    noise: TableNoise,
+    risk: Risk,
+}
+
+impl SumCheck {
+    /// Means of values moved into the range from `low` to `high`, for so many groups, each to be within the
+    /// target of the true mean; the risk is that of any group being further off.
+    ///
+    /// # Errors
+    /// When the range is none.
+    pub fn new(
+        (low, high): (f64, f64), groups: NonZeroU32, target: PrecisionTarget, noise: TableNoise, risk: Risk,
+    ) -> Result<Self, OutOfRange> {
+        let range = Range::new(low, high).ok_or(OutOfRange("a range has finite ends, the lower one first"))?;
+        Ok(Self { low, width: high - low, range, groups, target, noise, risk })
+    }
+
+    /// What must be charged, and where: the lane is the one the statistic is about.
+    ///
+    /// # Errors
+    /// When the noise has no price.
+    pub fn cost(&self, lane: Lane) -> Result<(Lane, Mechanism), SessionError> {
+        Ok((lane, self.noise.mechanism()?))
+    }
+
+    /// Releases the sums of all groups and judges them. A row has one group at most; what is no number counts
+    /// as the lower end.
+    ///
+    /// # Errors
+    /// When the charge does not cover it, there are too many groups or there is no randomness.
+    pub fn run<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, lane: Lane, value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
+    ) -> Result<(Vec<Pair>, Verdict), SessionError> {
+        let sums = session.pairs(lane, self.groups.get(), self.range, Taken::AsStatistic, self.noise, value)?;
+        let verdict = self.judge(&sums);
+        Ok((sums, verdict))
+    }
+
+    /// Judges sums that were released with this check's noise. Retries unless there is a pair for each group.
+    pub fn judge(&self, sums: &[Pair]) -> Verdict {
+        let margin = Margin::two_sided(self.noise.into(), self.risk.split(self.groups));
+        let estimates: Vec<Estimate> = sums.iter().map(|&sums| self.estimate(sums, margin)).collect();
+        let complete = sums.len() == self.groups.get() as usize;
+        let precise = |estimate: &Estimate| half_width(estimate).is_some_and(|half| half <= self.target.distance());
+        let judged = sums.iter().zip(&estimates).filter(|_| complete);
+        let worst = judged.max_by(|left, right| order(half_width(left.1)).total_cmp(&order(half_width(right.1))));
+        let target = short(self.target.distance());
+        let confidence = 1.0 - self.risk.chance();
+        let (decision, explanation) = match worst {
+            Some((_, estimate)) if precise(estimate) => {
+                let half = short(half_width(estimate).unwrap_or(f64::INFINITY));
+                let sure = percent(confidence);
+                (
+                    Decision::Accept,
+                    format!(
+                        "every mean is within {half} of the true one with confidence {sure}; the target is {target}."
+                    ),
+                )
+            }
+            Some((&worst, estimate)) => {
+                let remedy = remedy(*estimate, |rows, budget| {
+                    let sums = Pair { above: worst.above * rows, below: worst.below * rows };
+                    precise(&self.estimate(sums, margin.with_budget(budget)))
+                });
+                let half = half_width(estimate).map_or_else(
+                    || "one mean could not be estimated".to_owned(),
+                    |half| format!("one mean is only known to within {}", short(half)),
+                );
+                (Decision::Retry, format!("{half}; the target is {target}: {remedy}."))
+            }
+            None => (Decision::Retry, "these are not the sums of all groups.".to_owned()),
+        };
+        Verdict { decision, estimates, confidence, explanation }
+    }
+
+    fn estimate(&self, sums: Pair, margin: Margin) -> Estimate {
+        let (low, high) = interval(sums, margin);
+        // Values were rounded to the nearest of 2^20 steps.
+        let step = 0.5 / SCALE as f64;
+        let place = |share: f64| self.low + self.width * share;
+        Estimate {
+            value: mean(sums).map(place),
+            low: place((low - step).max(0.0)),
+            high: place((high + step).min(1.0)),
+        }
+    }
+}
+
+/// The distance from the estimate to its further limit.
+fn half_width(estimate: &Estimate) -> Option<f64> {
+    estimate.value.map(|value| (estimate.high - value).max(value - estimate.low))
+}
+
+fn order(half: Option<f64>) -> f64 {
+    half.unwrap_or(f64::INFINITY)
+}

@@ -9,6 +9,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bundle;
 pub mod count;
 pub mod encode;
+pub mod formula;
 pub mod plan;

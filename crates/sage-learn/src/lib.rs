@@ -3,8 +3,10 @@
 //! Nothing here charges, draws noise or reads a row: whatever it says, the kernel prices a request again
 //! before it reads. A mistake costs budget or accuracy, never privacy.
 //!
+//! - [`bundle`]: a trained model with its features as files that others can run;
 //! - [`count`]: a running count from noisy sums;
 //! - [`encode`]: rows as learners read them;
+//! - [`formula`]: per-row features that can be computed here and written into a graph;
 //! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles.
 
 #![forbid(unsafe_code)]

@@ -136,7 +136,7 @@ fn measure_peers(suite: &str, python: &Python) -> Result<Vec<Value>, Failure> {
 
 /// The Python of an environment with the suite's requirements; made on first use and whenever they
 /// change.
-fn virtual_environment(suite: &str, requirements: &str) -> Result<PathBuf, Failure> {
+pub(crate) fn virtual_environment(suite: &str, requirements: &str) -> Result<PathBuf, Failure> {
     let place = workspace::target_directory()?.join("venv").join(suite);
     let python = place.join("bin").join("python");
     let wanted = workspace::read(requirements)?;

@@ -40,6 +40,7 @@ pub(crate) fn everyday() -> Result<(), Failure> {
 pub(crate) fn everything() -> Result<(), Failure> {
     let mut steps = everyday_steps()?;
     steps.insert(0, call("packages", packages::for_tests));
+    steps.push(call("bundles in Python", bundles_in_python));
     steps.push(call("bench kernel, with peers", || bench::run(&["kernel"])));
     steps.push(call("bench engine, with peers", || bench::run(&["engine"])));
     perform(steps)
@@ -72,6 +73,13 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
         call("no seeded noise in the product", seeded::check),
     ]);
     Ok(steps)
+}
+
+/// The tests of bundles once more, with a Python beside them that has onnxruntime.
+fn bundles_in_python() -> Result<(), Failure> {
+    let python = bench::virtual_environment("bundle", "xtask/peers/bundle_requirements.txt")?;
+    let mut command = workspace::cargo(&["test", "-p", "sage-learn", "--test", "bundle"]);
+    workspace::run(command.env("SAGE_PYTHON", python))
 }
 
 fn cargo(name: &'static str, arguments: &[&str]) -> Step {

@@ -1,0 +1,180 @@
+//! The model card: what a model is for and what it cost, in words and as YAML at the head of a Markdown page.
+//!
+//! It states nothing that was not paid for: no accuracy, no count of rows, no example. What was validated is stated
+//! as the claim that was tested, not as the number that was seen. Declared bounds and tables come from the graph, so
+//! the card cannot say something else.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::graph::{Field, Graph};
+use super::onnx::OUTPUT;
+use super::tables;
+use crate::formula::{Column, Domain, Missing};
+
+/// What the caller knows about a model. Numbers of the budget are decimal texts, as the ledger prints them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Card {
+    /// The model's name.
+    pub name: String,
+    /// What it is meant for.
+    pub intended_use: String,
+    /// The stream it was learned from.
+    pub stream: String,
+    /// The ranges of blocks it has read.
+    pub blocks: Vec<String>,
+    /// The ε it was charged.
+    pub epsilon: String,
+    /// The δ it was charged.
+    pub delta: String,
+    /// What one unit of privacy is: a record, or a user with all that is theirs in a block.
+    pub unit: String,
+    /// The rule by which the stream adds up charges.
+    pub filter: String,
+    /// How the promise is kept.
+    pub door: Door,
+    /// The claim that was tested, if one was.
+    pub validation: Option<Validation>,
+    /// How many times the pipeline ran before this.
+    pub attempts: u32,
+}
+
+/// How the promise is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Door {
+    /// The rows were seen by the kernel's mechanisms alone.
+    Enforced,
+    /// Code of the pipeline's owner saw rows of the train lane and states what it did.
+    Attested,
+}
+
+/// A claim that was tested.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Validation {
+    /// The test.
+    pub validator: String,
+    /// What was to be reached.
+    pub target: String,
+    /// With what confidence it was reached.
+    pub confidence: String,
+}
+
+impl Door {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Enforced => "enforced",
+            Self::Attested => "attested",
+        }
+    }
+}
+
+/// The page.
+pub(super) fn write(card: &Card, graph: &Graph) -> String {
+    let mut page = String::new();
+    front_matter(&mut page, card, graph);
+    let mut line = |text: String| {
+        page.push_str(&text);
+        page.push('\n');
+    };
+    line(format!("# {}\n\n{}\n", plain(&card.name), plain(&card.intended_use)));
+    line("## Privacy\n\n| | |\n| --- | --- |".to_owned());
+    let blocks = card.blocks.iter().map(|range| plain(range)).collect::<Vec<_>>().join(", ");
+    line(format!("| stream | {} |\n| blocks | {blocks} |", plain(&card.stream)));
+    line(format!("| ε, δ | {}, {} |", plain(&card.epsilon), plain(&card.delta)));
+    line(format!("| one unit is | {} |\n| filter | {} |", plain(&card.unit), plain(&card.filter)));
+    line(format!("| door | {} |\n| attempts | {} |", card.door.name(), card.attempts));
+    line(
+        "\nThe budget is that of this model alone. What others learned from the same blocks is in the ledger.\n"
+            .to_owned(),
+    );
+    line("## Quality\n".to_owned());
+    line(match &card.validation {
+        Some(claim) => format!(
+            "Validated by {}: {}, with confidence {}. No other number about its quality was paid for, so none is here.\n",
+            plain(&claim.validator),
+            plain(&claim.target),
+            plain(&claim.confidence)
+        ),
+        None => "Not validated. No number about its quality was paid for, so none is here.\n".to_owned(),
+    });
+    line("## Inputs\n\n| column | type | declared | null |\n| --- | --- | --- | --- |".to_owned());
+    for column in graph.outline().schema.columns() {
+        let (kind, declared) = described(column);
+        let null = if column.missing == Missing::Possible { "possible" } else { "never" };
+        line(format!("| {} | {kind} | {} | {null} |", plain(&column.name), plain(&declared)));
+    }
+    let outputs = graph.outline().layers.last().map_or(1, |shape| shape.outputs);
+    line(format!("\nThe output `{OUTPUT}` has {outputs} number(s) for each row."));
+    if !graph.outline().schema.tables().is_empty() {
+        line("\n## Private features\n\nReleased tables that are part of the model:\n".to_owned());
+        for (table, file) in graph.outline().schema.tables().iter().zip(tables::names(graph.outline().schema.tables()))
+        {
+            line(format!("- {} by {}: `{file}`", plain(&table.name), plain(&table.key)));
+        }
+    }
+    page
+}
+
+fn front_matter(page: &mut String, card: &Card, graph: &Graph) {
+    // A JSON value is a YAML value, so everything free is written as JSON.
+    let mut entry = |name: &str, value: serde_json::Value| {
+        // Writing to a string does not fail.
+        let _ = writeln!(page, "{name}: {value}");
+    };
+    let fields = &graph.outline().fields;
+    let numbers = fields.iter().filter(|field| matches!(field, Field::Number(_))).count();
+    let bounds: Vec<serde_json::Value> = graph.outline().schema.columns().iter().map(declared).collect();
+    let tables: Vec<&str> = graph.outline().schema.tables().iter().map(|table| table.name.as_str()).collect();
+    entry("---\nlibrary_name", "onnx".into());
+    entry("tags", serde_json::json!(["differential-privacy", "sage"]));
+    entry("model_name", card.name.clone().into());
+    entry("intended_use", card.intended_use.clone().into());
+    entry("stream", card.stream.clone().into());
+    entry("blocks", card.blocks.clone().into());
+    entry("epsilon", card.epsilon.clone().into());
+    entry("delta", card.delta.clone().into());
+    entry("privacy_unit", card.unit.clone().into());
+    entry("filter", card.filter.clone().into());
+    entry("door", card.door.name().into());
+    let claim = card.validation.as_ref();
+    entry("validator", claim.map(|claim| claim.validator.clone()).into());
+    entry("target", claim.map(|claim| claim.target.clone()).into());
+    entry("confidence", claim.map(|claim| claim.confidence.clone()).into());
+    entry("attempts", card.attempts.into());
+    entry("declared_bounds", bounds.into());
+    entry("private_features", tables.into());
+    entry("number_fields", numbers.into());
+    entry("place_fields", (fields.len() - numbers).into());
+    page.push_str("---\n\n");
+}
+
+fn declared(column: &Column) -> serde_json::Value {
+    serde_json::json!({"column": column.name, "domain": column.domain, "missing": column.missing})
+}
+
+fn described(column: &Column) -> (&'static str, String) {
+    match &column.domain {
+        Domain::Number { low, high } => ("number", format!("{low} to {high}")),
+        Domain::Whole { low, high } => ("whole number", format!("{low} to {high}")),
+        Domain::Truth => ("truth value", String::new()),
+        Domain::Time { first, last } => ("seconds from 1970", format!("{first} to {last}")),
+        Domain::Text { categories } => ("text", categories.join(", ")),
+    }
+}
+
+/// Text that stays within its line and its cell.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for character in text.chars() {
+        match character {
+            c if c.is_control() => plain.push(' '),
+            c @ ('|' | '<' | '>' | '`' | '*' | '_' | '[' | ']' | '#' | '\\') => plain.extend(['\\', c]),
+            c => plain.push(c),
+        }
+    }
+    plain
+}

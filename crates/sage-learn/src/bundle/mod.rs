@@ -1,0 +1,31 @@
+//! A trained model with its features as one thing that others can run, check and read about.
+//!
+//! - [`Graph`]: what a model is, in the form that learners translate into;
+//! - [`Bundle`]: its files, written and read back;
+//! - [`Card`]: what people are told about it;
+//! - [`Predictor`]: the graph run in this process;
+//! - [`try_out`]: the graph tried on made-up rows before it is released.
+//!
+//! Nothing here sees a file system or a row of a stream.
+
+mod card;
+mod fields;
+mod files;
+mod graph;
+mod mlmodel;
+mod onnx;
+mod place;
+mod predict;
+mod tables;
+mod trial;
+mod weights;
+
+pub use card::{Card, Door, Validation};
+pub use files::{Bundle, BundleError};
+pub use graph::{Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights};
+pub use place::{Place, hash};
+pub use predict::{Cells, PredictError, Predictor};
+pub use trial::{TrialRefusal, made_up_rows, try_out};
+
+/// The version of the form of bundles.
+const FORMAT: u32 = 1;

@@ -1,0 +1,188 @@
+//! Writes a graph as an ONNX model: features in double precision, the model in single precision.
+//!
+//! Inputs are the columns, one value for each row. A column that can be null, but for texts, is of type double with
+//! NaN for null; otherwise whole numbers and times are of type int64, truth values bool. MLflow hands over a table
+//! with a single column as a matrix with one column, so a lone input has that shape. Places are never spread out into
+//! zeros and a one: the first layer's weights for them are rows, and a row of them is gathered.
+
+use prost::Message as _;
+use tract_onnx::pb::tensor_proto::DataType;
+use tract_onnx::pb::tensor_shape_proto::{Dimension, dimension};
+use tract_onnx::pb::type_proto::{self, Value};
+use tract_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto};
+
+use super::fields::Fields;
+use super::graph::{Activation, Field, Graph, Link};
+use crate::formula::{CATEGORIES, Column, Domain, Lowering, Missing, Nodes, Tensor, whole_attribute};
+
+/// The name of the output.
+pub(super) const OUTPUT: &str = "prediction";
+/// The name of the number of rows.
+const ROWS: &str = "rows";
+
+/// Versions that every reader of the last years knows.
+const FORMAT: i64 = 8;
+const OPERATORS: i64 = 17;
+const CATEGORY_OPERATORS: i64 = 3;
+
+/// The type of a column as an input.
+pub(super) fn input_type(column: &Column) -> DataType {
+    match (&column.domain, column.missing) {
+        (Domain::Text { .. }, _) => DataType::String,
+        (Domain::Truth, Missing::Never) => DataType::Bool,
+        (Domain::Whole { .. } | Domain::Time { .. }, Missing::Never) => DataType::Int64,
+        _ => DataType::Double,
+    }
+}
+
+/// The bytes of the model.
+pub(super) fn write(graph: &Graph) -> Vec<u8> {
+    model(graph).encode_to_vec()
+}
+
+/// The model.
+pub(super) fn model(graph: &Graph) -> ModelProto {
+    let columns = graph.outline().schema.columns();
+    let lone = columns.len() == 1;
+    let mut nodes = Nodes::default();
+    let mut inputs: Vec<Tensor> = columns.iter().map(|column| column.name.clone()).collect();
+    if lone {
+        let axis = nodes.wholes(&[1]);
+        inputs = inputs.iter().map(|input| nodes.node("Squeeze", &[input, &axis])).collect();
+    }
+    let fields = Fields::new(graph.outline(), Lowering::new(&graph.outline().schema, nodes, inputs));
+    let (mut nodes, last) = layers(graph, fields);
+    let last = link(graph.outline().link, &mut nodes, &last);
+    let (mut node, initializer) = nodes.into_parts();
+    if let Some(end) = node.iter_mut().find(|node| node.output == [last.as_str()]) {
+        end.output = vec![OUTPUT.to_owned()];
+    }
+    let shape = |column: &Column| {
+        let width = lone.then_some(1);
+        value(&column.name, input_type(column), width)
+    };
+    let outputs = graph.outline().layers.last().map_or(1, |shape| i64::from(shape.outputs));
+    let operators = |domain: &str, version| OperatorSetIdProto { domain: domain.to_owned(), version };
+    ModelProto {
+        ir_version: FORMAT,
+        opset_import: vec![operators("", OPERATORS), operators(CATEGORIES, CATEGORY_OPERATORS)],
+        producer_name: "sage".to_owned(),
+        producer_version: super::FORMAT.to_string(),
+        graph: Some(GraphProto {
+            name: "sage".to_owned(),
+            input: columns.iter().map(shape).collect(),
+            output: vec![value(OUTPUT, DataType::Float, Some(outputs))],
+            node,
+            initializer,
+            ..GraphProto::default()
+        }),
+        ..ModelProto::default()
+    }
+}
+
+fn value(name: &str, data_type: DataType, width: Option<i64>) -> ValueInfoProto {
+    let dimension = |value| Dimension { value: Some(value), ..Dimension::default() };
+    let rows = dimension(dimension::Value::DimParam(ROWS.to_owned()));
+    let width = width.map(|width| dimension(dimension::Value::DimValue(width)));
+    let shape = TensorShapeProto { dim: std::iter::once(rows).chain(width).collect() };
+    let tensor = type_proto::Tensor { elem_type: data_type as i32, shape: Some(shape) };
+    ValueInfoProto {
+        name: name.to_owned(),
+        r#type: Some(TypeProto { value: Some(Value::TensorType(tensor)), ..TypeProto::default() }),
+        ..ValueInfoProto::default()
+    }
+}
+
+/// The inputs of the first layer: a matrix, or nothing if there are only places; and an index for each row into the
+/// first layer's rows for each field of places.
+fn inputs(graph: &Graph, fields: &mut Fields<'_>) -> (Option<Tensor>, Vec<Tensor>) {
+    let (mut numbers, mut embedded, mut indices) = (Vec::new(), Vec::new(), Vec::new());
+    let axis = fields.lowering.nodes.wholes(&[1]);
+    let mut before = 0_u64;
+    for field in &graph.outline().fields {
+        match field {
+            Field::Number(scaled) => {
+                let number = fields.scaled(scaled);
+                numbers.push(fields.lowering.nodes.node("Unsqueeze", &[&number, &axis]));
+            }
+            Field::Embedded { place, width } => {
+                let rows = &graph.weights().embeddings[embedded.len()];
+                let name = format!("embedding/{}", embedded.len());
+                let shape = [rows.len() / *width as usize, *width as usize];
+                let index = fields.place(place);
+                let nodes = &mut fields.lowering.nodes;
+                let index = nodes.cast(&index, DataType::Int64);
+                let rows = nodes.floats(&name, &shape, rows.iter().copied());
+                embedded.push(nodes.node("Gather", &[&rows, &index]));
+            }
+            Field::Place(place) => {
+                let index = fields.place(place);
+                let offset = fields.lowering.nodes.number(before as f64);
+                let nodes = &mut fields.lowering.nodes;
+                let index = nodes.node("Add", &[&index, &offset]);
+                indices.push(nodes.cast(&index, DataType::Int64));
+                before += place.places();
+            }
+        }
+    }
+    numbers.extend(embedded);
+    let columns: Vec<&Tensor> = numbers.iter().collect();
+    let axis = vec![whole_attribute("axis", 1)];
+    let matrix = match columns.as_slice() {
+        [] => None,
+        [one] => Some((*one).clone()),
+        several => Some(fields.lowering.nodes.node_with("Concat", several, axis)),
+    };
+    (matrix, indices)
+}
+
+fn layers(graph: &Graph, mut fields: Fields<'_>) -> (Nodes, Tensor) {
+    let (matrix, indices) = inputs(graph, &mut fields);
+    let mut nodes = fields.lowering.nodes;
+    let mut current = matrix;
+    let outline = graph.outline();
+    let places = outline.inputs()[2] as usize;
+    for (number, (shape, layer)) in outline.layers.iter().zip(&graph.weights().layers).enumerate() {
+        let outputs = shape.outputs as usize;
+        let width = layer.weights.len() / outputs;
+        let dense = if number == 0 { width - places } else { width };
+        // Products and rows want an input after the other, not an output.
+        let turned = |from: usize, to: usize| {
+            (from..to).flat_map(move |input| (0..outputs).map(move |output| layer.weights[output * width + input]))
+        };
+        let mut sum = current.map(|current| {
+            let weights = nodes.floats(&format!("layer/{number}/weights"), &[dense, outputs], turned(0, dense));
+            nodes.node("MatMul", &[&current, &weights])
+        });
+        if number == 0 && !indices.is_empty() {
+            let rows = nodes.floats("layer/0/places", &[places, outputs], turned(dense, width));
+            for index in &indices {
+                let row = nodes.node("Gather", &[&rows, index]);
+                sum = Some(sum.map_or(row.clone(), |sum| nodes.node("Add", &[&sum, &row])));
+            }
+        }
+        let bias = nodes.floats(&format!("layer/{number}/bias"), &[outputs], layer.bias.iter().copied());
+        // A graph without a field is refused.
+        let sum = sum.map_or(bias.clone(), |sum| nodes.node("Add", &[&sum, &bias]));
+        current = Some(activate(shape.activation, &mut nodes, sum));
+    }
+    (nodes, current.unwrap_or_default())
+}
+
+fn activate(activation: Activation, nodes: &mut Nodes, sum: Tensor) -> Tensor {
+    match activation {
+        Activation::Identity => sum,
+        Activation::Relu => nodes.node("Relu", &[&sum]),
+        Activation::Tanh => nodes.node("Tanh", &[&sum]),
+        Activation::Sigmoid => nodes.node("Sigmoid", &[&sum]),
+    }
+}
+
+/// Always one more node, so that its output can have the name of the graph's.
+fn link(link: Link, nodes: &mut Nodes, last: &Tensor) -> Tensor {
+    match link {
+        Link::Identity => nodes.node("Identity", &[last]),
+        Link::Sigmoid => nodes.node("Sigmoid", &[last]),
+        Link::Softmax => nodes.node_with("Softmax", &[last], vec![whole_attribute("axis", 1)]),
+    }
+}

@@ -1,0 +1,207 @@
+//! Runs a graph in this process.
+//!
+//! The graph is written anew from its description and never taken from bytes of others. tract's rewriting of
+//! expressions is left out: it divides by multiplying with the reciprocal, and 49 · (1/49) is less than 1, which a
+//! formula with a floor would show. Its choice of fast kernels is kept.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tract_onnx::prelude::{
+    DatumType, Framework as _, InferenceModelExt as _, IntoRunnable as _, RunnableModel, TValue, Tensor, TractError,
+    TypedFact, TypedOp, tensor1, tvec,
+};
+use tract_onnx::tract_core::optim::Optimizer;
+
+use super::graph::Graph;
+use super::onnx;
+use crate::formula::{Cell, Column, Domain, Missing, Schema};
+
+/// How many rows one call takes.
+const MOST_ROWS: usize = 1 << 20;
+
+/// A graph that is ready to run.
+pub struct Predictor {
+    plan: Arc<RunnableModel<TypedFact, Box<dyn TypedOp>>>,
+    schema: Schema,
+    outputs: usize,
+}
+
+/// A column of a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cells {
+    /// Numbers, NaN for null. Also the form of whole numbers, times and truth values that can be null.
+    Numbers(Vec<f64>),
+    /// Whole numbers or times.
+    Wholes(Vec<i64>),
+    /// Truth values.
+    Truths(Vec<bool>),
+    /// Texts, the empty one for null where there can be null.
+    Texts(Vec<String>),
+}
+
+/// Why there is no prediction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PredictError {
+    /// The rows do not have the graph's columns.
+    Rows {
+        /// The column, or what else is wrong.
+        what: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// The graph does not run; the text speaks of the graph, not of rows.
+    Graph(String),
+}
+
+impl fmt::Display for PredictError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rows { what, why } => write!(f, "`{what}`: {why}"),
+            Self::Graph(why) => write!(f, "the graph does not run: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for PredictError {}
+
+impl Predictor {
+    /// Makes a graph ready to run.
+    pub fn new(graph: &Graph) -> Result<Self, PredictError> {
+        let broken = |error| PredictError::Graph(format!("{error:#}"));
+        let inference = tract_onnx::onnx().model_for_proto_model(&onnx::model(graph)).map_err(broken)?;
+        let mut typed = inference.into_typed().map_err(broken)?;
+        let mut optimizer = Optimizer::codegen();
+        optimizer.passes.retain(|pass| format!("{pass:?}") != "declutter");
+        optimizer.optimize(&mut typed).map_err(broken)?;
+        let plan = typed.into_runnable().map_err(broken)?;
+        let outputs = graph.outline().layers.last().map_or(1, |shape| shape.outputs as usize);
+        Ok(Self { plan, schema: graph.outline().schema.clone(), outputs })
+    }
+
+    /// How many numbers a prediction has.
+    pub const fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// The columns that rows must have, in this order.
+    pub fn columns(&self) -> &[Column] {
+        self.schema.columns()
+    }
+
+    /// The predictions for rows with a cell for each column, one row's after the other.
+    pub fn rows(&self, rows: &[Vec<Cell>]) -> Result<Vec<f32>, PredictError> {
+        if rows.iter().any(|row| row.len() != self.columns().len()) {
+            return Err(PredictError::Rows { what: "row".to_owned(), why: "it needs a cell for each column" });
+        }
+        let columns = self.columns().iter().enumerate();
+        let batch = columns.map(|(place, column)| gather(column, rows.iter().map(|row| &row[place])));
+        self.batch(&batch.collect::<Result<Vec<Cells>, PredictError>>()?)
+    }
+
+    /// The predictions for a batch given column by column, one row's after the other.
+    pub fn batch(&self, batch: &[Cells]) -> Result<Vec<f32>, PredictError> {
+        let count = batch.first().map_or(0, Cells::count);
+        if batch.len() != self.columns().len() || batch.iter().any(|cells| cells.count() != count) {
+            return Err(PredictError::Rows { what: "batch".to_owned(), why: "it needs all columns, of one length" });
+        }
+        if count == 0 || count > MOST_ROWS {
+            return Err(PredictError::Rows { what: "batch".to_owned(), why: "it has 1 to 2^20 rows" });
+        }
+        let lone = batch.len() == 1;
+        let mut inputs = tvec!();
+        for (column, cells) in self.columns().iter().zip(batch) {
+            let tensor = tensor(column, cells)?;
+            let shaped = if lone { tensor.into_shape(&[count, 1]) } else { Ok(tensor) };
+            inputs.push(TValue::from(shaped.map_err(|error| PredictError::Graph(error.to_string()))?));
+        }
+        let failed = |_| PredictError::Graph("a node failed".to_owned());
+        let found = self.plan.run(inputs).map_err(failed)?;
+        let first = found.first().ok_or_else(|| PredictError::Graph("it has no output".to_owned()))?;
+        let view = first.try_as_plain_ram().map_err(failed)?;
+        view.as_slice::<f32>().map(<[f32]>::to_vec).map_err(failed)
+    }
+}
+
+impl Cells {
+    fn count(&self) -> usize {
+        match self {
+            Self::Numbers(cells) => cells.len(),
+            Self::Wholes(cells) => cells.len(),
+            Self::Truths(cells) => cells.len(),
+            Self::Texts(cells) => cells.len(),
+        }
+    }
+}
+
+fn wrong(column: &Column, why: &'static str) -> PredictError {
+    PredictError::Rows { what: column.name.clone(), why }
+}
+
+fn tensor(column: &Column, cells: &Cells) -> Result<Tensor, PredictError> {
+    let broken = |error: TractError| PredictError::Graph(error.to_string());
+    let count = [cells.count()];
+    let (made, data_type) = match cells {
+        Cells::Numbers(numbers) => (Tensor::from_shape(&count, numbers), DatumType::F64),
+        Cells::Wholes(wholes) => (Tensor::from_shape(&count, wholes), DatumType::I64),
+        Cells::Truths(truths) => (Tensor::from_shape(&count, truths), DatumType::Bool),
+        Cells::Texts(texts) => (Ok(tensor1(texts)), DatumType::String),
+    };
+    let wanted = match onnx::input_type(column) {
+        tract_onnx::pb::tensor_proto::DataType::Double => DatumType::F64,
+        tract_onnx::pb::tensor_proto::DataType::Int64 => DatumType::I64,
+        tract_onnx::pb::tensor_proto::DataType::Bool => DatumType::Bool,
+        _ => DatumType::String,
+    };
+    if data_type == wanted { made.map_err(broken) } else { Err(wrong(column, "its cells are of another type")) }
+}
+
+/// A column of cells in the form that the graph takes.
+fn gather<'a>(column: &Column, cells: impl Iterator<Item = &'a Cell>) -> Result<Cells, PredictError> {
+    let null = || wrong(column, "it cannot be null");
+    let other = || wrong(column, "a cell is of another type");
+    let possible = column.missing == Missing::Possible;
+    Ok(match (&column.domain, possible) {
+        (Domain::Text { .. }, possible) => Cells::Texts(
+            cells
+                .map(|cell| match cell {
+                    Cell::Text(text) => Ok(text.clone()),
+                    Cell::Null if possible => Ok(String::new()),
+                    Cell::Null => Err(null()),
+                    _ => Err(other()),
+                })
+                .collect::<Result<_, _>>()?,
+        ),
+        (Domain::Truth, false) => Cells::Truths(
+            cells
+                .map(|cell| match cell {
+                    Cell::Truth(truth) => Ok(*truth),
+                    Cell::Null => Err(null()),
+                    _ => Err(other()),
+                })
+                .collect::<Result<_, _>>()?,
+        ),
+        (Domain::Whole { .. } | Domain::Time { .. }, false) => Cells::Wholes(
+            cells
+                .map(|cell| match cell {
+                    Cell::Whole(whole) => Ok(*whole),
+                    Cell::Null => Err(null()),
+                    _ => Err(other()),
+                })
+                .collect::<Result<_, _>>()?,
+        ),
+        (domain, possible) => {
+            let truth = matches!(domain, Domain::Truth);
+            let number = |cell: &Cell| match cell {
+                Cell::Number(number) if !truth => Ok(*number),
+                Cell::Whole(whole) if !truth => Ok(*whole as f64),
+                Cell::Truth(value) if truth => Ok(f64::from(u8::from(*value))),
+                Cell::Null if possible => Ok(f64::NAN),
+                Cell::Null => Err(null()),
+                _ => Err(other()),
+            };
+            Cells::Numbers(cells.map(number).collect::<Result<_, _>>()?)
+        }
+    })
+}

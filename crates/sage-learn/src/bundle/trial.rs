@@ -1,0 +1,99 @@
+//! A graph tried on made-up rows before it is released.
+//!
+//! The rows are drawn from the declared bounds and nothing else, always the same ones: the ends of all bounds, nulls
+//! where they are possible, texts that nobody declared, and then a mixture. No row of a stream is among them.
+
+use std::fmt;
+
+use super::graph::Graph;
+use super::predict::{PredictError, Predictor};
+use crate::formula::{Cell, Column, Domain, Missing, Schema};
+
+/// How many rows a graph is tried on.
+const ROWS: u64 = 256;
+
+/// Why a graph is not fit to be released.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TrialRefusal {
+    /// It does not run.
+    Broken(PredictError),
+    /// It gives what is no finite number.
+    NotFinite,
+    /// A row alone gets another answer than among others.
+    Unsteady,
+}
+
+impl fmt::Display for TrialRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Broken(error) => write!(f, "it does not run on made-up rows: {error}"),
+            Self::NotFinite => write!(f, "its prediction for a made-up row is no finite number"),
+            Self::Unsteady => write!(f, "a row's prediction depends on the rows beside it"),
+        }
+    }
+}
+
+impl std::error::Error for TrialRefusal {}
+
+/// Made-up rows within the declared bounds, with nulls where they are possible; the same ones every time.
+pub fn made_up_rows(schema: &Schema, count: u64) -> Vec<Vec<Cell>> {
+    let row = |number| {
+        let columns = schema.columns().iter().zip(0_u64..);
+        columns.map(|(column, place)| cell(column, number, mixed(number << 16 | place))).collect()
+    };
+    (0..count).map(row).collect()
+}
+
+/// Loads a graph and tries it; what comes back is ready to serve.
+pub fn try_out(graph: &Graph) -> Result<Predictor, TrialRefusal> {
+    let predictor = Predictor::new(graph).map_err(TrialRefusal::Broken)?;
+    let rows = made_up_rows(&graph.outline().schema, ROWS);
+    let found = predictor.rows(&rows).map_err(TrialRefusal::Broken)?;
+    if found.len() != rows.len() * predictor.outputs() || !found.iter().all(|number| number.is_finite()) {
+        return Err(TrialRefusal::NotFinite);
+    }
+    for (row, together) in rows.iter().zip(found.chunks(predictor.outputs())).take(8) {
+        let alone = predictor.rows(std::slice::from_ref(row)).map_err(TrialRefusal::Broken)?;
+        let close = |(alone, together): (&f32, &f32)| (alone - together).abs() <= 1e-5 * together.abs().max(1.0);
+        if !alone.iter().zip(together).all(close) {
+            return Err(TrialRefusal::Unsteady);
+        }
+    }
+    Ok(predictor)
+}
+
+/// The first rows are the low ends, the high ends and nulls; the others are drawn.
+fn cell(column: &Column, row: u64, drawn: u64) -> Cell {
+    let null = row == 2 || row > 3 && drawn.is_multiple_of(8);
+    if null && column.missing == Missing::Possible {
+        return Cell::Null;
+    }
+    let share = match row {
+        0 => 0.0,
+        1 => 1.0,
+        _ => (drawn >> 11) as f64 / (1_u64 << 53) as f64,
+    };
+    match &column.domain {
+        Domain::Number { low, high } => Cell::Number((low * (1.0 - share) + high * share).clamp(*low, *high)),
+        Domain::Whole { low, high } | Domain::Time { first: low, last: high } => {
+            let whole = *low as f64 * (1.0 - share) + *high as f64 * share;
+            Cell::Whole((whole as i64).clamp(*low, *high))
+        }
+        Domain::Truth => Cell::Truth(share >= 0.5),
+        Domain::Text { categories } => {
+            // One more than there are: a text that nobody declared.
+            let place = (share * (categories.len() + 1) as f64) as usize;
+            let undeclared = "neither declared nor seen".to_owned();
+            Cell::Text(categories.get(place).cloned().unwrap_or(undeclared))
+        }
+    }
+}
+
+/// SplitMix64: a fixed, public way to numbers that look random.
+const fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}

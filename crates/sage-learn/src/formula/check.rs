@@ -1,0 +1,139 @@
+//! Whether a formula makes sense over a schema, and what kind of value it has.
+
+use std::fmt;
+
+use super::schema::{Domain, Keys, Schema};
+use super::tree::{Case, Formula, Kind, Lookup};
+
+/// How deep a formula may be nested, a CASE counting twice: written as JSON it must be read back by a reader that
+/// stops at 128 levels.
+const DEEPEST: usize = 60;
+/// How many nodes a formula may have.
+const HEAVIEST: usize = 2_000;
+/// How many texts a list may have.
+const LONGEST_LIST: usize = 10_000;
+
+/// Why a formula is refused: the part that is wrong, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormulaRefusal {
+    /// The part.
+    pub part: String,
+    /// The reason.
+    pub why: &'static str,
+}
+
+impl fmt::Display for FormulaRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.part, self.why)
+    }
+}
+
+impl std::error::Error for FormulaRefusal {}
+
+impl Formula {
+    /// The kind of its values, if it makes sense over these columns and tables.
+    pub fn check(&self, schema: &Schema) -> Result<Kind, FormulaRefusal> {
+        let mut nodes = 0;
+        if !fits(self, 1, &mut nodes) {
+            let why = "it has more than 2000 nodes, or is nested more than 60 deep";
+            return Err(FormulaRefusal { part: "formula".to_owned(), why });
+        }
+        self.kind(schema)
+    }
+
+    fn kind(&self, schema: &Schema) -> Result<Kind, FormulaRefusal> {
+        match self {
+            Self::Column(name) => match schema.column(name) {
+                Some((_, column)) => Ok(match column.domain {
+                    Domain::Number { .. } | Domain::Whole { .. } => Kind::Number,
+                    Domain::Truth => Kind::Truth,
+                    Domain::Time { .. } => Kind::Time,
+                    Domain::Text { .. } => Kind::Text,
+                }),
+                None => self.refused("there is no such column"),
+            },
+            Self::Number(number) if !number.is_finite() => self.refused("a written number is finite"),
+            Self::Number(_) | Self::Null => Ok(Kind::Number),
+            Self::Truth(_) => Ok(Kind::Truth),
+            Self::Function(_, of) => of.wants(schema, Kind::Number).map(|()| Kind::Number),
+            Self::Arithmetic(_, left, right) => {
+                left.wants(schema, Kind::Number)?;
+                right.wants(schema, Kind::Number).map(|()| Kind::Number)
+            }
+            Self::Compare(_, left, right) => {
+                left.wants(schema, Kind::Number)?;
+                right.wants(schema, Kind::Number).map(|()| Kind::Truth)
+            }
+            Self::Both(left, right) | Self::Either(left, right) => {
+                left.wants(schema, Kind::Truth)?;
+                right.wants(schema, Kind::Truth).map(|()| Kind::Truth)
+            }
+            Self::Not(of) => of.wants(schema, Kind::Truth).map(|()| Kind::Truth),
+            Self::IsNull(of) => of.kind(schema).map(|_| Kind::Truth),
+            Self::Coalesce(all) => self.one_kind(schema, all.iter()),
+            Self::Case(case) => self.check_case(schema, case),
+            Self::AsNumber(of) => of.wants(schema, Kind::Truth).map(|()| Kind::Number),
+            Self::Part(_, of) => of.wants(schema, Kind::Time).map(|()| Kind::Number),
+            Self::Among(of, texts) => {
+                if texts.is_empty() || texts.len() > LONGEST_LIST {
+                    return self.refused("a list has 1 to 10000 texts");
+                }
+                of.wants(schema, Kind::Text).map(|()| Kind::Truth)
+            }
+            Self::Lookup(lookup) => self.check_lookup(schema, lookup),
+        }
+    }
+
+    fn check_case(&self, schema: &Schema, case: &Case) -> Result<Kind, FormulaRefusal> {
+        for (condition, _) in &case.branches {
+            condition.wants(schema, Kind::Truth)?;
+        }
+        if case.branches.is_empty() {
+            return self.refused("a CASE has at least one condition");
+        }
+        let results = case.branches.iter().map(|(_, result)| result);
+        self.one_kind(schema, results.chain(case.otherwise.as_deref()))
+    }
+
+    fn check_lookup(&self, schema: &Schema, lookup: &Lookup) -> Result<Kind, FormulaRefusal> {
+        let Some((table, _)) = schema.table(&lookup.table, &lookup.column) else {
+            return self.refused("there is no such table or column of it");
+        };
+        let wanted = if matches!(table.keys, Keys::Texts(_)) { Kind::Text } else { Kind::Number };
+        lookup.key.wants(schema, wanted).map(|()| Kind::Number)
+    }
+
+    /// The one kind that all of them have: numbers or truth values.
+    fn one_kind<'a>(&self, schema: &Schema, mut all: impl Iterator<Item = &'a Self>) -> Result<Kind, FormulaRefusal> {
+        let Some(first) = all.next() else {
+            return self.refused("it chooses among nothing");
+        };
+        let kind = first.kind(schema)?;
+        if !matches!(kind, Kind::Number | Kind::Truth) {
+            return first.refused("only numbers and truth values can be chosen among");
+        }
+        all.try_for_each(|other| other.wants(schema, kind)).map(|()| kind)
+    }
+
+    fn wants(&self, schema: &Schema, wanted: Kind) -> Result<(), FormulaRefusal> {
+        if self.kind(schema)? == wanted {
+            return Ok(());
+        }
+        self.refused(match wanted {
+            Kind::Number => "a number is wanted here",
+            Kind::Truth => "a truth value is wanted here",
+            Kind::Text => "a column of texts is wanted here",
+            Kind::Time => "a column of times is wanted here",
+        })
+    }
+
+    fn refused<T>(&self, why: &'static str) -> Result<T, FormulaRefusal> {
+        Err(FormulaRefusal { part: self.to_string(), why })
+    }
+}
+
+fn fits(formula: &Formula, depth: usize, nodes: &mut usize) -> bool {
+    *nodes += 1;
+    let below = depth + if matches!(formula, Formula::Case(_)) { 2 } else { 1 };
+    depth <= DEEPEST && *nodes <= HEAVIEST && formula.parts().into_iter().all(|part| fits(part, below, nodes))
+}

@@ -1,0 +1,336 @@
+//! Writes a formula as nodes of a graph that gives what [`Formula::evaluate`] gives.
+//!
+//! Every value is two arrays: what it is, and for which rows it is null; the second is left out where no row can
+//! be. A truth value is false where it is null, and most rules below lean on that. A number is anything where it is
+//! null. Only operators are used that tract and onnxruntime both have in double precision, and none whose answer
+//! for NaN differs between them.
+
+mod calendar;
+mod truth;
+
+use tract_onnx::pb::tensor_proto::DataType;
+
+use super::calendar::{DAY, DAYS};
+use super::nodes::{Nodes, Tensor, whole_attribute};
+use super::schema::{Domain, Keys, Missing, Schema};
+use super::tree::{Arithmetic, Case, Formula, Function, Lookup};
+
+/// A value, and where it is null.
+#[derive(Clone)]
+pub(crate) struct Lowered {
+    pub(crate) value: Tensor,
+    pub(crate) null: Option<Tensor>,
+}
+
+/// Writes formulas over one schema, whose columns are the graph's inputs.
+pub(crate) struct Lowering<'a> {
+    pub(crate) nodes: Nodes,
+    schema: &'a Schema,
+    /// The name under which each column is found as one value for each row.
+    inputs: Vec<Tensor>,
+}
+
+impl<'a> Lowering<'a> {
+    pub(crate) const fn new(schema: &'a Schema, nodes: Nodes, inputs: Vec<Tensor>) -> Self {
+        Self { nodes, schema, inputs }
+    }
+
+    /// A column of texts as it comes in, and where it is null.
+    pub(crate) fn text(&mut self, formula: &Formula) -> Lowered {
+        let Formula::Column(name) = formula else {
+            // No checked formula has another kind of text.
+            return self.never();
+        };
+        let Some((place, column)) = self.schema.column(name) else {
+            return self.never();
+        };
+        let value = self.inputs[place].clone();
+        let null = (column.missing == Missing::Possible).then(|| {
+            let empty = self.nodes.place_of_text(&value, &[String::new()]);
+            let zero = self.nodes.number(0.0);
+            self.nodes.node("Equal", &[&empty, &zero])
+        });
+        Lowered { value, null }
+    }
+
+    /// A formula that was checked and is no text.
+    pub(crate) fn formula(&mut self, formula: &Formula) -> Lowered {
+        match formula {
+            Formula::Column(name) => self.column(name),
+            Formula::Number(number) => sure(self.nodes.number(*number)),
+            Formula::Truth(truth) => sure(self.nodes.truth(*truth)),
+            Formula::Null => self.never(),
+            Formula::Function(function, of) => {
+                let of = self.formula(of);
+                self.function(*function, &of)
+            }
+            Formula::Arithmetic(operation, left, right) => {
+                let (left, right) = (self.formula(left), self.formula(right));
+                self.arithmetic(*operation, &left, &right)
+            }
+            Formula::Compare(comparison, left, right) => self.compare(*comparison, left, right),
+            Formula::Both(left, right) => {
+                let (left, right) = (self.formula(left), self.formula(right));
+                self.both(&left, &right)
+            }
+            Formula::Either(left, right) => {
+                let (left, right) = (self.formula(left), self.formula(right));
+                self.either(&left, &right)
+            }
+            Formula::Not(of) => {
+                let of = self.formula(of);
+                let value = self.nodes.node("Not", &[&of.value]);
+                self.known_truth(value, of.null)
+            }
+            Formula::IsNull(of) => {
+                let text = matches!(&**of, Formula::Column(name) if self.is_text(name));
+                let of = if text { self.text(of) } else { self.formula(of) };
+                let null = of.null.unwrap_or_else(|| self.nodes.truth(false));
+                sure(null)
+            }
+            Formula::Coalesce(all) => self.coalesce(all),
+            Formula::Case(case) => self.case(case),
+            Formula::AsNumber(of) => {
+                let of = self.formula(of);
+                Lowered { value: self.nodes.cast(&of.value, DataType::Double), null: of.null }
+            }
+            Formula::Part(part, of) => {
+                let of = self.formula(of);
+                Lowered { value: self.part(*part, &of.value), null: of.null }
+            }
+            Formula::Among(of, texts) => {
+                let of = self.text(of);
+                let place = self.nodes.place_of_text(&of.value, &sorted(texts));
+                let zero = self.nodes.number(0.0);
+                let value = self.nodes.node("GreaterOrEqual", &[&place, &zero]);
+                self.known_truth(value, of.null)
+            }
+            Formula::Lookup(lookup) => self.look_up(lookup),
+        }
+    }
+
+    fn never(&mut self) -> Lowered {
+        Lowered { value: self.nodes.number(0.0), null: Some(self.nodes.truth(true)) }
+    }
+
+    fn is_text(&self, name: &str) -> bool {
+        self.schema.column(name).is_some_and(|(_, column)| matches!(column.domain, Domain::Text { .. }))
+    }
+
+    fn column(&mut self, name: &str) -> Lowered {
+        let Some((place, column)) = self.schema.column(name) else {
+            return self.never();
+        };
+        let input = self.inputs[place].clone();
+        match (&column.domain, column.missing) {
+            (Domain::Truth, Missing::Never) => sure(input),
+            (Domain::Truth, Missing::Possible) => {
+                let (null, zero) = (self.not_a_number(&input), self.nodes.number(0.0));
+                let zero = self.nodes.node("Equal", &[&input, &zero]);
+                let value = self.nodes.node("Not", &[&zero]);
+                self.known_truth(value, Some(null))
+            }
+            (Domain::Whole { .. }, Missing::Never) => sure(self.nodes.cast(&input, DataType::Double)),
+            (Domain::Time { .. }, missing) => {
+                let seconds = match missing {
+                    Missing::Never => self.nodes.cast(&input, DataType::Double),
+                    Missing::Possible => self.nodes.node("Floor", &[&input]),
+                };
+                let (first, end) = (self.whole(DAYS.start * DAY), self.whole(DAYS.end * DAY));
+                let from = self.nodes.node("GreaterOrEqual", &[&seconds, &first]);
+                let until = self.nodes.node("Less", &[&seconds, &end]);
+                let within = self.nodes.node("And", &[&from, &until]);
+                Lowered { value: seconds, null: Some(self.nodes.node("Not", &[&within])) }
+            }
+            // A bare column of numbers can hold what is no number whatever was declared; that is null.
+            _ => Lowered { null: Some(self.not_a_number(&input)), value: input },
+        }
+    }
+
+    /// The operator IsNaN is not there for double precision in tract.
+    pub(crate) fn not_a_number(&mut self, value: &Tensor) -> Tensor {
+        let itself = self.nodes.node("Equal", &[value, value]);
+        self.nodes.node("Not", &[&itself])
+    }
+
+    pub(crate) fn or(&mut self, left: Option<Tensor>, right: Option<Tensor>) -> Option<Tensor> {
+        match (left, right) {
+            (Some(left), Some(right)) => Some(self.nodes.node("Or", &[&left, &right])),
+            (left, right) => left.or(right),
+        }
+    }
+
+    /// A truth value made false where it is null.
+    fn known_truth(&mut self, value: Tensor, null: Option<Tensor>) -> Lowered {
+        let Some(null) = null else {
+            return sure(value);
+        };
+        let known = self.nodes.node("Not", &[&null]);
+        Lowered { value: self.nodes.node("And", &[&value, &known]), null: Some(null) }
+    }
+
+    fn function(&mut self, function: Function, of: &Lowered) -> Lowered {
+        let (x, nodes) = (&of.value, &mut self.nodes);
+        let zero = nodes.number(0.0);
+        let value = match function {
+            Function::Negate => nodes.node("Neg", &[x]),
+            Function::Abs => nodes.node("Abs", &[x]),
+            Function::Ceil => nodes.node("Ceil", &[x]),
+            Function::Floor => nodes.node("Floor", &[x]),
+            Function::Exp => nodes.node("Exp", &[x]),
+            Function::Ln => nodes.node("Log", &[x]),
+            Function::Sin => nodes.node("Sin", &[x]),
+            Function::Cos => nodes.node("Cos", &[x]),
+            Function::Tanh => nodes.node("Tanh", &[x]),
+            // The tangent is there in single precision only.
+            Function::Tan => {
+                let (sine, cosine) = (nodes.node("Sin", &[x]), nodes.node("Cos", &[x]));
+                nodes.node("Div", &[&sine, &cosine])
+            }
+            Function::Truncate => {
+                let (negative, up) = (nodes.node("Less", &[x, &zero]), nodes.node("Ceil", &[x]));
+                let down = nodes.node("Floor", &[x]);
+                nodes.node("Where", &[&negative, &up, &down])
+            }
+            Function::Sign => {
+                let (one, minus_one) = (nodes.number(1.0), nodes.number(-1.0));
+                let (negative, positive) = (nodes.node("Less", &[x, &zero]), nodes.node("Greater", &[x, &zero]));
+                let not_positive = nodes.node("Where", &[&negative, &minus_one, x]);
+                nodes.node("Where", &[&positive, &one, &not_positive])
+            }
+            Function::Round => self.round(x),
+            Function::Sqrt => {
+                let negative = nodes.node("Less", &[x, &zero]);
+                let value = nodes.node("Sqrt", &[x]);
+                let null = self.or(of.null.clone(), Some(negative));
+                return Lowered { value, null };
+            }
+        };
+        Lowered { value, null: of.null.clone() }
+    }
+
+    /// Half away from zero; the operator of that name takes half to even.
+    fn round(&mut self, x: &Tensor) -> Tensor {
+        let nodes = &mut self.nodes;
+        let (zero, half) = (nodes.number(0.0), nodes.number(0.5));
+        let size = nodes.node("Abs", &[x]);
+        let down = nodes.node("Floor", &[&size]);
+        let rest = nodes.node("Sub", &[&size, &down]);
+        let up = nodes.node("GreaterOrEqual", &[&rest, &half]);
+        let up = nodes.cast(&up, DataType::Double);
+        let rounded = nodes.node("Add", &[&down, &up]);
+        let opposite = nodes.node("Neg", &[&rounded]);
+        let negative = nodes.node("Less", &[x, &zero]);
+        nodes.node("Where", &[&negative, &opposite, &rounded])
+    }
+
+    fn arithmetic(&mut self, operation: Arithmetic, left: &Lowered, right: &Lowered) -> Lowered {
+        let null = self.or(left.null.clone(), right.null.clone());
+        let (x, y, nodes) = (&left.value, &right.value, &mut self.nodes);
+        let value = match operation {
+            Arithmetic::Add => nodes.node("Add", &[x, y]),
+            Arithmetic::Subtract => nodes.node("Sub", &[x, y]),
+            Arithmetic::Multiply => nodes.node("Mul", &[x, y]),
+            Arithmetic::Divide => nodes.node("Div", &[x, y]),
+            Arithmetic::Remainder => nodes.node_with("Mod", &[x, y], vec![whole_attribute("fmod", 1)]),
+            Arithmetic::Power => {
+                let zero = nodes.number(0.0);
+                let (base, exponent) = (nodes.node("Equal", &[x, &zero]), nodes.node("Less", &[y, &zero]));
+                let fails = nodes.node("And", &[&base, &exponent]);
+                let value = nodes.node("Pow", &[x, y]);
+                return Lowered { value, null: self.or(null, Some(fails)) };
+            }
+        };
+        Lowered { value, null }
+    }
+
+    fn coalesce(&mut self, all: &[Formula]) -> Lowered {
+        let mut parts: Vec<Lowered> = all.iter().map(|part| self.formula(part)).collect();
+        let mut chosen = parts.pop().unwrap_or_else(|| self.never());
+        while let Some(part) = parts.pop() {
+            chosen = match &part.null {
+                None => part,
+                Some(null) => {
+                    let there = self.nodes.node("Not", &[null]);
+                    self.choose(&there, &part, &chosen)
+                }
+            };
+        }
+        chosen
+    }
+
+    fn case(&mut self, case: &Case) -> Lowered {
+        let truths = case.branches.first().is_some_and(|(_, result)| self.is_truth(result));
+        let mut chosen = match &case.otherwise {
+            Some(otherwise) => self.formula(otherwise),
+            None if truths => Lowered { value: self.nodes.truth(false), null: Some(self.nodes.truth(true)) },
+            None => self.never(),
+        };
+        for (condition, result) in case.branches.iter().rev() {
+            let (condition, result) = (self.formula(condition), self.formula(result));
+            chosen = self.choose(&condition.value, &result, &chosen);
+        }
+        chosen
+    }
+
+    fn is_truth(&self, formula: &Formula) -> bool {
+        formula.check(self.schema) == Ok(super::tree::Kind::Truth)
+    }
+
+    fn choose(&mut self, condition: &Tensor, yes: &Lowered, no: &Lowered) -> Lowered {
+        let value = self.nodes.node("Where", &[condition, &yes.value, &no.value]);
+        let null = match (&yes.null, &no.null) {
+            (None, None) => None,
+            (yes, no) => {
+                let never = self.nodes.truth(false);
+                let (yes, no) = (yes.as_ref().unwrap_or(&never), no.as_ref().unwrap_or(&never));
+                Some(self.nodes.node("Where", &[condition, yes, no]))
+            }
+        };
+        Lowered { value, null }
+    }
+
+    fn look_up(&mut self, lookup: &Lookup) -> Lowered {
+        let Some((table, column)) = self.schema.table(&lookup.table, &lookup.column) else {
+            return self.never();
+        };
+        let (place, null) = match &table.keys {
+            Keys::From { first, .. } => {
+                let (key, first) = (self.formula(&lookup.key), self.whole(*first));
+                (self.nodes.node("Sub", &[&key.value, &first]), key.null)
+            }
+            Keys::Texts(texts) => {
+                let key = self.text(&lookup.key);
+                (self.nodes.place_of_text(&key.value, texts), key.null)
+            }
+        };
+        let (inside, place) = self.inside(&place, column.values.len());
+        let values = self.nodes.numbers(&column.values);
+        let value = self.nodes.node("Gather", &[&values, &place]);
+        let outside = self.nodes.node("Not", &[&inside]);
+        Lowered { value, null: self.or(null, Some(outside)) }
+    }
+
+    /// Whether a number is a whole one from 0 to below the count, and then itself as an index, else 0.
+    pub(crate) fn inside(&mut self, place: &Tensor, count: usize) -> (Tensor, Tensor) {
+        let (zero, count) = (self.nodes.number(0.0), self.nodes.number(count as f64));
+        let floor = self.nodes.node("Floor", &[place]);
+        let whole = self.nodes.node("Equal", &[&floor, place]);
+        let from = self.nodes.node("GreaterOrEqual", &[place, &zero]);
+        let until = self.nodes.node("Less", &[place, &count]);
+        let range = self.nodes.node("And", &[&from, &until]);
+        let inside = self.nodes.node("And", &[&range, &whole]);
+        let index = self.nodes.node("Where", &[&inside, place, &zero]);
+        (inside, self.nodes.cast(&index, DataType::Int64))
+    }
+}
+
+const fn sure(value: Tensor) -> Lowered {
+    Lowered { value, null: None }
+}
+
+/// The texts once each: the operator takes no text twice.
+fn sorted(texts: &[String]) -> Vec<String> {
+    let texts: std::collections::BTreeSet<&String> = texts.iter().collect();
+    texts.into_iter().cloned().collect()
+}

@@ -1,0 +1,11 @@
+//! Bundles: one graph that gives the same here, in tract and in onnxruntime; files that survive hostile bytes.
+
+#![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot get its value has failed")]
+
+mod draw;
+mod equality;
+mod files;
+mod formulas;
+mod hostile;
+mod python;
+mod reference;

@@ -1,14 +1,19 @@
 //! What stands between the trusted kernel and the engine, and cannot leak when wrong.
 //!
-//! Nothing here charges, draws noise or reads a row: whatever it says, the kernel prices a request again
-//! before it reads. A mistake costs budget or accuracy, never privacy.
+//! Nothing here charges, draws noise or reads a file; rows are seen only by functions that the kernel calls on
+//! them, and by the reader that encodes them before a session holds them. Whatever it says, the kernel prices
+//! a request again before it reads. A mistake costs budget or accuracy, never privacy.
 //!
 //! - [`count`]: a running count from noisy sums;
 //! - [`encode`]: rows as learners read them;
-//! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles.
+//! - [`linear`]: linear regression from noisy moments;
+//! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles;
+//! - [`statistics`]: counts, means, groups and quantiles, with how far they may be off.
 
 #![forbid(unsafe_code)]
 
 pub mod count;
 pub mod encode;
+pub mod linear;
 pub mod plan;
+pub mod statistics;

@@ -143,15 +143,7 @@ mod tests {
     /// Every operation against rationals, numbers of like and unlike size, with and without cancellation.
     #[test]
     fn operations_keep_a_hundred_bits() {
-        let mut state = 1u64;
-        let mut draw = || {
-            // Knuth's multiplier; the high bits of two steps make one word.
-            let mut half = || {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                state >> 32
-            };
-            half() << 32 | half()
-        };
+        let mut draw = crate::tests::words(1);
         let mut number = |near: Option<Double>| {
             let word = draw();
             let value = (draw() as i128 - (1 << 63)) << 40 | i128::from(draw() >> 24);

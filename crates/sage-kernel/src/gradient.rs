@@ -131,6 +131,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
             .filter(|&total| total > 0)
             .ok_or(SessionError::Parameter("a network has from 1 to 2^32 - 1 parameters"))?;
         let lattice = Lattice::new(u128::from(SIZE) * u128::from(SIZE), sigma, u64::from(coordinates))?;
+        self.granted_rows(lane)?;
         self.plan(lane)?.take_gaussian(&Mechanism::SampledGaussian { rate, sigma, coordinates, steps: 1 })?;
         let sample = self.sample(lane, rate)?;
         let mut filled = vec![LayerRows::default(); layers.len()];

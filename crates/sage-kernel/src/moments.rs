@@ -4,16 +4,18 @@
 //! The sums themselves never leave. What can be asked of them: the matrix and the vector with Gaussian
 //! noise, the smallest eigenvalue with Gaussian noise, and the least squared loss of a bounded linear
 //! model with Laplace noise. Each uses up its own part of the charge.
+//!
+//! Rows are vectors of numbers, or only name places (`places.rs`). The second kind is as long as any other of
+//! its kind, so nothing is shortened or rounded, and counting replaces multiplying.
 
 use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
 use crate::cost::{Mechanism, SCALE};
 use crate::noise::NoiseSource;
-use crate::session::{Rows, Session, SessionError};
-use crate::spectral::{GAP, least_loss, smallest_eigenvalue};
+use crate::session::{Rows, Session, SessionError, each_row};
 use crate::table::laplace;
 use crate::vector::{Lattice, check_clip, quantise_vector, unit_of};
-use sage_exact::{ROWS_AT_A_TIME, add_product};
+use sage_exact::{GAP, PlaceSums, ROWS_AT_A_TIME, Sums, add_product, least_loss, smallest_eigenvalue, triangle_row};
 
 /// Units of the grid that a feature vector, or a label, of the largest allowed size has.
 const SIZE: u64 = 1 << 20;
@@ -33,14 +35,38 @@ pub struct MomentBounds {
     pub label_size: f64,
 }
 
+/// What bounds a row of named places before its moments are taken.
+///
+/// Its features are a one at each place that it names and zeros elsewhere, then one more one; so there is one
+/// feature more than places, and the feature norm is √(named + 1).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PlaceBounds {
+    /// How many places a row names.
+    pub named: u32,
+    /// How many places there are.
+    pub places: u32,
+    /// The largest label in size; larger ones are moved in.
+    pub label_size: f64,
+}
+
 /// Exact moments of one lane. Not to be copied, printed or read.
 pub struct Moments {
     session: u64,
     lane: Lane,
-    bounds: MomentBounds,
+    units: Units,
     /// (width + 1)² sums; the label is the last column.
     sums: Vec<i128>,
     rows: u64,
+}
+
+/// What the whole numbers of moments stand for.
+#[derive(Clone, Copy)]
+pub(crate) struct Units {
+    pub(crate) width: u32,
+    /// Units of a feature that the sums count by: one for numbers, those of a one for places.
+    one: i128,
+    feature: f64,
+    label: f64,
 }
 
 /// The noisy pair of [`Session::least_squared_loss`], in rows; the scale of the noise on each number is
@@ -60,21 +86,78 @@ pub struct BestLoss {
 }
 
 impl MomentBounds {
-    fn check(self) -> Result<(), SessionError> {
+    pub(crate) fn units(self) -> Result<Units, SessionError> {
         check_clip(self.feature_norm)?;
-        check_clip(self.label_size)?;
-        if self.width == 0 || self.width > WIDTH_LIMIT {
-            return Err(SessionError::Parameter("moments take from 1 to 4096 features"));
+        check_width(self.width)?;
+        let feature = unit_of(self.feature_norm, SIZE, self.width as usize);
+        Ok(Units { width: self.width, one: 1, feature, label: label_unit(self.label_size)? })
+    }
+
+    /// The exact sums of the rows of these batches.
+    pub(crate) fn sum<R: Rows>(self, rows: &[R], value: impl Fn(R::Row<'_>, &mut [f64]) -> f64) -> Sums {
+        let width = self.width as usize;
+        let mut total = Products { width: width + 1, pending: Vec::new(), sums: Sums::of_moments(width) };
+        let (mut features, mut units) = (vec![0.0; width], vec![0i64; width + 1]);
+        let label = LabelGrid::new(self.label_size);
+        each_row(rows, |row| {
+            features.fill(0.0);
+            units[width] = label.whole(value(row, &mut features));
+            quantise_vector(&features, self.feature_norm, SIZE, &mut units[..width]);
+            total.push(&units);
+        });
+        total.finish()
+    }
+}
+
+impl PlaceBounds {
+    pub(crate) fn units(self) -> Result<Units, SessionError> {
+        let width = self.places.saturating_add(1);
+        check_width(width)?;
+        if self.named > self.places {
+            return Err(SessionError::Parameter("a row cannot name more places than there are"));
         }
-        Ok(())
+        // So that the ones of a row are together no longer than the grid: (named + 1) · one² ≤ SIZE².
+        let one = (SIZE * SIZE / (u64::from(self.named) + 1)).isqrt();
+        Ok(Units { width, one: i128::from(one), feature: 1.0 / one as f64, label: label_unit(self.label_size)? })
     }
 
-    fn feature_unit(self) -> f64 {
-        unit_of(self.feature_norm, SIZE, self.width as usize)
+    /// The exact sums of the rows of these batches.
+    pub(crate) fn sum<R: Rows>(self, rows: &[R], value: impl Fn(R::Row<'_>, &mut [u32]) -> f64) -> Sums {
+        let mut total = PlaceSums::new(self.named as usize, self.places as usize);
+        let label = LabelGrid::new(self.label_size);
+        each_row(rows, |row| total.push(|named| label.whole(value(row, named))));
+        total.finish()
+    }
+}
+
+fn check_width(width: u32) -> Result<(), SessionError> {
+    let fits = (1..=WIDTH_LIMIT).contains(&width);
+    if fits { Ok(()) } else { Err(SessionError::Parameter("moments take from 1 to 4096 features")) }
+}
+
+fn label_unit(label_size: f64) -> Result<f64, SessionError> {
+    check_clip(label_size)?;
+    Ok(unit_of(label_size, SIZE, 1))
+}
+
+/// The grid of labels.
+struct LabelGrid {
+    size: f64,
+    scale: f64,
+}
+
+impl LabelGrid {
+    fn new(label_size: f64) -> Self {
+        Self { size: label_size, scale: 1.0 / unit_of(label_size, SIZE, 1) }
     }
 
-    fn label_unit(self) -> f64 {
-        unit_of(self.label_size, SIZE, 1)
+    /// A label in whole units, at most [`SIZE`] of them for every bit pattern; what is no number is zero.
+    #[inline]
+    fn whole(&self, label: f64) -> i64 {
+        let units = label.clamp(-self.size, self.size) * self.scale;
+        // To the nearest; a cast rounds towards zero, and turns what is no number into zero.
+        let half = if units < 0.0 { -0.5 } else { 0.5 };
+        ((units + half) as i64).clamp(-(SIZE as i64), SIZE as i64)
     }
 }
 
@@ -88,23 +171,42 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     pub fn moments(
         &self, lane: Lane, bounds: MomentBounds, value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> Result<Moments, SessionError> {
-        bounds.check()?;
-        if self.plans[lane.index()].is_none() {
-            return Err(SessionError::NotCovered);
+        let units = bounds.units()?;
+        let sums = bounds.sum(self.granted_rows(lane)?, value);
+        Ok(self.settle(lane, units, &[&sums]))
+    }
+
+    /// Sums the moments of every row of the lane, where rows only name places. Costs nothing by itself.
+    ///
+    /// `value` writes the places that the row names, each once and in order, and returns the label. A row that
+    /// names anything else has no features.
+    ///
+    /// # Errors
+    /// As [`Session::moments`].
+    pub fn place_moments(
+        &self, lane: Lane, bounds: PlaceBounds, value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
+    ) -> Result<Moments, SessionError> {
+        let units = bounds.units()?;
+        let sums = bounds.sum(self.granted_rows(lane)?, value);
+        Ok(self.settle(lane, units, &[&sums]))
+    }
+
+    /// The moments whose parts these sums are, in units of the grid.
+    pub(crate) fn settle(&self, lane: Lane, units: Units, parts: &[&Sums]) -> Moments {
+        let size = units.width as usize + 1;
+        let mut triangle = vec![0i128; size * (size + 1) / 2];
+        parts.iter().for_each(|part| part.add_to(&mut triangle));
+        let mut sums = vec![0; size * size];
+        for row in 0..size {
+            for column in row..size {
+                let labels = usize::from(row + 1 == size) + usize::from(column + 1 == size);
+                let weight = [units.one * units.one, units.one, 1][labels];
+                let sum = triangle[triangle_row(size, row) + column] * weight;
+                sums[row * size + column] = sum;
+                sums[column * size + row] = sum;
+            }
         }
-        let width = bounds.width as usize;
-        let mut total = Sums::new(width + 1);
-        let (mut features, mut units) = (vec![0.0; width], vec![0i64; width + 1]);
-        self.each_row(lane, |row| {
-            features.fill(0.0);
-            let label = value(row, &mut features);
-            quantise_vector(&features, bounds.feature_norm, SIZE, &mut units[..width]);
-            let label = label.clamp(-bounds.label_size, bounds.label_size);
-            quantise_vector(&[label], bounds.label_size, SIZE, &mut units[width..]);
-            total.push(&units);
-        });
-        let (sums, rows) = total.finish();
-        Ok(Moments { session: self.identity, lane, bounds, sums, rows })
+        Moments { session: self.identity, lane, units, sums, rows: parts.iter().map(|part| part.rows).sum() }
     }
 
     /// The noisy matrix Σ x xᵀ, row by row, symmetric.
@@ -116,8 +218,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it or the moments are another session's.
     pub fn noisy_matrix(&mut self, moments: &Moments, sigma: Sigma) -> Result<Vec<f64>, SessionError> {
-        let width = moments.bounds.width as usize;
-        let coordinates = moments.bounds.width * (moments.bounds.width + 1) / 2;
+        let width = moments.units.width as usize;
+        let coordinates = moments.units.width * (moments.units.width + 1) / 2;
         // The root of two is carried in 16 more bits of every coordinate.
         let length = (u128::from(SIZE) * u128::from(SIZE)) << 16;
         let lattice = self.admit_gaussian(moments, sigma, length, coordinates)?;
@@ -128,7 +230,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         });
         let mut noisy = Vec::with_capacity(coordinates as usize);
         lattice.release(weighted, &mut self.noise, |value| noisy.push(value))?;
-        let unit = moments.bounds.feature_unit() * moments.bounds.feature_unit();
+        let unit = moments.units.feature * moments.units.feature;
         let mut matrix = vec![0.0; width * width];
         for ((row, column), value) in places.zip(noisy) {
             let weight = if row == column { 65_536.0 } else { ROOT_OF_TWO as f64 };
@@ -147,10 +249,10 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it or the moments are another session's.
     pub fn noisy_cross(&mut self, moments: &Moments, sigma: Sigma) -> Result<Vec<f64>, SessionError> {
-        let width = moments.bounds.width as usize;
+        let width = moments.units.width as usize;
         let length = u128::from(SIZE) * u128::from(SIZE);
-        let lattice = self.admit_gaussian(moments, sigma, length, moments.bounds.width)?;
-        let unit = moments.bounds.feature_unit() * moments.bounds.label_unit();
+        let lattice = self.admit_gaussian(moments, sigma, length, moments.units.width)?;
+        let unit = moments.units.feature * moments.units.label;
         let sums = (0..width).map(|row| moments.sums[row * (width + 1) + width]);
         let mut noisy = Vec::with_capacity(width);
         lattice.release(sums, &mut self.noise, |value| noisy.push(value * unit))?;
@@ -169,9 +271,9 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         // One row moves the eigenvalue by its squared length; the computation may err by 2^20 each time.
         let length = u128::from(SIZE) * u128::from(SIZE) + (1 << 21) + 1;
         let lattice = self.admit_gaussian(moments, sigma, length, 1)?;
-        let width = moments.bounds.width as usize;
+        let width = moments.units.width as usize;
         let value = smallest_eigenvalue(&moments.matrix(), width);
-        let unit = moments.bounds.feature_unit() * moments.bounds.feature_unit();
+        let unit = moments.units.feature * moments.units.feature;
         let mut noisy = 0.0;
         lattice.release(std::iter::once(value), &mut self.noise, |value| noisy = value * unit)?;
         Ok(noisy)
@@ -189,8 +291,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     ) -> Result<BestLoss, SessionError> {
         check_clip(weight_norm)?;
         self.own(moments)?;
-        let (bounds, width) = (moments.bounds, moments.bounds.width as usize);
-        let (feature_unit, label_unit) = (bounds.feature_unit(), bounds.label_unit());
+        let width = moments.units.width as usize;
+        let (feature_unit, label_unit) = (moments.units.feature, moments.units.label);
         // In units of the grid a weight vector v predicts v·x and the label is a whole number.
         let radius = weight_norm * feature_unit / label_unit;
         let reach = radius * SIZE as f64 + SIZE as f64;
@@ -238,43 +340,40 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
 impl Moments {
     /// The feature part of the sums.
     fn matrix(&self) -> Vec<i128> {
-        let width = self.bounds.width as usize;
+        let width = self.units.width as usize;
         (0..width).flat_map(|row| self.sums[row * (width + 1)..][..width].iter().copied()).collect()
     }
 }
 
 /// Sums of products, gathered some rows at a time.
-struct Sums {
+struct Products {
     width: usize,
     pending: Vec<f64>,
-    total: Vec<i128>,
-    rows: u64,
+    sums: Sums,
 }
 
-impl Sums {
-    fn new(width: usize) -> Self {
-        Self { width, pending: Vec::new(), total: vec![0; width * width], rows: 0 }
-    }
-
+impl Products {
     fn push(&mut self, units: &[i64]) {
         self.pending.extend(units.iter().map(|&unit| unit as f64));
-        self.rows += 1;
         if self.pending.len() >= self.width * (ROWS_AT_A_TIME / 2) {
             self.flush();
         }
     }
 
     fn flush(&mut self) {
-        let mut product = vec![0.0; self.total.len()];
-        add_product(&self.pending, &self.pending, self.pending.len() / self.width, &mut product);
-        for (total, sum) in self.total.iter_mut().zip(product) {
-            *total += sum as i128;
+        let (width, rows) = (self.width, self.pending.len() / self.width);
+        let mut product = vec![0.0; width * width];
+        add_product(&self.pending, &self.pending, rows, &mut product);
+        let sums = self.sums.room(rows);
+        for (row, product) in product.chunks_exact(width).enumerate() {
+            let sums = &mut sums[triangle_row(width, row) + row..];
+            sums.iter_mut().zip(&product[row..]).for_each(|(sum, &product)| *sum += product as i64);
         }
         self.pending.clear();
     }
 
-    fn finish(mut self) -> (Vec<i128>, u64) {
+    fn finish(mut self) -> Sums {
         self.flush();
-        (self.total, self.rows)
+        self.sums
     }
 }

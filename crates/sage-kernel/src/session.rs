@@ -6,6 +6,7 @@
 //! the charge. A session cannot be copied, printed, counted or iterated. The functions of a row that
 //! callers pass are `Fn`: they have nowhere to put a row. That stops accidents, not malice.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::block::Lane;
@@ -14,6 +15,7 @@ use crate::grant::{Finished, Permit};
 use crate::message::says;
 use crate::noise::{NoiseError, NoiseSource, SecureNoise};
 use crate::plan::Plan;
+use crate::summary::{Summary, distinct};
 
 /// A batch of rows as the block reader makes them.
 ///
@@ -68,6 +70,8 @@ pub struct Session<R, N = SecureNoise> {
     pub(crate) identity: u64,
     pub(crate) plans: [Option<Plan>; 2],
     pub(crate) rows: [Vec<R>; 2],
+    /// Sums of blocks in the stead of their rows; a lane has one or the other.
+    pub(crate) kept: [Vec<Arc<Summary>>; 2],
     pub(crate) noise: N,
     door: Door,
     /// Whether a mechanism of the kernel has used some of the charge.
@@ -85,7 +89,22 @@ impl Permit {
     pub fn open<R: Rows, N: NoiseSource, E>(
         self, noise: N, read: impl FnOnce(&Self) -> Result<[Vec<R>; 2], E>,
     ) -> Result<Session<R, N>, E> {
-        let mut rows = read(&self)?;
+        self.open_with_summaries(noise, |permit| Ok((read(permit)?, Vec::new())))
+    }
+
+    /// As [`Permit::open`], where the reader gives sums of some blocks in the stead of their rows.
+    ///
+    /// # Guarantee
+    /// What is not of a granted lane of a granted block is dropped unread, and so is a second summary of the
+    /// same block and kind. The reader promises that no row is both in a summary and among the rows.
+    ///
+    /// # Errors
+    /// As [`Permit::open`].
+    pub fn open_with_summaries<R: Rows, N: NoiseSource, E>(
+        self, noise: N, read: impl FnOnce(&Self) -> Result<([Vec<R>; 2], Vec<Arc<Summary>>), E>,
+    ) -> Result<Session<R, N>, E> {
+        let (mut rows, kept) = read(&self)?;
+        let kept = distinct(&self, kept);
         for (rows, plan) in rows.iter_mut().zip(&self.plans) {
             if plan.is_none() {
                 rows.clear();
@@ -93,7 +112,16 @@ impl Permit {
         }
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let identity = SESSIONS.fetch_add(1, Ordering::Relaxed);
-        Ok(Session { grant: self.grant, identity, plans: self.plans, rows, noise, door: self.door, touched: false })
+        Ok(Session {
+            grant: self.grant,
+            identity,
+            plans: self.plans,
+            rows,
+            kept,
+            noise,
+            door: self.door,
+            touched: false,
+        })
     }
 }
 
@@ -107,24 +135,50 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     ///
     /// # Errors
     /// Gives the session back unless it was charged through the declared door and no mechanism of the
-    /// kernel has used any of that charge: it pays for one or the other.
+    /// kernel has used any of that charge: it pays for one or the other. Also if it holds sums: they are not
+    /// shown.
     pub fn into_declared(self) -> Result<DeclaredRows<R>, Box<Self>> {
         match self.door {
-            Door::Declared { .. } if !self.touched => Ok(DeclaredRows { grant: self.grant, rows: self.rows }),
+            Door::Declared { .. } if !self.touched && self.kept.iter().all(Vec::is_empty) => {
+                Ok(DeclaredRows { grant: self.grant, rows: self.rows })
+            }
             _ => Err(Box::new(self)),
         }
     }
 
-    /// Calls a function for every row of the lane.
-    pub(crate) fn each_row(&self, lane: Lane, mut visit: impl FnMut(R::Row<'_>)) {
-        for batch in &self.rows[lane.index()] {
-            (0..batch.count()).for_each(|place| visit(batch.row(place)));
+    /// Changes the batches where they are, so that a released number can be put into the rows it was
+    /// computed from.
+    ///
+    /// # Guarantee
+    /// Nothing comes out, and nothing is used up. As with [`Rows::row`] the caller promises that the change
+    /// goes row by row: what becomes of a row depends on that row and on released or public numbers, and
+    /// rows neither appear nor vanish. Then neighbours stay neighbours, and every mechanism loses what it
+    /// would have lost.
+    pub fn rewrite(&mut self, change: impl Fn(&mut R)) {
+        self.rows.iter_mut().flatten().for_each(change);
+    }
+
+    /// The rows of a lane that was granted and opened on rows alone.
+    pub(crate) fn granted_rows(&self, lane: Lane) -> Result<&[R], SessionError> {
+        if self.plans[lane.index()].is_none() {
+            return Err(SessionError::NotCovered);
         }
+        if !self.kept[lane.index()].is_empty() {
+            return Err(SessionError::Parameter("the lane was opened on sums, which hold no rows"));
+        }
+        Ok(&self.rows[lane.index()])
     }
 
     pub(crate) fn plan(&mut self, lane: Lane) -> Result<&mut Plan, SessionError> {
         self.touched = true;
         self.plans[lane.index()].as_mut().ok_or(SessionError::NotCovered)
+    }
+}
+
+/// Calls a function for every row of the batches.
+pub(crate) fn each_row<R: Rows>(batches: &[R], mut visit: impl FnMut(R::Row<'_>)) {
+    for batch in batches {
+        (0..batch.count()).for_each(|place| visit(batch.row(place)));
     }
 }
 

@@ -9,13 +9,13 @@ use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
 use crate::cost::{Mechanism, SCALE};
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, NoiseSource};
-use crate::session::{Rows, Session, SessionError};
+use crate::session::{Rows, Session, SessionError, each_row};
 
 /// A closed range of real numbers, given in advance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    low: f64,
-    high: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
 }
 
 impl Range {
@@ -98,14 +98,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         &mut self, lane: Lane, keys: u32, range: Range, taken: Taken, noise: TableNoise,
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Pair>, SessionError> {
-        let shares = |row: R::Row<'_>| {
-            value(row).map(|(key, value)| {
-                let share = quantise(value, range, taken);
-                (key, [share, SCALE - share])
-            })
-        };
-        let sums = self.table(lane, keys, noise, shares)?.into_iter();
-        Ok(sums.map(|[above, below]| Pair { above, below }).collect())
+        let shares = |row: R::Row<'_>| value(row).map(|(key, value)| (key, shares_of(value, range, taken)));
+        Ok(as_pairs(self.table_of_rows(lane, keys, noise, shares)?))
     }
 
     /// As [`Session::pairs`], with the squares: one number more with the same noise, for the same cost.
@@ -126,7 +120,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
                 (key, [square, share - square, SCALE - share])
             })
         };
-        let sums = self.table(lane, keys, noise, shares)?.into_iter();
+        let sums = self.table_of_rows(lane, keys, noise, shares)?.into_iter();
         Ok(sums.map(|[squares, rest, below]| Triple { squares, rest, below }).collect())
     }
 
@@ -140,19 +134,31 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     pub fn histogram(
         &mut self, lane: Lane, keys: u32, noise: TableNoise, key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Vec<f64>, SessionError> {
-        let counts = self.table(lane, keys, noise, |row| key(row).map(|key| (key, [SCALE])))?;
-        Ok(counts.into_flattened())
+        let shares = |row: R::Row<'_>| key(row).map(|key| (key, [SCALE]));
+        Ok(self.table_of_rows(lane, keys, noise, shares)?.into_flattened())
     }
 
-    /// The noisy sums of so many numbers for every key, in rows. The charge is used up and the noise drawn
-    /// before any row is looked at.
-    fn table<const NUMBERS: usize>(
+    fn table_of_rows<const NUMBERS: usize>(
         &mut self, lane: Lane, keys: u32, noise: TableNoise,
         shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>,
     ) -> Result<Vec<[f64; NUMBERS]>, SessionError> {
-        if keys == 0 || keys > KEYS_LIMIT {
-            return Err(SessionError::Parameter("a table has from 1 to 2^24 keys"));
-        }
+        self.table(lane, keys, noise, |session, sums| {
+            each_share(session.granted_rows(lane)?, shares, |key, shares| {
+                if let Some(sums) = sums.get_mut(key as usize) {
+                    sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += i128::from(share));
+                }
+            });
+            Ok(())
+        })
+    }
+
+    /// The noisy sums of so many numbers for every key, in rows. The charge is used up and the noise drawn
+    /// before `add` looks at any row.
+    pub(crate) fn table<const NUMBERS: usize>(
+        &mut self, lane: Lane, keys: u32, noise: TableNoise,
+        add: impl FnOnce(&Self, &mut [[i128; NUMBERS]]) -> Result<(), SessionError>,
+    ) -> Result<Vec<[f64; NUMBERS]>, SessionError> {
+        check_keys(keys)?;
         let mut sums = vec![[0i128; NUMBERS]; keys as usize];
         match noise {
             TableNoise::Laplace(epsilon) => {
@@ -166,15 +172,35 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
                 sampler.fill(&mut self.noise, sums.as_flattened_mut())?;
             }
         }
-        self.each_row(lane, |row| {
-            if let Some((key, shares)) = shares(row)
-                && let Some(sums) = sums.get_mut(key as usize)
-            {
-                sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += i128::from(share));
-            }
-        });
+        add(self, &mut sums)?;
         Ok(sums.into_iter().map(|sums| sums.map(in_rows)).collect())
     }
+}
+
+pub(crate) fn check_keys(keys: u32) -> Result<(), SessionError> {
+    let fits = (1..=KEYS_LIMIT).contains(&keys);
+    if fits { Ok(()) } else { Err(SessionError::Parameter("a table has from 1 to 2^24 keys")) }
+}
+
+/// Calls a function for the key and the shares of every row that has them.
+pub(crate) fn each_share<R: Rows, const NUMBERS: usize>(
+    rows: &[R], shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>, mut add: impl FnMut(u32, [u64; NUMBERS]),
+) {
+    each_row(rows, |row| {
+        if let Some((key, shares)) = shares(row) {
+            add(key, shares);
+        }
+    });
+}
+
+/// What a number lies above the lower end and below the upper one, in whole shares that add up to [`SCALE`].
+pub(crate) fn shares_of(value: f64, range: Range, taken: Taken) -> [u64; 2] {
+    let share = quantise(value, range, taken);
+    [share, SCALE - share]
+}
+
+pub(crate) fn as_pairs(sums: Vec<[f64; 2]>) -> Vec<Pair> {
+    sums.into_iter().map(|[above, below]| Pair { above, below }).collect()
 }
 
 /// The concentrated loss 1 / (2σ²) of one release with this noise multiplier, rounded up.

@@ -9,7 +9,7 @@ use crate::block::Lane;
 use crate::budget::Sigma;
 use crate::cost::Mechanism;
 use crate::noise::{NoiseSource, RoundedGaussian};
-use crate::session::{Rows, Session, SessionError};
+use crate::session::{Rows, Session, SessionError, each_row};
 
 /// Units of the fine grid that a vector of the largest allowed length has.
 pub(crate) const LENGTH: u64 = 1 << 30;
@@ -145,7 +145,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         self.plan(lane)?.take_gaussian(&Mechanism::Gaussian { sigma, coordinates: width, count: 1 })?;
         let mut sums = vec![0i128; size];
         let (mut values, mut units) = (vec![0.0; size], vec![0i64; size]);
-        self.each_row(lane, |row| {
+        each_row(self.granted_rows(lane)?, |row| {
             values.fill(0.0);
             value(row, &mut values);
             quantise_vector(&values, clip, LENGTH, &mut units);

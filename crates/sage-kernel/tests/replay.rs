@@ -5,8 +5,8 @@ mod support;
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Cost, Door, InputShape, Lane, LayerRows, LayerShape, MomentBounds, Range, Rate, Rows, SCALE, Sample, Step,
-    TableNoise, Taken,
+    Cost, Door, InputShape, Lane, LayerRows, LayerShape, MomentBounds, Moments, PlaceBounds, Range, Rate, Rows, SCALE,
+    Sample, Step, TableNoise, Taken,
 };
 use support::{
     Dice, EXTREMES, Grid, Seeded, TestRows, Yard, concentrated, epsilon_of, gaussian, laplace, run_seed, sampled,
@@ -22,6 +22,9 @@ const CLIP: f64 = 1.5;
 const VECTOR_LENGTH: u64 = 1 << 30;
 const MOMENT_LENGTH: u64 = 1 << 20;
 const BOUNDS: MomentBounds = MomentBounds { width: WIDTH, feature_norm: 2.0, label_size: 0.75 };
+/// Few places, counted as columns of bits, and many, counted row by row.
+const PLACES: [PlaceBounds; 2] =
+    [PlaceBounds { named: 2, places: 5, label_size: 0.75 }, PlaceBounds { named: 1, places: 13, label_size: 0.75 }];
 const LAYERS: [LayerShape; 2] = [
     LayerShape { inputs: InputShape::Dense(WIDTH), outputs: 2 },
     LayerShape { inputs: InputShape::Places { named: 2, width: 5 }, outputs: 1 },
@@ -102,32 +105,48 @@ fn release(session: &mut Seeded) -> Released {
 }
 
 fn release_moments(session: &mut Seeded, tables: &mut Vec<(i128, Vec<i128>)>, vectors: &mut Vec<(f64, Vec<i128>)>) {
-    let (epsilon, sigma) = (epsilon_of("1"), sigma_of("2"));
-    let width = WIDTH as usize;
     let moments = session.moments(Lane::Train, BOUNDS, |row, out| {
         out.copy_from_slice(&row[2..5]);
         row[5]
     });
-    let moments = moments.expect("granted");
-    let feature = unit_of(BOUNDS.feature_norm, MOMENT_LENGTH, width);
+    let feature = unit_of(BOUNDS.feature_norm, MOMENT_LENGTH, WIDTH as usize);
+    release_from(session, &moments.expect("granted"), WIDTH as usize, feature, tables, vectors);
+    for bounds in PLACES {
+        // Casts take hostile numbers to the first place, to the last and far beyond.
+        let moments = session.place_moments(Lane::Train, bounds, |row, named| {
+            let places = [row[0] as u32, row[1].abs().mul_add(2.0, 1.0) as u32];
+            named.iter_mut().zip(places).for_each(|(named, place)| *named = place);
+            row[5]
+        });
+        let one = (MOMENT_LENGTH.pow(2) / (u64::from(bounds.named) + 1)).isqrt();
+        let width = bounds.places as usize + 1;
+        release_from(session, &moments.expect("granted"), width, 1.0 / one as f64, tables, vectors);
+    }
+}
+
+fn release_from(
+    session: &mut Seeded, moments: &Moments, width: usize, feature: f64, tables: &mut Vec<(i128, Vec<i128>)>,
+    vectors: &mut Vec<(f64, Vec<i128>)>,
+) {
+    let (epsilon, sigma) = (epsilon_of("1"), sigma_of("2"));
     let label = unit_of(BOUNDS.label_size, MOMENT_LENGTH, 1);
     let square = u128::from(MOMENT_LENGTH).pow(2);
-    let matrix = session.noisy_matrix(&moments, sigma).expect("covered");
-    let grid = Grid::new(square << 16, sigma, 6);
+    let matrix = session.noisy_matrix(moments, sigma).expect("covered");
+    let grid = Grid::new(square << 16, sigma, (width * (width + 1) / 2) as u64);
     let places = (0..width).flat_map(|row| (row..width).map(move |column| (row, column)));
     let numbers = places.map(|(row, column)| {
         let weight = if row == column { 65_536.0 } else { 92_681.0 };
         whole(matrix[row * width + column] * weight, grid.step * feature * feature)
     });
     vectors.push((grid.reach, numbers.collect()));
-    let cross = session.noisy_cross(&moments, sigma).expect("covered");
-    let grid = Grid::new(square, sigma, 3);
+    let cross = session.noisy_cross(moments, sigma).expect("covered");
+    let grid = Grid::new(square, sigma, width as u64);
     let numbers = cross.iter().map(|&sum| whole(sum, grid.step * feature * label));
     vectors.push((grid.reach, numbers.collect()));
-    let smallest = session.noisy_smallest_eigenvalue(&moments, sigma).expect("covered");
+    let smallest = session.noisy_smallest_eigenvalue(moments, sigma).expect("covered");
     let grid = Grid::new(square + (1 << 21) + 1, sigma, 1);
     vectors.push((grid.reach, vec![whole(smallest, grid.step * feature * feature)]));
-    let best = session.least_squared_loss(&moments, 0.5, epsilon).expect("covered");
+    let best = session.least_squared_loss(moments, 0.5, epsilon).expect("covered");
     let unit = 1.0 / SCALE as f64;
     tables.push((i128::from(SCALE) + 2 * 1024, vec![whole(best.loss, unit), whole(best.rest, unit)]));
 }
@@ -136,7 +155,7 @@ fn release_moments(session: &mut Seeded, tables: &mut Vec<(i128, Vec<i128>)>, ve
 fn run(yard: &mut Yard, batches: Vec<Vec<Vec<f64>>>, seed: u64) -> Released {
     let (epsilon, sigma) = (epsilon_of("1"), sigma_of("2"));
     let parts =
-        vec![laplace(epsilon, 6), concentrated(sigma, 5), gaussian(sigma, 6, 4), sampled(Rate::LIMIT, sigma, 14, 1)];
+        vec![laplace(epsilon, 8), concentrated(sigma, 5), gaussian(sigma, 105, 10), sampled(Rate::LIMIT, sigma, 14, 1)];
     let cost = Cost::new(parts).expect("a cost");
     let batches = batches.into_iter().map(TestRows).collect();
     release(&mut yard.open([Some(cost), None], [batches, Vec::new()], seed))
@@ -262,14 +281,14 @@ fn what_is_no_number_counts_as_documented() {
     assert_eq!(tables[2], [0, 0, scale, 0, 0, 0]);
     assert_eq!(tables[4], [0, scale, 0]);
     assert_eq!(tables[6], [0, scale]);
-    assert_eq!(tables[7], [0, 0, 0, 0, 0, scale, 0, 0, 0]);
-    assert_eq!(tables[9], [0, 0, 0, scale, 0, 0, 0, 0, 0]);
-    assert_eq!(vectors, [false; 4]);
+    assert_eq!(tables[9], [0, 0, 0, 0, 0, scale, 0, 0, 0]);
+    assert_eq!(tables[11], [0, 0, 0, scale, 0, 0, 0, 0, 0]);
+    assert_eq!(vectors[..4], [false; 4]);
     assert!(!gradient);
     // A key that is none counts nowhere; one vector entry that is none silences the vector alone.
     let (tables, vectors, gradient) = moved(&mut yard, vec![nan, 1.0, 0.1, nan, 0.1, 0.5]);
     assert!(tables[..6].iter().flatten().all(|&moved| moved == 0));
-    assert_eq!(vectors, [false; 4]);
+    assert_eq!(vectors[..4], [false; 4]);
     assert!(!gradient);
     let (_, vectors, gradient) = moved(&mut yard, vec![1.0, 1.0, 0.1, 0.2, 0.1, 0.5]);
     assert_eq!(vectors[..3], [true; 3]);

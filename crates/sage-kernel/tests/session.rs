@@ -4,8 +4,8 @@ mod support;
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Cost, Door, Epsilon, InputShape, Lane, LayerRows, LayerShape, Mechanism, MomentBounds, Range, Rate, SCALE, Sample,
-    SessionError, Sigma, Split, Step, TableNoise, Taken,
+    Cost, Door, Epsilon, InputShape, Lane, LayerRows, LayerShape, Mechanism, MomentBounds, PlaceBounds, Range, Rate,
+    SCALE, Sample, SessionError, Sigma, Split, Step, TableNoise, Taken,
 };
 use support::{
     Dice, EXTREMES, Seeded, TestRows, Yard, concentrated, epsilon_of, gaussian, laplace, rate_of, run_seed, sampled,
@@ -643,6 +643,79 @@ fn moments_equal_other_methods() {
         assert!(clean.loss <= least + clean.best.gap + slack, "loss {} {least}", clean.loss);
         assert!((clean.loss + clean.rest - count).abs() < 1e-9);
     }
+}
+
+/// Rows that name places give what the same rows give when they are written out as numbers.
+#[test]
+fn places_equal_the_rows_they_stand_for() {
+    let seed = run_seed("places");
+    let (mut dice, mut yard) = (Dice::new(seed), Yard::new());
+    let sigma = sigma_of("1");
+    for places in [6u32, 40] {
+        let rows: Vec<Vec<f64>> = (0..3_000)
+            .map(|_| {
+                let one = dice.below(places as usize - 1);
+                let other = one + 1 + dice.below(places as usize - 1 - one);
+                vec![one as f64, other as f64, dice.unit() * 4.0 - 2.0]
+            })
+            .collect();
+        let width = places + 1;
+        let mut run = |rows: &[Vec<f64>], written: Written| {
+            let mut session = yard.train(vec![gaussian(sigma, width * (width + 1) / 2, 3)], rows, 5);
+            let moments = match written {
+                Written::Places => {
+                    let bounds = PlaceBounds { named: 2, places, label_size: 1.5 };
+                    session.place_moments(Lane::Train, bounds, |row, named| {
+                        named.copy_from_slice(&[row[0] as u32, row[1] as u32]);
+                        row[2]
+                    })
+                }
+                Written::Numbers => {
+                    let bounds = MomentBounds { width, feature_norm: 3f64.sqrt(), label_size: 1.5 };
+                    session.moments(Lane::Train, bounds, |row, out| {
+                        (out[row[0] as usize], out[row[1] as usize], out[places as usize]) = (1.0, 1.0, 1.0);
+                        row[2]
+                    })
+                }
+            };
+            let moments = moments.expect("granted");
+            let mut numbers = session.noisy_matrix(&moments, sigma).expect("covered");
+            numbers.extend(session.noisy_cross(&moments, sigma).expect("covered"));
+            numbers.push(session.noisy_smallest_eigenvalue(&moments, sigma).expect("covered"));
+            numbers
+        };
+        let [places, numbers] = [Written::Places, Written::Numbers].map(|written| {
+            let noise = run(&[], written);
+            run(&rows, written).into_iter().zip(noise).map(|(noisy, noise)| noisy - noise).collect::<Vec<f64>>()
+        });
+        assert!(places.iter().any(|number| number.abs() > 100.0));
+        for (one, other) in places.iter().zip(&numbers) {
+            assert!((one - other).abs() < 0.02, "{one} {other}");
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Written {
+    Places,
+    Numbers,
+}
+
+/// A released number goes into the rows it came from, and the next mechanism sees it there.
+#[test]
+fn rows_are_rewritten_where_they_are() {
+    let mut yard = Yard::new();
+    let epsilon = epsilon_of("40");
+    let mut session = yard.train(vec![laplace(epsilon, 2)], &vec![vec![1.0, 0.0]; 50], 3);
+    let range = Range::new(0.0, 10.0).expect("a range");
+    let noise = TableNoise::Laplace(epsilon);
+    let sum = |session: &mut Seeded| {
+        let pairs = session.pairs(Lane::Train, 1, range, Taken::AsStatistic, noise, |row| Some((0, row[1])));
+        pairs.expect("covered")[0].above
+    };
+    assert!(sum(&mut session).abs() < 1.0);
+    session.rewrite(|batch| batch.0.iter_mut().for_each(|row| row[1] = row[0] * 10.0));
+    assert!((sum(&mut session) - 50.0).abs() < 1.0);
 }
 
 /// A lane's coin falls as often as the split says; a split that would leave a lane empty does not exist.

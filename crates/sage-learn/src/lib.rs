@@ -1,14 +1,16 @@
 //! What stands between the trusted kernel and the engine, and cannot leak when wrong.
 //!
-//! Nothing here charges, draws noise or keeps a row: whatever it says, the kernel prices a request again
-//! before it reads, and shows rows only to functions that its session calls. A mistake costs budget or
-//! accuracy, never privacy.
+//! Nothing here charges, draws noise or reads a file; rows are seen only by functions that the kernel calls on
+//! them, and by the reader that encodes them before a session holds them. Whatever it says, the kernel prices
+//! a request again before it reads. A mistake costs budget or accuracy, never privacy.
 //!
 //! - [`bundle`]: a trained model with its features as files that others can run;
 //! - [`count`]: a running count from noisy sums;
 //! - [`encode`]: rows as learners read them;
 //! - [`formula`]: per-row features that can be computed here and written into a graph;
+//! - [`linear`]: linear regression from noisy moments;
 //! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles;
+//! - [`statistics`]: counts, means, groups and quantiles, with how far they may be off;
 //! - [`validate`]: whether a model meets its target.
 
 #![forbid(unsafe_code)]
@@ -17,5 +19,7 @@ pub mod bundle;
 pub mod count;
 pub mod encode;
 pub mod formula;
+pub mod linear;
 pub mod plan;
+pub mod statistics;
 pub mod validate;

@@ -1,5 +1,17 @@
 //! From the columns of a row to what learners read.
+//!
+//! Every parameter of an encoding is public and fixed before a row is read, and every row has a value: what
+//! is missing, out of range or of another type goes to a place that was named in advance. So one row's
+//! numbers depend on that row alone, and no row can make the encoding fail.
 
+mod encoding;
+mod hash;
+mod key;
 mod rows;
+mod scale;
 
+pub use encoding::{Encoding, EncodingError, Field, FieldKind, Join, Label, LabelKind, Mean, Source, Stated};
+pub use hash::{HASH_INCREMENT, HASH_MODULUS, HASH_MULTIPLIER, integer_place, text_place};
+pub use key::{Categories, Key, KeyKind};
 pub use rows::{Encoded, Example, Layout};
+pub use scale::{Scale, Span};

@@ -49,6 +49,24 @@ impl Encoded {
     pub const fn layout(&self) -> Layout {
         self.layout
     }
+
+    /// Puts a table's number in the stead of the key that every row carries as the number at this place.
+    ///
+    /// Row by row, and total: a key that the table does not have, or a place that a row does not have,
+    /// changes nothing.
+    pub fn join(&mut self, place: usize, table: &[f32]) {
+        let width = self.layout.numbers as usize;
+        if place >= width {
+            return;
+        }
+        for number in self.numbers.iter_mut().skip(place).step_by(width) {
+            *number = table.get(*number as usize).copied().unwrap_or(*number);
+        }
+    }
+
+    pub(super) const fn parts_mut(&mut self) -> (&mut Vec<f32>, &mut Vec<u32>, &mut Vec<f32>) {
+        (&mut self.numbers, &mut self.places, &mut self.labels)
+    }
 }
 
 /// One encoded row.
@@ -65,10 +83,12 @@ pub struct Example<'rows> {
 impl Rows for Encoded {
     type Row<'rows> = Example<'rows>;
 
+    #[inline]
     fn count(&self) -> usize {
         self.labels.len()
     }
 
+    #[inline]
     fn row(&self, place: usize) -> Example<'_> {
         let (numbers, named) = (self.layout.numbers as usize, self.layout.named as usize);
         Example {

@@ -1,14 +1,14 @@
-//! Two numbers of a moment matrix that are no sums: its smallest eigenvalue, and the least loss of a
-//! bounded linear model. Proof: `proofs/spectral.md`.
+//! Two numbers of a symmetric matrix of whole numbers: its smallest eigenvalue, and the least value of a
+//! quadratic form in a ball.
 //!
-//! Both take exact integer moments, turn the matrix into three diagonals and work there, in numbers of
-//! about 106 bits, so that the error of the computation is far below what the noise hides, whatever the
-//! data. Nothing here adds noise; nothing here may be released as it is.
+//! Both turn the matrix into three diagonals and work there, in numbers of about 106 bits, so that the error
+//! of the computation is bounded for every input. The bounds are proved where they are used, in the kernel's
+//! `proofs/spectral.md`.
 
-use sage_exact::Double;
+use crate::double::Double;
 
 /// How far above the least loss the computed one may lie, in rows.
-pub(crate) const GAP: f64 = 1.0 / 1024.0;
+pub const GAP: f64 = 1.0 / 1024.0;
 
 /// 2^-200. What a column has below the diagonal is dropped if it is shorter: squares of such numbers lose
 /// their digits, and a mirror made of them would bend everything it is applied to.
@@ -25,7 +25,7 @@ struct Tridiagonal {
 ///
 /// # Guarantee
 /// Within 2^20 of the true one for a matrix of at most 4096 rows whose eigenvalues are below 2^80.
-pub(crate) fn smallest_eigenvalue(matrix: &[i128], size: usize) -> i128 {
+pub fn smallest_eigenvalue(matrix: &[i128], size: usize) -> i128 {
     let reduced = reduce(matrix, &vec![0; size], size);
     let mut bound = Double::from(1.0);
     for place in 0..size {
@@ -68,7 +68,7 @@ fn has_eigenvalue_below(reduced: &Tridiagonal, shift: Double) -> bool {
 /// # Guarantee
 /// The value at some v within the radius, and at most [`GAP`] above the least, for matrices as in
 /// [`smallest_eigenvalue`] and `scale` at least the largest value one row can add.
-pub(crate) fn least_loss(matrix: &[i128], cross: &[i128], squares: i128, size: usize, radius: f64, scale: f64) -> f64 {
+pub fn least_loss(matrix: &[i128], cross: &[i128], squares: i128, size: usize, radius: f64, scale: f64) -> f64 {
     let reduced = reduce(matrix, cross, size);
     let radius = Double::from(radius);
     let limit = radius * radius;
@@ -264,20 +264,14 @@ mod tests {
     /// it up by its squared length at most.
     #[test]
     fn few_rows_have_no_smallest_eigenvalue() {
-        use crate::noise::{SeededNoise, uniform_below};
-        let mut noise = SeededNoise::new(2);
+        let mut draw = crate::tests::words(2);
         for round in 0..400u64 {
             let size = 2 + (round % 23) as usize;
             let shapes = [vec![0i128, 1, -1], vec![1 << 18], vec![1 << 20, 0, 0, 0, 1], vec![741_455, -741_455, 3]];
             let shape = &shapes[(round / 23) as usize % shapes.len()];
             let mut matrix = vec![0i128; size * size];
             let mut add = |matrix: &mut [i128]| {
-                let row: Vec<i128> = (0..size)
-                    .map(|_| {
-                        shape
-                            [(uniform_below(&mut noise, u64::MAX).expect("seeded words") % shape.len() as u64) as usize]
-                    })
-                    .collect();
+                let row: Vec<i128> = (0..size).map(|_| shape[(draw() % shape.len() as u64) as usize]).collect();
                 for place in 0..size * size {
                     matrix[place] += row[place / size] * row[place % size];
                 }
@@ -308,8 +302,7 @@ mod tests {
     /// other half of the gap is for numbers of rows that no test has), for radii and ranks of every size.
     #[test]
     fn one_row_moves_the_least_loss_by_one_at_most() {
-        use crate::noise::{SeededNoise, uniform_below};
-        let mut noise = SeededNoise::new(3);
+        let mut draw = crate::tests::words(3);
         let half = 0.5 * GAP + 1e-9;
         for round in 0..600u64 {
             let size = 1 + (round % 9) as usize;
@@ -320,7 +313,7 @@ mod tests {
             for count in 1..12u64 {
                 // Lengths up to the largest, labels of both signs at their bound; now and then the same row.
                 let limit = (1_048_576.0 / libm::sqrt(size as f64)) as i128;
-                let word = uniform_below(&mut noise, u64::MAX).expect("seeded words");
+                let word = draw();
                 let row: Vec<i128> = (0..size as u64)
                     .map(|place| match (word >> (2 * place)) & 3 {
                         0 => limit,

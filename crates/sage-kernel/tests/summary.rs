@@ -1,0 +1,255 @@
+//! Sums of blocks give what the rows of the blocks would have given, and nothing else opens them.
+
+mod support;
+
+use std::sync::Arc;
+
+use sage_kernel::noise::SeededNoise;
+use sage_kernel::{
+    Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Door, Doors, Filter, Gate, Lane, MemoryLog, MomentBounds, Part,
+    Permit, PlaceBounds, Policy, Range, Request, RequestKey, Rule, Session, SessionError, StreamId, Summary,
+    TableNoise, Tag, Taken,
+};
+use support::{Dice, TestRows, concentrated, delta_of, epsilon_of, gaussian, laplace, run_seed, sigma_of};
+
+const BLOCKS: u32 = 6;
+const MOMENTS: MomentBounds = MomentBounds { width: 2, feature_norm: 1.5, label_size: 0.75 };
+const PLACES: PlaceBounds = PlaceBounds { named: 2, places: 5, label_size: 0.75 };
+const KEYS: u32 = 3;
+const TAG: Tag = Tag([7; 32]);
+
+struct Town {
+    gate: Gate<MemoryLog>,
+    asked: u32,
+}
+
+impl Town {
+    fn new() -> Self {
+        let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
+        for name in ["one", "other"] {
+            let ceiling = Ceiling { epsilon: epsilon_of("55"), delta: delta_of("0.5") };
+            let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");
+            let stream = gate.create_stream(0, name, Policy::single(filter, Doors::DeclaredToo)).expect("a stream");
+            gate.add_blocks(0, stream, (0..BLOCKS).map(|block| block.to_string()).collect()).expect("blocks");
+        }
+        Self { gate, asked: 0 }
+    }
+
+    /// Leave to read the train lane of these blocks.
+    fn permit(&mut self, stream: u32, first: u32, last: u32) -> Permit {
+        self.permit_through(Door::Enforced, stream, first, last)
+    }
+
+    fn permit_through(&mut self, door: Door, stream: u32, first: u32, last: u32) -> Permit {
+        self.asked += 1;
+        let sigma = sigma_of("20");
+        let parts = vec![laplace(epsilon_of("0.5"), 2), concentrated(sigma, 2), gaussian(sigma, 21, 6)];
+        let request = Request {
+            key: RequestKey::from_text(&self.asked.to_string()),
+            stream: StreamId(stream),
+            context: ContextId(0),
+            blocks: Blocks::range(first, last).expect("blocks"),
+            costs: [Some(Cost::new(parts).expect("a cost")), None],
+            door,
+            purpose: "test".to_owned(),
+        };
+        let answer = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
+        let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+        self.gate.start(0, grant).expect("starts")
+    }
+}
+
+const fn part(block: u32) -> Part {
+    Part { block: BlockId(block), lane: Lane::Train, source: [block as u8; 32] }
+}
+
+fn features(row: &[f64], out: &mut [f64]) -> f64 {
+    out.copy_from_slice(&row[..2]);
+    row[2]
+}
+
+fn places(row: &[f64], named: &mut [u32]) -> f64 {
+    named.copy_from_slice(&[row[0] as u32, row[1] as u32]);
+    row[2]
+}
+
+fn key(row: &[f64]) -> Option<u32> {
+    row[1].is_finite().then_some(row[1] as u32)
+}
+
+fn keyed(row: &[f64]) -> Option<(u32, f64)> {
+    key(row).map(|key| (key, row[2]))
+}
+
+fn span() -> (Range, Taken) {
+    (Range::new(-1.0, 1.0).expect("a range"), Taken::AsStatistic)
+}
+
+/// All four kinds of a block's summary.
+fn summarise(permit: &Permit, block: u32, rows: &[TestRows]) -> Result<Vec<Summary>, SessionError> {
+    Ok(vec![
+        permit.summarise_moments(part(block), TAG, MOMENTS, rows, features)?,
+        permit.summarise_places(part(block), TAG, PLACES, rows, places)?,
+        permit.summarise_pairs(part(block), TAG, KEYS, span(), rows, keyed)?,
+        permit.summarise_histogram(part(block), TAG, KEYS, rows, key)?,
+    ])
+}
+
+type Open = Session<TestRows, SeededNoise>;
+
+enum From {
+    Rows,
+    Summaries,
+}
+
+/// Every release of a session, as bits.
+fn release(session: &mut Open, from: &From) -> Vec<u64> {
+    let (sigma, epsilon) = (sigma_of("20"), epsilon_of("0.5"));
+    let noise = [TableNoise::Laplace(epsilon), TableNoise::Gaussian(sigma)];
+    let lane = Lane::Train;
+    let (range, taken) = span();
+    let mut numbers = Vec::new();
+    for noise in noise {
+        let (pairs, counts) = match from {
+            From::Rows => {
+                (session.pairs(lane, KEYS, range, taken, noise, keyed), session.histogram(lane, KEYS, noise, key))
+            }
+            From::Summaries => (
+                session.kept_pairs(lane, TAG, KEYS, (range, taken), noise),
+                session.kept_histogram(lane, TAG, KEYS, noise),
+            ),
+        };
+        numbers.extend(pairs.expect("covered").iter().flat_map(|pair| [pair.above, pair.below]));
+        numbers.extend(counts.expect("covered"));
+    }
+    let moments = match from {
+        From::Rows => [session.moments(lane, MOMENTS, features), session.place_moments(lane, PLACES, places)],
+        From::Summaries => [session.kept_moments(lane, TAG, MOMENTS), session.kept_place_moments(lane, TAG, PLACES)],
+    };
+    for moments in moments {
+        let moments = moments.expect("granted");
+        numbers.extend(session.noisy_matrix(&moments, sigma).expect("covered"));
+        numbers.extend(session.noisy_cross(&moments, sigma).expect("covered"));
+        numbers.push(session.noisy_smallest_eigenvalue(&moments, sigma).expect("covered"));
+    }
+    numbers.into_iter().map(f64::to_bits).collect()
+}
+
+fn hostile_rows(dice: &mut Dice) -> Vec<TestRows> {
+    let row = |dice: &mut Dice| {
+        let mut row = vec![dice.hostile(), dice.hostile(), dice.hostile()];
+        if dice.below(3) > 0 {
+            (row[0], row[1]) = (dice.below(3) as f64, 3.0 + dice.below(3) as f64);
+        }
+        row
+    };
+    let batch = |dice: &mut Dice| TestRows((0..dice.below(40)).map(|_| row(dice)).collect());
+    (0..dice.below(3)).map(|_| batch(dice)).collect()
+}
+
+fn open(permit: Permit, rows: Vec<TestRows>, kept: Vec<Arc<Summary>>) -> Open {
+    let opened = permit.open_with_summaries(SeededNoise::new(9), |_| Ok::<_, ()>(([rows, Vec::new()], kept)));
+    opened.expect("opens")
+}
+
+/// A window that has doubled reads the new blocks alone, and nobody can tell.
+#[test]
+fn summaries_give_the_bits_that_rows_give() {
+    let seed = run_seed("summaries");
+    let mut dice = Dice::new(seed);
+    for _ in 0..20 {
+        let mut town = Town::new();
+        let blocks: Vec<Vec<TestRows>> = (0..BLOCKS).map(|_| hostile_rows(&mut dice)).collect();
+        let early = town.permit(0, 0, 2);
+        let mut sealed = Vec::new();
+        for block in 0..3 {
+            let kept = summarise(&early, block, &blocks[block as usize]).expect("covered");
+            sealed.push(kept.iter().map(|summary| early.seal(summary).expect("covered")).collect::<Vec<_>>());
+        }
+        let late = town.permit(0, 0, BLOCKS - 1);
+        let mut kept: Vec<Arc<Summary>> = Vec::new();
+        for block in (0..BLOCKS).rev() {
+            match sealed.get(block as usize) {
+                Some(all) => {
+                    let opened = all.iter().map(|bytes| late.unseal(part(block), bytes).expect("as sealed"));
+                    kept.extend(opened.map(Arc::new));
+                }
+                None => {
+                    let all = summarise(&late, block, &blocks[block as usize]).expect("covered");
+                    kept.extend(all.into_iter().map(Arc::new));
+                }
+            }
+        }
+        // A second copy of a summary does not count.
+        kept.push(Arc::clone(&kept[0]));
+        let from_sums = release(&mut open(late, Vec::new(), kept), &From::Summaries);
+        let rows = blocks.into_iter().flatten().collect();
+        let from_rows = release(&mut open(town.permit(0, 0, BLOCKS - 1), rows, Vec::new()), &From::Rows);
+        assert_eq!(from_sums, from_rows);
+    }
+}
+
+#[test]
+fn only_a_permit_on_the_block_makes_seals_and_opens() {
+    let mut town = Town::new();
+    let rows = [TestRows(vec![vec![0.0, 3.0, 0.5]])];
+    let (covers, elsewhere, beside) = (town.permit(0, 0, 1), town.permit(0, 2, 3), town.permit(1, 0, 1));
+    assert!(matches!(summarise(&elsewhere, 0, &rows), Err(SessionError::NotCovered)));
+    let test_lane = Part { lane: Lane::Test, ..part(0) };
+    let refused = covers.summarise_histogram(test_lane, TAG, KEYS, &rows, key);
+    assert!(matches!(refused, Err(SessionError::NotCovered)));
+    let wide = PlaceBounds { places: 1 << 20, ..PLACES };
+    assert!(matches!(covers.summarise_places(part(0), TAG, wide, &rows, places), Err(SessionError::Parameter(_))));
+    for summary in summarise(&covers, 0, &rows).expect("covered") {
+        assert!(elsewhere.seal(&summary).is_none() && beside.seal(&summary).is_none());
+        let bytes = covers.seal(&summary).expect("covered");
+        assert!(covers.unseal(part(0), &bytes).is_ok());
+        assert!(elsewhere.unseal(part(0), &bytes).is_err());
+        assert!(beside.unseal(part(0), &bytes).is_err());
+        assert!(covers.unseal(part(1), &bytes).is_err());
+        assert!(covers.unseal(Part { source: [9; 32], ..part(0) }, &bytes).is_err());
+        for place in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 1 << (place % 8);
+            assert!(covers.unseal(part(0), &damaged).is_err(), "byte {place}");
+            assert!(covers.unseal(part(0), &bytes[..place]).is_err(), "cut at {place}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_covered_or_of_another_kind_counts_nowhere() {
+    let mut town = Town::new();
+    let rows = [TestRows(vec![vec![0.0, 2.0, 0.5]; 1_000])];
+    let permit = town.permit(0, 0, BLOCKS - 1);
+    let make = |block| {
+        let all = summarise(&permit, block, &rows).expect("covered");
+        all.into_iter().map(Arc::new).collect::<Vec<_>>()
+    };
+    let (inside, outside) = (make(0), make(5));
+    let noise = TableNoise::Laplace(epsilon_of("0.5"));
+    let count = |session: &mut Open| session.kept_histogram(Lane::Train, TAG, KEYS, noise).map(|counts| counts[2]);
+    let mut session = open(town.permit(0, 0, 1), Vec::new(), [inside.clone(), outside].concat());
+    assert!((count(&mut session).expect("covered") - 1_000.0).abs() < 100.0, "the uncovered block was dropped");
+    // Another stream's block of the same number.
+    let mut session = open(town.permit(1, 0, 1), Vec::new(), inside.clone());
+    assert!(matches!(count(&mut session), Err(SessionError::Parameter(_))));
+    // Other tags and bounds.
+    let session = open(town.permit(0, 0, 1), Vec::new(), inside.clone());
+    let lane = Lane::Train;
+    assert!(session.kept_moments(lane, TAG, MOMENTS).is_ok());
+    assert!(session.kept_moments(lane, Tag([8; 32]), MOMENTS).is_err());
+    assert!(session.kept_moments(lane, TAG, MomentBounds { label_size: 0.5, ..MOMENTS }).is_err());
+    assert!(session.kept_place_moments(lane, TAG, PlaceBounds { places: 6, ..PLACES }).is_err());
+    assert!(matches!(session.kept_moments(Lane::Test, TAG, MOMENTS), Err(SessionError::NotCovered)));
+    // With rows beside the sums a row could count twice, so nothing runs.
+    let mut session = open(town.permit(0, 0, 1), rows.to_vec(), inside.clone());
+    assert!(session.kept_moments(lane, TAG, MOMENTS).is_err());
+    assert!(session.moments(lane, MOMENTS, features).is_err());
+    assert!(session.histogram(lane, KEYS, noise, key).is_err());
+    assert!(session.vector_sum(lane, 1, 1.0, sigma_of("20"), |_, _| ()).is_err());
+    // The declared door shows rows, never sums.
+    let door = Door::Declared { author: "someone".to_owned(), reason: "a test".to_owned() };
+    let session = open(town.permit_through(door, 0, 0, 1), Vec::new(), inside);
+    assert!(session.into_declared().is_err());
+}

@@ -1,0 +1,359 @@
+//! An encoding: the list of fields with their sources, public and the same for every row.
+
+use serde::{Deserialize, Serialize};
+
+use super::key::{Key, Prepared};
+use super::rows::{Encoded, Layout};
+use super::scale::Scale;
+
+/// One row, as an encoding looks at it: columns by their place, nothing where a value is null, of another
+/// type, or there is no such column.
+pub trait Source {
+    /// A number, whole or not; a truth value counts as one or zero. It may be no number at all.
+    fn number(&self, column: u32) -> Option<f64>;
+    /// A whole number, or a truth value as one or zero.
+    fn integer(&self, column: u32) -> Option<i64>;
+    /// A text.
+    fn text(&self, column: u32) -> Option<&str>;
+}
+
+impl<S: Source> Source for &S {
+    fn number(&self, column: u32) -> Option<f64> {
+        (**self).number(column)
+    }
+
+    fn integer(&self, column: u32) -> Option<i64> {
+        (**self).integer(column)
+    }
+
+    fn text(&self, column: u32) -> Option<&str> {
+        (**self).text(column)
+    }
+}
+
+/// One field of an encoding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    /// Its name, unlike every other's.
+    pub name: String,
+    /// What it takes from a row.
+    pub kind: FieldKind,
+}
+
+/// What a field takes from a row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldKind {
+    /// A number in its span.
+    Number {
+        /// The column.
+        column: u32,
+        /// Its bounds.
+        scale: Scale,
+    },
+    /// A place by one column.
+    Category(Key),
+    /// A place for every pair of places of two columns.
+    Cross(Key, Key),
+    /// A number that a table holds for the row's key.
+    Join(Join),
+}
+
+/// A number looked up by key in a table that was fitted with noise.
+///
+/// Until the table is there the number is the key itself, which `f32` holds exactly; so the rows of a session
+/// carry the key to the fitting, and [`Encoded::join`] puts the table's number in its stead.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// The key.
+    pub key: Key,
+    /// Whose mean the table holds for each key.
+    pub mean: Mean,
+    /// How a mean becomes a number of the row; its bounds are those the values are clipped to.
+    pub scale: Scale,
+    /// The numbers of the keys, encoded; empty until they are fitted.
+    pub table: Vec<f32>,
+}
+
+/// Whose mean a joined table holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mean {
+    /// The label's.
+    Label,
+    /// That of the numeric field of this name.
+    Field(String),
+}
+
+/// What is to be predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Label {
+    /// The column.
+    pub column: u32,
+    /// How it is taken.
+    pub kind: LabelKind,
+}
+
+/// How a label is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LabelKind {
+    /// A number, clipped to its bounds; one that is missing or none counts as the lower bound.
+    Number {
+        /// The lower bound.
+        low: f64,
+        /// The upper bound.
+        high: f64,
+    },
+    /// True from one half on, as one; everything else is zero.
+    Truth,
+}
+
+impl LabelKind {
+    /// The bounds of the label.
+    pub const fn bounds(self) -> (f64, f64) {
+        match self {
+            Self::Number { low, high } => (low, high),
+            Self::Truth => (0.0, 1.0),
+        }
+    }
+
+    fn apply(self, value: Option<f64>) -> f32 {
+        match self {
+            Self::Number { low, high } => {
+                value.filter(|value| !value.is_nan()).map_or(low, |value| value.clamp(low, high)) as f32
+            }
+            Self::Truth => f32::from(value.is_some_and(|value| value >= 0.5)),
+        }
+    }
+}
+
+/// Why a list of fields is no encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EncodingError {
+    /// There is no field.
+    Empty,
+    /// Two fields have one name.
+    Name,
+    /// Bounds are not finite, or not in order.
+    Bounds,
+    /// What stands for a missing number is outside the span.
+    Missing,
+    /// A category has no value or one twice, or edges are not finite and in order, or there is no place to
+    /// hash into.
+    Categories,
+    /// There are more than 2^24 places.
+    Places,
+    /// A joined table has another size than its key, holds what is no number of its span, or means a field
+    /// that is no number.
+    Table,
+}
+
+impl std::fmt::Display for EncodingError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::Empty => "an encoding needs at least one field",
+            Self::Name => "two fields have one name",
+            Self::Bounds => "bounds must be finite, the lower one first",
+            Self::Missing => "what stands for a missing number must lie in the span",
+            Self::Categories => "categories must be different, edges finite and rising, and a hash needs a place",
+            Self::Places => "there are more than 2^24 places",
+            Self::Table => "a joined table does not fit its key, its span, or a numeric field",
+        })
+    }
+}
+
+impl std::error::Error for EncodingError {}
+
+/// An encoding as it is written down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stated {
+    /// The fields; numbers come before places in a row, each in this order.
+    pub fields: Vec<Field>,
+    /// What is to be predicted.
+    pub label: Label,
+}
+
+/// A checked encoding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Stated", into = "Stated")]
+pub struct Encoding {
+    stated: Stated,
+    layout: Layout,
+    /// What is worked out of the keys of each field.
+    prepared: Vec<[Option<Prepared>; 2]>,
+}
+
+impl From<Encoding> for Stated {
+    fn from(encoding: Encoding) -> Self {
+        encoding.stated
+    }
+}
+
+impl TryFrom<Stated> for Encoding {
+    type Error = EncodingError;
+
+    fn try_from(stated: Stated) -> Result<Self, EncodingError> {
+        Self::new(stated)
+    }
+}
+
+impl Encoding {
+    /// Checks the fields and works out where each goes.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn new(stated: Stated) -> Result<Self, EncodingError> {
+        if stated.fields.is_empty() {
+            return Err(EncodingError::Empty);
+        }
+        let (low, high) = stated.label.kind.bounds();
+        // The label is carried in single precision, so its bounds have to be there too.
+        if !((low as f32).is_finite() && (high as f32).is_finite() && low < high) {
+            return Err(EncodingError::Bounds);
+        }
+        let mut layout = Layout::default();
+        let mut prepared = Vec::with_capacity(stated.fields.len());
+        let mut places: u64 = 0;
+        for (at, field) in stated.fields.iter().enumerate() {
+            if stated.fields[..at].iter().any(|other| other.name == field.name) {
+                return Err(EncodingError::Name);
+            }
+            field.kind.check(&stated.fields)?;
+            prepared.push(field.kind.prepare());
+            match &field.kind {
+                FieldKind::Number { .. } | FieldKind::Join(_) => layout.numbers += 1,
+                FieldKind::Category(_) | FieldKind::Cross(..) => {
+                    layout.named += 1;
+                    places += field.kind.places();
+                }
+            }
+        }
+        layout.places = u32::try_from(places).ok().filter(|&places| places <= 1 << 24).ok_or(EncodingError::Places)?;
+        Ok(Self { stated, layout, prepared })
+    }
+
+    /// How wide a row is.
+    pub const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The encoding as it is written down.
+    pub const fn stated(&self) -> &Stated {
+        &self.stated
+    }
+
+    /// The same encoding with the table of a joined field filled in; every number is moved into the span.
+    ///
+    /// # Errors
+    /// When there is no such joined field, or its key has another number of places.
+    pub fn with_table(&self, name: &str, means: &[f64]) -> Result<Self, EncodingError> {
+        let mut stated = self.stated.clone();
+        let field = stated.fields.iter_mut().find(|field| field.name == name);
+        let Some(Field { kind: FieldKind::Join(join), .. }) = field else { return Err(EncodingError::Table) };
+        join.table = means.iter().map(|&mean| join.scale.apply(Some(mean))).collect();
+        if join.table.is_empty() { Err(EncodingError::Table) } else { Self::new(stated) }
+    }
+
+    /// The joined fields: name, place among the numbers of a row, and what they join.
+    pub fn joins(&self) -> impl Iterator<Item = (&str, usize, &Join)> {
+        self.numeric().filter_map(|(place, field)| match &field.kind {
+            FieldKind::Join(join) => Some((field.name.as_str(), place, join)),
+            _ => None,
+        })
+    }
+
+    /// The place of a numeric field among the numbers of a row, and its scale.
+    pub fn number(&self, name: &str) -> Option<(usize, Scale)> {
+        self.numeric().find(|(_, field)| field.name == name).and_then(|(place, field)| match field.kind {
+            FieldKind::Number { scale, .. } => Some((place, scale)),
+            _ => None,
+        })
+    }
+
+    fn numeric(&self) -> impl Iterator<Item = (usize, &Field)> {
+        let numeric = |field: &&Field| matches!(field.kind, FieldKind::Number { .. } | FieldKind::Join(_));
+        self.stated.fields.iter().filter(numeric).enumerate()
+    }
+
+    /// Encodes rows. No row can make it fail.
+    pub fn encode(&self, rows: impl Iterator<Item = impl Source>) -> Encoded {
+        let mut encoded = Encoded::new(self.layout);
+        for row in rows {
+            self.push(&row, &mut encoded);
+        }
+        encoded
+    }
+
+    fn push(&self, row: &impl Source, encoded: &mut Encoded) {
+        let (numbers, places, labels) = encoded.parts_mut();
+        let mut first = 0;
+        for (field, prepared) in self.stated.fields.iter().zip(&self.prepared) {
+            match (&field.kind, prepared) {
+                (FieldKind::Number { column, scale }, _) => numbers.push(scale.apply(row.number(*column))),
+                (FieldKind::Join(join), [Some(key), _]) => {
+                    let place = join.key.place(key, row);
+                    numbers.push(join.table.get(place as usize).copied().unwrap_or(place as f32));
+                }
+                (FieldKind::Category(key), [Some(prepared), _]) => {
+                    places.push(first + key.place(prepared, row));
+                    first += prepared.places;
+                }
+                (FieldKind::Cross(one, other), [Some(left), Some(right)]) => {
+                    places.push(first + one.place(left, row) * right.places + other.place(right, row));
+                    first += left.places * right.places;
+                }
+                _ => unreachable!("every key was prepared when the encoding was made"),
+            }
+        }
+        labels.push(self.stated.label.kind.apply(row.number(self.stated.label.column)));
+    }
+}
+
+impl FieldKind {
+    fn check(&self, fields: &[Field]) -> Result<(), EncodingError> {
+        match self {
+            Self::Number { scale, .. } => scale.check(),
+            Self::Category(key) => key.check(),
+            Self::Cross(one, other) => one
+                .check()
+                .and_then(|()| other.check())
+                .and_then(|()| if self.places() <= 1 << 24 { Ok(()) } else { Err(EncodingError::Places) }),
+            Self::Join(join) => {
+                join.key.check()?;
+                join.scale.check()?;
+                let known = match &join.mean {
+                    Mean::Label => true,
+                    Mean::Field(name) => {
+                        fields.iter().any(|field| field.name == *name && matches!(field.kind, Self::Number { .. }))
+                    }
+                };
+                let sized = join.table.is_empty() || join.table.len() == join.key.places() as usize;
+                let spanned = join.table.iter().all(|number| number.abs() <= 1.0);
+                if known && sized && spanned { Ok(()) } else { Err(EncodingError::Table) }
+            }
+        }
+    }
+
+    fn places(&self) -> u64 {
+        match self {
+            Self::Category(key) => u64::from(key.places()),
+            Self::Cross(one, other) => u64::from(one.places()) * u64::from(other.places()),
+            Self::Number { .. } | Self::Join(_) => 0,
+        }
+    }
+
+    fn prepare(&self) -> [Option<Prepared>; 2] {
+        match self {
+            Self::Number { .. } => [None, None],
+            Self::Category(key) => [Some(key.prepare()), None],
+            Self::Cross(one, other) => [Some(one.prepare()), Some(other.prepare())],
+            Self::Join(join) => [Some(join.key.prepare()), None],
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! A column as one of so many places.
+
+use serde::{Deserialize, Serialize};
+
+use super::encoding::{EncodingError, Source};
+use super::hash::{integer_place, text_place};
+
+/// The most places of a key: so many keys a table of the kernel has, and `f32` tells them all apart.
+const PLACES_LIMIT: usize = 1 << 24;
+
+/// Which place a row takes by one of its columns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// The column it looks at.
+    pub column: u32,
+    /// How its value becomes a place.
+    pub kind: KeyKind,
+}
+
+/// How a value becomes a place. Whatever is none of the named has the last place to itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyKind {
+    /// One of a list of values.
+    OneOf(Categories),
+    /// Between two of so many edges: below the first, from each up to the next, from the last on. What is
+    /// no number has the last place.
+    Bucket(Vec<f64>),
+    /// A whole number by [`integer_place`], into so many places and one more for what is none.
+    HashInteger(u32),
+    /// A text by [`text_place`], into so many places and one more for what is none.
+    HashText(u32),
+}
+
+/// The values of a category, in the order of their places.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Categories {
+    /// Texts.
+    Texts(Vec<String>),
+    /// Whole numbers.
+    Integers(Vec<i64>),
+}
+
+impl Key {
+    /// How many places there are, the last one included.
+    pub fn places(&self) -> u32 {
+        let named = match &self.kind {
+            KeyKind::OneOf(Categories::Texts(texts)) => texts.len(),
+            KeyKind::OneOf(Categories::Integers(integers)) => integers.len(),
+            KeyKind::Bucket(edges) => edges.len() + 1,
+            KeyKind::HashInteger(places) | KeyKind::HashText(places) => *places as usize,
+        };
+        u32::try_from(named + 1).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn check(&self) -> Result<(), EncodingError> {
+        let distinct = match &self.kind {
+            KeyKind::OneOf(Categories::Texts(texts)) => !texts.is_empty() && sorted(texts).is_ok(),
+            KeyKind::OneOf(Categories::Integers(integers)) => !integers.is_empty() && sorted(integers).is_ok(),
+            KeyKind::Bucket(edges) => {
+                let finite = edges.iter().all(|edge| edge.is_finite());
+                !edges.is_empty() && finite && edges.windows(2).all(|pair| pair[0] < pair[1])
+            }
+            KeyKind::HashInteger(places) | KeyKind::HashText(places) => *places > 0,
+        };
+        if !distinct {
+            return Err(EncodingError::Categories);
+        }
+        if self.places() as usize <= PLACES_LIMIT { Ok(()) } else { Err(EncodingError::Places) }
+    }
+
+    pub(super) fn prepare(&self) -> Prepared {
+        let order = match &self.kind {
+            KeyKind::OneOf(Categories::Texts(texts)) => sorted(texts).unwrap_or_default(),
+            KeyKind::OneOf(Categories::Integers(integers)) => sorted(integers).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        Prepared { order, places: self.places() }
+    }
+
+    /// The place of a row: below [`Key::places`] whatever the row holds.
+    pub(super) fn place(&self, prepared: &Prepared, row: &impl Source) -> u32 {
+        let found = match &self.kind {
+            KeyKind::OneOf(Categories::Texts(texts)) => {
+                row.text(self.column).and_then(|text| prepared.find(|place| texts[place].as_str().cmp(text)))
+            }
+            KeyKind::OneOf(Categories::Integers(integers)) => {
+                row.integer(self.column).and_then(|integer| prepared.find(|place| integers[place].cmp(&integer)))
+            }
+            KeyKind::Bucket(edges) => row
+                .number(self.column)
+                .filter(|number| !number.is_nan())
+                .map(|number| edges.partition_point(|edge| *edge <= number) as u32),
+            KeyKind::HashInteger(places) => row.integer(self.column).map(|integer| integer_place(integer, *places)),
+            KeyKind::HashText(places) => row.text(self.column).map(|text| text_place(text, *places)),
+        };
+        found.unwrap_or(prepared.places - 1)
+    }
+}
+
+/// What is worked out of a key once, so that a row need not.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Prepared {
+    /// Places in the order of their values.
+    order: Vec<u32>,
+    pub(super) places: u32,
+}
+
+impl Prepared {
+    fn find(&self, compare: impl Fn(usize) -> std::cmp::Ordering) -> Option<u32> {
+        self.order.binary_search_by(|&place| compare(place as usize)).ok().map(|at| self.order[at])
+    }
+}
+
+/// The places in the order of their values; an error if a value is there twice.
+fn sorted<T: Ord>(values: &[T]) -> Result<Vec<u32>, EncodingError> {
+    let mut order: Vec<u32> = (0..values.len()).map(|place| place as u32).collect();
+    order.sort_by(|&one, &other| values[one as usize].cmp(&values[other as usize]));
+    let twice = order.windows(2).any(|pair| values[pair[0] as usize] == values[pair[1] as usize]);
+    if twice { Err(EncodingError::Categories) } else { Ok(order) }
+}

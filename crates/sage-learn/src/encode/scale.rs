@@ -1,0 +1,55 @@
+//! A number between public bounds, moved to a public span.
+
+use serde::{Deserialize, Serialize};
+
+use super::encoding::EncodingError;
+
+/// Where the bounds go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Span {
+    /// From −1 to 1.
+    Signed,
+    /// From 0 to 1.
+    Unit,
+}
+
+/// Clips a number to its bounds and scales it to the span.
+///
+/// Computed in double precision and then rounded to single.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scale {
+    /// What becomes the lower end of the span, and everything below it.
+    pub low: f64,
+    /// What becomes the upper end, and everything above it.
+    pub high: f64,
+    /// Where the bounds go.
+    pub span: Span,
+    /// What stands for a number that is missing or none, in the span.
+    pub missing: f32,
+}
+
+impl Scale {
+    pub(super) fn check(&self) -> Result<(), EncodingError> {
+        let wide = self.low.is_finite() && self.high.is_finite() && self.low < self.high;
+        if !(wide && (self.high - self.low).is_finite()) {
+            return Err(EncodingError::Bounds);
+        }
+        let lowest = match self.span {
+            Span::Signed => -1.0,
+            Span::Unit => 0.0,
+        };
+        if (lowest..=1.0).contains(&self.missing) { Ok(()) } else { Err(EncodingError::Missing) }
+    }
+
+    /// The number in the span; within it for every bit pattern.
+    pub fn apply(&self, value: Option<f64>) -> f32 {
+        let Some(value) = value.filter(|value| !value.is_nan()) else { return self.missing };
+        let share = ((value.clamp(self.low, self.high) - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
+        match self.span {
+            Span::Signed => (2.0 * share - 1.0) as f32,
+            Span::Unit => share as f32,
+        }
+    }
+}

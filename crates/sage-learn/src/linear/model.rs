@@ -1,0 +1,35 @@
+//! A linear model over encoded rows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::encode::{Example, Layout};
+
+/// Weights for the inputs of a layout, and how a prediction becomes a label.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinearModel {
+    /// One weight for each number, then one for each place.
+    pub weights: Vec<f64>,
+    /// What every row has.
+    pub bias: f64,
+    /// The label's bounds; predictions are clipped to them.
+    pub label: (f64, f64),
+    /// What was added to the diagonal of the noisy matrix, in units of squared feature norms.
+    pub ridge: f64,
+}
+
+impl LinearModel {
+    /// Whether the weights are those of rows of this layout.
+    pub fn fits(&self, layout: Layout) -> bool {
+        self.weights.len() == layout.inputs() as usize
+    }
+
+    /// The label this model expects of a row; within the label's bounds whatever the row holds.
+    pub fn predict(&self, row: &Example<'_>) -> f64 {
+        let numbers = row.numbers.iter().zip(&self.weights).map(|(&number, weight)| f64::from(number) * weight);
+        let weight = |&place: &u32| self.weights.get(row.numbers.len() + place as usize).copied().unwrap_or(0.0);
+        let sum: f64 = numbers.sum::<f64>() + row.places.iter().map(weight).sum::<f64>() + self.bias;
+        let (low, high) = self.label;
+        if sum.is_nan() { low } else { sum.clamp(low, high) }
+    }
+}

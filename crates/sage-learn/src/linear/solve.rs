@@ -1,0 +1,91 @@
+//! Symmetric systems, solved by Cholesky's factors.
+//!
+//! Written here because a few thousand unknowns are the most there are: a matrix library would be the largest
+//! dependency of this crate for its smallest function.
+
+/// The lower factor of a positive definite matrix, row by row.
+pub struct Cholesky {
+    factor: Vec<f64>,
+    size: usize,
+}
+
+impl Cholesky {
+    /// The factor of `matrix` with `ridge` added to its diagonal; nothing if that is not positive definite.
+    pub fn new(matrix: &[f64], ridge: f64, size: usize) -> Option<Self> {
+        if matrix.len() != size * size {
+            return None;
+        }
+        let mut factor = vec![0.0; size * size];
+        for row in 0..size {
+            for column in 0..=row {
+                let (above, current) = factor.split_at(row * size);
+                let left = if column == row { &current[..column] } else { &above[column * size..][..column] };
+                let rest = matrix[row * size + column] - dot(left, &current[..column]);
+                factor[row * size + column] = if column < row {
+                    rest / factor[column * size + column]
+                } else {
+                    let pivot = rest + ridge;
+                    // Also false for what is no number.
+                    if !(pivot > 0.0 && pivot.is_finite()) {
+                        return None;
+                    }
+                    libm::sqrt(pivot)
+                };
+            }
+        }
+        Some(Self { factor, size })
+    }
+
+    /// The solution for one right side.
+    pub fn solve(&self, right: &[f64]) -> Vec<f64> {
+        let size = self.size;
+        let mut values = right.to_vec();
+        for row in 0..size {
+            let (before, rest) = values.split_at_mut(row);
+            rest[0] = (rest[0] - dot(&self.factor[row * size..][..row], before)) / self.factor[row * size + row];
+        }
+        for row in (0..size).rev() {
+            values[row] /= self.factor[row * size + row];
+            let value = values[row];
+            for (target, entry) in values[..row].iter_mut().zip(&self.factor[row * size..][..row]) {
+                *target -= value * entry;
+            }
+        }
+        values
+    }
+}
+
+/// Eight sums side by side, which the compiler keeps in registers.
+fn dot(one: &[f64], other: &[f64]) -> f64 {
+    let (left, right) = (one.as_chunks::<8>(), other.as_chunks::<8>());
+    let mut sums = [0.0; 8];
+    for (left, right) in left.0.iter().zip(right.0) {
+        for (sum, (left, right)) in sums.iter_mut().zip(left.iter().zip(right)) {
+            *sum += left * right;
+        }
+    }
+    let rest: f64 = left.1.iter().zip(right.1).map(|(left, right)| left * right).sum();
+    sums.iter().sum::<f64>() + rest
+}
+
+/// The solution of (matrix + ridge) x = right and the ridge it took: where the matrix is not positive
+/// definite with the ridge asked for, it is doubled, from `step` on, until it is.
+///
+/// Nothing if the numbers are not finite.
+pub fn solve_ridge(matrix: &[f64], right: &[f64], ridge: f64, step: f64) -> Option<(Vec<f64>, f64)> {
+    let mut ridge = ridge;
+    // Twice the largest number of a float's exponents: enough for every finite matrix.
+    for _ in 0..2100 {
+        if let Some(factor) = Cholesky::new(matrix, ridge, right.len()) {
+            let solution = factor.solve(right);
+            if solution.iter().all(|value| value.is_finite()) {
+                return Some((solution, ridge));
+            }
+        }
+        ridge = (2.0 * ridge).max(step);
+        if !ridge.is_finite() {
+            return None;
+        }
+    }
+    None
+}

@@ -1,0 +1,173 @@
+//! One number of all rows: count, sum, mean, variance.
+
+use sage_kernel::noise::NoiseSource;
+use sage_kernel::{Lane, Mechanism, Pair, Rows, SCALE, Session, TableNoise, Taken};
+
+use super::interval::{StatisticError, charge_for, noise_reach, range, shares};
+
+/// An estimate and how far it may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// The lower end of what it may be.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// The larger of the two distances to the ends.
+    pub fn half_width(&self) -> f64 {
+        (self.high - self.value).max(self.value - self.low)
+    }
+
+    fn around(value: f64, reach: f64) -> Self {
+        Self { value, low: value - reach, high: value + reach }
+    }
+}
+
+/// The number of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// Its noise.
+    pub noise: TableNoise,
+}
+
+impl Count {
+    /// What a lane is charged.
+    pub fn mechanisms(&self) -> Vec<Mechanism> {
+        charge_for(self.noise).into_iter().collect()
+    }
+
+    /// The rows for which `counts` holds; the interval is for that number itself.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or the chance is out of range.
+    pub fn run<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, lane: Lane, chance: f64, counts: impl Fn(R::Row<'_>) -> bool,
+    ) -> Result<Estimate, StatisticError> {
+        let reach = noise_reach(self.noise, chance / 2.0)?;
+        let counted = session.histogram(lane, 1, self.noise, |row| counts(row).then_some(0))?;
+        Ok(Estimate::around(counted.first().copied().unwrap_or(0.0), reach))
+    }
+}
+
+/// The sum of a bounded number over the rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sum {
+    /// The bounds numbers are clipped to.
+    pub bounds: (f64, f64),
+    /// Its noise.
+    pub noise: TableNoise,
+}
+
+impl Sum {
+    /// What a lane is charged.
+    pub fn mechanisms(&self) -> Vec<Mechanism> {
+        charge_for(self.noise).into_iter().collect()
+    }
+
+    /// The sum of the clipped numbers; the interval is for that sum itself.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or a parameter is out of range.
+    pub fn run<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, lane: Lane, chance: f64, value: impl Fn(R::Row<'_>) -> f64,
+    ) -> Result<Estimate, StatisticError> {
+        let reach = noise_reach(self.noise, chance / 4.0)?;
+        let (low, high) = self.bounds;
+        let pair = pair(session, lane, self.bounds, self.noise, value)?;
+        // Every row may also have been rounded by half a step of its range.
+        let rounding = (high - low) / (2.0 * SCALE as f64) * (pair.above + pair.below + 2.0 * reach).max(0.0);
+        Ok(Estimate::around(high * pair.above + low * pair.below, (high.abs() + low.abs()) * reach + rounding))
+    }
+}
+
+/// The mean of a bounded number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mean {
+    /// The bounds numbers are clipped to.
+    pub bounds: (f64, f64),
+    /// Its noise.
+    pub noise: TableNoise,
+}
+
+impl Mean {
+    /// What a lane is charged.
+    pub fn mechanisms(&self) -> Vec<Mechanism> {
+        charge_for(self.noise).into_iter().collect()
+    }
+
+    /// The mean; the interval is for the mean of the law that rows are drawn from, one by one. Nothing if the
+    /// noise hides all rows.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or a parameter is out of range.
+    pub fn run<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, lane: Lane, chance: f64, value: impl Fn(R::Row<'_>) -> f64,
+    ) -> Result<Option<Estimate>, StatisticError> {
+        let reach = noise_reach(self.noise, chance / 8.0)?;
+        let pair = pair(session, lane, self.bounds, self.noise, value)?;
+        Ok(mean_of(pair, self.bounds, reach, chance))
+    }
+}
+
+/// The variance of a bounded number, from the means of its distance to the middle and of the square of that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Variance {
+    /// The bounds numbers are clipped to.
+    pub bounds: (f64, f64),
+    /// The noise of each of the two means.
+    pub noise: TableNoise,
+}
+
+impl Variance {
+    /// What a lane is charged: two tables.
+    pub fn mechanisms(&self) -> Vec<Mechanism> {
+        charge_for(self.noise).into_iter().flat_map(|part| [part.clone(), part]).collect()
+    }
+
+    /// The variance of the law that rows are drawn from. Nothing if the noise hides all rows.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or a parameter is out of range.
+    pub fn run<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, lane: Lane, chance: f64, value: impl Fn(R::Row<'_>) -> f64,
+    ) -> Result<Option<Estimate>, StatisticError> {
+        let chance = chance / 2.0;
+        let reach = noise_reach(self.noise, chance / 8.0)?;
+        let (low, high) = self.bounds;
+        range(self.bounds)?;
+        let (middle, half) = (low + 0.5 * (high - low), 0.5 * (high - low));
+        let distance = |row: R::Row<'_>| value(row).clamp(low, high) - middle;
+        let squares = (0.0, half * half);
+        let first = pair(session, lane, (-half, half), self.noise, distance)?;
+        let second = pair(session, lane, squares, self.noise, |row| distance(row).powi(2))?;
+        let first = mean_of(first, (-half, half), reach, chance);
+        let second = mean_of(second, squares, reach, chance);
+        Ok(first.zip(second).map(|(first, second)| {
+            let most = first.low.abs().max(first.high.abs());
+            let least = if first.low <= 0.0 && first.high >= 0.0 { 0.0 } else { first.low.abs().min(first.high.abs()) };
+            let low = (second.low - most * most).max(0.0);
+            let high = (second.high - least * least).max(low);
+            Estimate { value: (second.value - first.value * first.value).clamp(low, high), low, high }
+        }))
+    }
+}
+
+fn pair<R: Rows, N: NoiseSource>(
+    session: &mut Session<R, N>, lane: Lane, bounds: (f64, f64), noise: TableNoise, value: impl Fn(R::Row<'_>) -> f64,
+) -> Result<Pair, StatisticError> {
+    let pairs = session.pairs(lane, 1, range(bounds)?, Taken::AsStatistic, noise, |row| Some((0, value(row))))?;
+    pairs.first().copied().ok_or(StatisticError::Bounds)
+}
+
+/// The mean of a pair in its bounds, where each number's noise is within `reach` but for a chance of `chance` / 8.
+pub(super) fn mean_of(pair: Pair, (low, high): (f64, f64), reach: f64, chance: f64) -> Option<Estimate> {
+    let (least, middle, most) = shares(pair, reach, chance)?;
+    let at = |share: f64| low + share * (high - low);
+    // Rounding a row to a step of the range moves the mean by half a step at most.
+    let step = 0.5 * (high - low) / SCALE as f64;
+    Some(Estimate { value: at(middle), low: (at(least) - step).max(low), high: (at(most) + step).min(high) })
+}

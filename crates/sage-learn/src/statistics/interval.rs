@@ -1,0 +1,153 @@
+//! How far a released number can be from what it estimates.
+//!
+//! A pair of sums of shares gives an interval for the mean of the law the rows come from: the relative entropy
+//! of Chernoff and Hoeffding on both sides, with the pair moved against us by as much as the noise may have
+//! moved it for us. Post-processing throughout.
+
+use sage_kernel::accountant::AccountantError;
+use sage_kernel::{Epsilon, Mechanism, Pair, Range, SCALE, SessionError, TableNoise};
+
+use crate::plan::{discrete_gaussian_quantile, discrete_laplace_quantile};
+
+/// Why there is no statistic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StatisticError {
+    /// The session did not run the release.
+    Session(SessionError),
+    /// A chance is not between zero and one, or the noise has no quantile.
+    Chance(AccountantError),
+    /// Bounds are not finite or not in order, or there is no key.
+    Bounds,
+}
+
+impl From<SessionError> for StatisticError {
+    fn from(error: SessionError) -> Self {
+        Self::Session(error)
+    }
+}
+
+impl From<AccountantError> for StatisticError {
+    fn from(error: AccountantError) -> Self {
+        Self::Chance(error)
+    }
+}
+
+impl std::fmt::Display for StatisticError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Session(error) => error.fmt(out),
+            Self::Chance(error) => error.fmt(out),
+            Self::Bounds => out.write_str("bounds must be finite and in order, and a table needs a key"),
+        }
+    }
+}
+
+impl std::error::Error for StatisticError {}
+
+/// What a lane is charged for one table with this noise; nothing if the noise is none.
+pub fn charge_for(noise: TableNoise) -> Option<Mechanism> {
+    match noise {
+        TableNoise::Laplace(epsilon) => (epsilon > Epsilon::ZERO).then_some(Mechanism::Laplace { epsilon, count: 1 }),
+        TableNoise::Gaussian(sigma) => {
+            // 1 / (2σ²), rounded up as the kernel does.
+            let square = u128::from(sigma.units()) * u128::from(sigma.units());
+            let units = 500_000_000_000_000_000_000_000_000_000_u128.checked_div(square)? + 1;
+            let rho = Epsilon::from_units(u64::try_from(units).ok()?)?;
+            Some(Mechanism::Zcdp { rho })
+        }
+    }
+}
+
+/// How far above zero one number's noise may be, in rows, but for a chance of `beta`.
+///
+/// # Errors
+/// When the chance or the noise is out of range.
+pub fn noise_reach(noise: TableNoise, beta: f64) -> Result<f64, StatisticError> {
+    let scale = SCALE as f64;
+    let units = match noise {
+        TableNoise::Laplace(epsilon) => discrete_laplace_quantile(scale * 1e12 / epsilon.units() as f64, beta)?,
+        TableNoise::Gaussian(sigma) => discrete_gaussian_quantile(scale * sigma.units() as f64 / 1e9, beta)?,
+    };
+    Ok(units as f64 / scale)
+}
+
+pub(super) fn range((low, high): (f64, f64)) -> Result<Range, StatisticError> {
+    Range::new(low, high).ok_or(StatisticError::Bounds)
+}
+
+/// The entropy by which sums a and c speak against the mean u.
+fn entropy(above: f64, below: f64, mean: f64) -> f64 {
+    let total = above + below;
+    let term = |part: f64, share: f64| if part > 0.0 { part * libm::log(part / (total * share)) } else { 0.0 };
+    term(above, mean) + term(below, 1.0 - mean)
+}
+
+/// The shares of the range between which the mean lies, around the estimate; nothing if no row shows.
+pub(super) fn shares(pair: Pair, reach: f64, chance: f64) -> Option<(f64, f64, f64)> {
+    let total = pair.above + pair.below;
+    // Also false for what is no number.
+    if !(total > 0.0 && total.is_finite()) {
+        return None;
+    }
+    let middle = (pair.above / total).clamp(0.0, 1.0);
+    let limit = libm::log(4.0 / chance);
+    let high = upper(pair.above + reach, pair.below - reach, limit);
+    let low = 1.0 - upper(pair.below + reach, pair.above - reach, limit);
+    Some((low.min(middle), middle, high.max(middle)))
+}
+
+/// The largest mean that sums of these shares do not speak against by more than the limit.
+fn upper(above: f64, below: f64, limit: f64) -> f64 {
+    let above = above.max(0.0);
+    if below <= 0.0 {
+        return 1.0;
+    }
+    let (mut inside, mut outside) = (above / (above + below), 1.0);
+    for _ in 0..100 {
+        let middle = 0.5 * (inside + outside);
+        if entropy(above, below, middle) <= limit {
+            inside = middle;
+        } else {
+            outside = middle;
+        }
+    }
+    outside
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums, reach of the noise, η; estimate, lower and upper end. Worked out apart from this code.
+    const KNOWN: &[([f64; 2], f64, f64, [f64; 3])] = &[
+        ([500.0, 500.0], 4.382026634673881, 0.05, [0.5, 0.44893940858146014, 0.5510605914185398]),
+        ([10.0, 9990.0], 4.382026634673881, 0.05, [0.001, 0.00011661694698392152, 0.0028681160483660846]),
+        ([3000.0, 7000.0], 43.82026634673881, 0.05, [0.3, 0.28223108647494766, 0.3181157499050052]),
+    ];
+
+    #[test]
+    fn intervals_equal_known_ones() {
+        for &([above, below], reach, chance, [middle, low, high]) in KNOWN {
+            let found = shares(Pair { above, below }, reach, chance).unwrap();
+            for (found, known) in [(found.0, low), (found.1, middle), (found.2, high)] {
+                assert!((found - known).abs() < 1e-12, "{found} {known}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_interval_holds_its_estimate_or_is_none() {
+        let numbers = [-1e9, -1.0, 0.0, 1e-9, 0.5, 3.0, 1e12, f64::NAN, f64::INFINITY, f64::MAX];
+        for above in numbers {
+            for below in numbers {
+                if let Some((low, middle, high)) = shares(Pair { above, below }, 3.0, 0.01) {
+                    let ordered = 0.0 <= low && low <= middle && middle <= high && high <= 1.0;
+                    assert!(ordered, "{above} {below}: {low} {middle} {high}");
+                } else {
+                    assert!(!(above + below > 0.0 && (above + below).is_finite()), "{above} {below}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Fits the table of a joined field and puts it into the rows of the session.
+
+use sage_kernel::noise::NoiseSource;
+use sage_kernel::{Lane, Session, TableNoise};
+
+use super::group::GroupBy;
+use super::interval::StatisticError;
+use crate::encode::{Encoded, Encoding, Join, Mean, Scale, Span};
+
+/// The table that a joined field will be charged for and fitted by.
+fn plan(join: &Join, noise: TableNoise) -> GroupBy {
+    GroupBy { keys: join.key.places(), bounds: (join.scale.low, join.scale.high), noise }
+}
+
+/// Fits the joined field of this name on the train lane, puts its means into the rows of both lanes, and gives
+/// the encoding that holds the table.
+///
+/// One table with this noise is used up on the train lane. Keys with too few rows get the middle of the bounds.
+/// Rows that were joined before hold no key any more, so a field is fitted once in a session.
+///
+/// # Errors
+/// When there is no such field or it was fitted before, or the charge does not cover the table.
+pub fn fit_join<N: NoiseSource>(
+    session: &mut Session<Encoded, N>, encoding: &Encoding, name: &str, noise: TableNoise,
+) -> Result<Encoding, StatisticError> {
+    let (place, join) = encoding
+        .joins()
+        .find(|(field, _, join)| *field == name && join.table.is_empty())
+        .map(|(_, place, join)| (place, join))
+        .ok_or(StatisticError::Bounds)?;
+    let plan = plan(join, noise);
+    let groups = match &join.mean {
+        Mean::Label => plan.run(session, Lane::Train, 0.05, |row| {
+            row.numbers.get(place).map(|key| (*key as u32, f64::from(row.label)))
+        })?,
+        Mean::Field(field) => {
+            let (from, scale) = encoding.number(field).ok_or(StatisticError::Bounds)?;
+            plan.run(session, Lane::Train, 0.05, |row| {
+                let number = row.numbers.get(from)?;
+                row.numbers.get(place).map(|key| (*key as u32, decoded(*number, scale)))
+            })?
+        }
+    };
+    let means: Vec<f64> = groups.iter().map(|group| group.mean).collect();
+    let fitted = encoding.with_table(name, &means).map_err(|_| StatisticError::Bounds)?;
+    let table = fitted.joins().find(|(field, ..)| *field == name).map(|(_, _, join)| join.table.as_slice());
+    session.rewrite(|batch| batch.join(place, table.unwrap_or_default()));
+    Ok(fitted)
+}
+
+/// The number that was encoded, but for its rounding.
+fn decoded(number: f32, scale: Scale) -> f64 {
+    let share = match scale.span {
+        Span::Signed => 0.5 * (f64::from(number) + 1.0),
+        Span::Unit => f64::from(number),
+    };
+    scale.low + share * (scale.high - scale.low)
+}

@@ -1,0 +1,44 @@
+//! The smallest ε for a target: what a statistic of a wanted precision costs.
+
+use sage_kernel::{Epsilon, Pair, TableNoise};
+
+use super::estimate::mean_of;
+use super::interval::{StatisticError, noise_reach};
+
+/// The smallest ε, to one part in a thousand, with which the mean of so many rows or more is certified to a
+/// half-width of `target`, wherever it lies, when the noise is what it is at its median; nothing if even an ε
+/// of a hundred does not do, which more rows would mend.
+///
+/// # Errors
+/// When a parameter is out of range.
+pub fn epsilon_for_mean(
+    rows: u64, bounds: (f64, f64), target: f64, chance: f64,
+) -> Result<Option<Epsilon>, StatisticError> {
+    if !(target > 0.0 && bounds.0.is_finite() && bounds.1.is_finite() && bounds.0 < bounds.1) {
+        return Err(StatisticError::Bounds);
+    }
+    let within = |epsilon: Epsilon| {
+        let reach = noise_reach(TableNoise::Laplace(epsilon), chance / 8.0)?;
+        let half = |step: u32| {
+            let above = rows as f64 * f64::from(step) / 64.0;
+            let pair = Pair { above, below: rows as f64 - above };
+            mean_of(pair, bounds, reach, chance).map_or(f64::INFINITY, |estimate| estimate.half_width())
+        };
+        Ok::<bool, StatisticError>((0..=64).all(|step| half(step) <= target))
+    };
+    // From 10^-6 to 100, in units of 10^-12.
+    let at = |log: f64| Epsilon::from_units(libm::ceil(libm::exp(log)) as u64).unwrap_or(Epsilon::LIMIT);
+    let (mut outside, mut inside) = (libm::log(1e6), libm::log(1e14));
+    if !within(at(inside))? {
+        return Ok(None);
+    }
+    while inside - outside > 1e-3 {
+        let middle = 0.5 * (inside + outside);
+        if within(at(middle))? {
+            inside = middle;
+        } else {
+            outside = middle;
+        }
+    }
+    Ok(Some(at(inside)))
+}

@@ -5,10 +5,12 @@
 //!
 //! - [`count`]: a running count from noisy sums;
 //! - [`encode`]: rows as learners read them;
+//! - [`network`]: logistic regression and multilayer networks;
 //! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles.
 
 #![forbid(unsafe_code)]
 
 pub mod count;
 pub mod encode;
+pub mod network;
 pub mod plan;

@@ -250,15 +250,25 @@ fn square(values: &[f32]) -> f64 {
     sums.iter().sum()
 }
 
+/// One and a half times 2^23.
+const WHOLE: f32 = 12_582_912.0;
+
 /// Cuts the multiples to whole numbers; gives the largest, and the sum of squares.
 #[inline(always)]
 fn cut(values: &[f32], by: f32, out: &mut [i16]) -> (u32, u64) {
     for (out, &value) in out.iter_mut().zip(values) {
-        *out = (value * by) as i16;
+        let whole = (value * by).clamp(-32_767.0, 32_767.0).trunc();
+        // Beside so large a number a whole one stands in the lowest bits, as it is: no cast does many at once.
+        *out = (whole + WHOLE).to_bits() as i16;
     }
-    let largest = out.iter().fold(0, |largest, entry| largest.max(entry.unsigned_abs()));
-    let squares = out.iter().map(|&entry| u64::from((i32::from(entry) * i32::from(entry)) as u32)).sum();
-    (u32::from(largest), squares)
+    let (mut largest, mut squares) = (0, 0u64);
+    // So few squares of 30 bits fit into 64; the additions need no check of their own.
+    for &entry in &*out {
+        let entry = i32::from(entry);
+        largest = entry.wrapping_abs().max(largest);
+        squares = squares.wrapping_add(u64::from(entry.wrapping_mul(entry) as u32));
+    }
+    (largest.unsigned_abs(), squares)
 }
 
 impl Slice<'_> {
@@ -272,8 +282,9 @@ impl Slice<'_> {
         let into = SIZE as f64 / length;
         let inputs = &mut self.inputs[place * layer.columns()..][..layer.columns()];
         let one = into as i16;
-        inputs.fill(one);
-        let (largest, squares) = cut(values, into as f32, inputs.split_at_mut(values.len()).0);
+        let (numbers, bias) = inputs.split_at_mut(values.len());
+        bias.fill(one);
+        let (largest, squares) = cut(values, into as f32, numbers);
         self.ones[place] = one;
         let ones = u128::from(layer.ones()) * u128::from(one.unsigned_abs()).pow(2);
         let share = scale * length * SIZE as f64 * ROOM;
@@ -363,7 +374,7 @@ impl WithSimd for Gather<'_, '_> {
         for (row, &one) in factors.ones.iter().enumerate() {
             let errors = &factors.errors[row * layer.outputs as usize..][outputs.clone()];
             for (product, &error) in products.iter_mut().zip(errors) {
-                *product = i64::from(i32::from(error) * i32::from(one));
+                *product = i64::from(i32::from(error).wrapping_mul(i32::from(one)));
             }
             // What is silenced has no places that could be relied on, and nothing to add.
             if one == 0 {
@@ -371,7 +382,8 @@ impl WithSimd for Gather<'_, '_> {
             }
             for place in part(places, row, layer.named).iter().map(|&place| place as usize).chain(bias) {
                 let sums = &mut sums[place][target.clone()];
-                sums.iter_mut().zip(&*products).for_each(|(sum, &product)| *sum += product);
+                let both = sums.iter_mut().zip(&*products);
+                both.for_each(|(sum, &product)| *sum = sum.wrapping_add(product));
             }
         }
     }

@@ -174,6 +174,7 @@ impl Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::factors::Bias;
 
     fn clipped_sums(layers: &[LayerShape], filled: &[LayerRows], count: usize, clip: f64) -> Vec<Vec<i64>> {
         let mut scratch = Scratch { filled: filled.to_vec(), ..Scratch::default() };
@@ -232,6 +233,33 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// A step large enough to be shared out, and memory that an earlier step has used.
+    #[test]
+    fn threads_and_used_memory_change_nothing() {
+        let layers = [
+            LayerShape { numbers: 3, named: 2, places: 40, outputs: 2_100, bias: Bias::Added },
+            LayerShape::dense(2_100, 65),
+            LayerShape::embedding(7, 3),
+        ];
+        let number = |seed: usize| ((seed * 7_919 + 13) % 2_003) as f32 / 1_000.0 - 1.0;
+        let fill = |count: usize, filled: &mut [LayerRows]| {
+            for (layer, filled) in layers.iter().zip(filled) {
+                filled.values.extend((0..count * layer.numbers as usize).map(number));
+                filled.errors.extend((0..count * layer.outputs as usize).map(number));
+                let places = |row: usize| (0..layer.named).map(move |place| (row as u32 * 5 + place) % layer.places);
+                filled.places.extend((0..count).flat_map(places));
+            }
+        };
+        let mut used = Scratch::default();
+        for (count, threads) in [(700, 1), (900, 2), (900, 3), (5, 2), (900, 1)] {
+            used.begin(layers.len());
+            fill(count, &mut used.filled);
+            used.clipped_sums(&layers, count, 1.0, threads);
+            assert_eq!(used.sums, clipped_sums(&layers, &used.filled, count, 1.0), "{count} {threads}");
+            assert!(used.sums.iter().all(|sums| sums.iter().any(|&sum| sum != 0)));
         }
     }
 

@@ -1,7 +1,8 @@
 //! Sums of outer products of small whole numbers, exactly.
 //!
 //! Entries have 16 bits, and rows are added in 32 bits as long as even the largest entries of all of them
-//! together would fit; then the sums go on in 64 bits. So no sum ever wraps, and the result does not depend
+//! together would fit; then the sums go on in 64 bits. So no sum ever wraps (and none is checked for it, which
+//! would cost more than the sum), and the result does not depend
 //! on the order of the rows, on the machine's registers, or on how many threads share the work.
 
 use std::ops::Range;
@@ -15,8 +16,10 @@ const LEFT: usize = 6;
 const RIGHT: usize = 16;
 /// Bands of the left side that are packed together, so that whole lines of memory are read.
 const BANDS: usize = 16;
-/// The most rows that are added up at a time; what is packed of them stays in the nearest cache.
-const ROWS: usize = 512;
+/// The most rows that are added up at a time; what is packed of them stays in a near cache.
+const ROWS: usize = 2048;
+/// Pairs of rows left between bands, so that neighbouring bands do not compete for the same lines of a cache.
+const GAP: usize = 3;
 
 /// Two rows of a band, and of a panel, side by side: column by column, the one row's entry and the other's.
 type LeftPair = [i16; 2 * LEFT];
@@ -114,7 +117,9 @@ impl Tile for pulp::x86::V3 {
                 }
             }
         }
-        cast(sums)
+        // A copy is given out, so that the sums themselves stay in registers.
+        let done: [[_; 2]; LEFT] = std::array::from_fn(|row| std::array::from_fn(|place| sums[row][place]));
+        cast(done)
     }
 }
 
@@ -142,11 +147,12 @@ impl<T: Tile> WithSimd for Outer<'_, T> {
                 pack_left(left, rows, used.clone(), &mut bands);
                 for (panel, column) in panels.chunks_exact(pairs).zip((0..right.width).step_by(RIGHT)) {
                     let width = RIGHT.min(right.width - column);
-                    for (band, row) in bands.chunks_exact(pairs).zip(used.clone().step_by(LEFT)) {
+                    for (band, row) in bands.chunks_exact(pairs + GAP).zip(used.clone().step_by(LEFT)) {
                         let sums = tile.add(band, panel);
                         for (sums, row) in sums.iter().zip(row..used.end) {
                             let target = &mut out[(row - columns.start) * right.width + column..][..width];
-                            target.iter_mut().zip(sums).for_each(|(target, &sum)| *target += i64::from(sum));
+                            let both = target.iter_mut().zip(sums);
+                            both.for_each(|(target, &sum)| *target = target.wrapping_add(i64::from(sum)));
                         }
                     }
                 }
@@ -158,44 +164,43 @@ impl<T: Tile> WithSimd for Outer<'_, T> {
 /// Panels of [`RIGHT`] columns, each pair of rows by pair, what is missing filled up with zeros.
 #[inline(always)]
 fn pack_right(right: Matrix<'_>, rows: &Range<usize>, panels: &mut Vec<RightPair>) {
-    panels.clear();
+    panels.resize(right.width.div_ceil(RIGHT) * rows.len().div_ceil(2), [0; 2 * RIGHT]);
+    let mut panels = panels.iter_mut();
     for column in (0..right.width).step_by(RIGHT) {
         let columns = column..right.width.min(column + RIGHT);
-        panels.extend(rows.clone().step_by(2).map(|row| {
-            interleave(right.piece(row, rows, columns.clone()), right.piece(row + 1, rows, columns.clone()))
-        }));
+        for (row, panel) in rows.clone().step_by(2).zip(&mut panels) {
+            interleave(right.piece(row, rows, columns.clone()), right.piece(row + 1, rows, columns.clone()), panel);
+        }
     }
 }
 
 /// Bands of [`LEFT`] columns, in the same way.
 #[inline(always)]
 fn pack_left(left: Matrix<'_>, rows: &Range<usize>, columns: Range<usize>, bands: &mut Vec<LeftPair>) {
-    let pairs = rows.len().div_ceil(2);
-    bands.clear();
-    bands.resize(columns.len().div_ceil(LEFT) * pairs, [0; 2 * LEFT]);
+    let stride = rows.len().div_ceil(2) + GAP;
+    bands.resize(columns.len().div_ceil(LEFT) * stride, [0; 2 * LEFT]);
     for (pair, row) in rows.clone().step_by(2).enumerate() {
         let one = left.piece(row, rows, columns.clone()).chunks(LEFT);
         let mut other = left.piece(row + 1, rows, columns.clone()).chunks(LEFT);
         for (band, one) in one.enumerate() {
-            bands[band * pairs + pair] = interleave(one, other.next().unwrap_or(&[]));
+            interleave(one, other.next().unwrap_or(&[]), &mut bands[band * stride + pair]);
         }
     }
 }
 
 #[inline(always)]
-fn interleave<const SIZE: usize>(one: &[i16], other: &[i16]) -> [i16; SIZE] {
-    let mut both = [0; SIZE];
+fn interleave<const SIZE: usize>(one: &[i16], other: &[i16], both: &mut [i16; SIZE]) {
     if one.len() == SIZE / 2 && other.len() == SIZE / 2 {
         // Of a known size, so that it is done with a few instructions.
         for place in 0..SIZE / 2 {
             both[2 * place] = one[place];
             both[2 * place + 1] = other[place];
         }
-        return both;
+        return;
     }
+    both.fill(0);
     both.iter_mut().step_by(2).zip(one).for_each(|(both, &entry)| *both = entry);
     both.iter_mut().skip(1).step_by(2).zip(other).for_each(|(both, &entry)| *both = entry);
-    both
 }
 
 #[cfg(test)]

@@ -80,19 +80,21 @@ impl Lattice {
     /// As [`Lattice::release`], for sums that fit into 64 bits, times a unit and in single precision.
     ///
     /// # Guarantee
-    /// As there: what is larger than 2^62 is moved in, which brings no sums further apart.
+    /// As there: sums that would come to more than 2^62 are moved in first.
     pub(crate) fn release_sums(
         &self, sums: &[i64], noise: &mut impl NoiseSource, unit: f64, out: &mut [f32],
     ) -> Result<(), SessionError> {
         let sampler = RoundedGaussian::new();
         let unit = unit * self.unit();
+        let multiplier = self.multiplier as i64;
+        let limit = i64::try_from((1i128 << 62 << self.shift.min(64)) / self.multiplier).unwrap_or(i64::MAX);
         let mut drawn = [0i32; CHUNK];
         for (sums, out) in sums.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
             let drawn = &mut drawn[..sums.len()];
             sampler.fill(noise, drawn)?;
             for ((out, &sum), &drawn) in out.iter_mut().zip(sums).zip(&*drawn) {
-                let moved = self.onto(i128::from(sum)).clamp(-(1 << 62), 1 << 62) as i64;
-                *out = ((moved + i64::from(drawn)) as f64 * unit) as f32;
+                let moved = i128::from(sum.clamp(-limit, limit)).wrapping_mul(i128::from(multiplier)) >> self.shift;
+                *out = ((moved as i64).wrapping_add(i64::from(drawn)) as f64 * unit) as f32;
             }
         }
         Ok(())

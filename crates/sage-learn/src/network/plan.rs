@@ -1,6 +1,6 @@
 //! From a target to what is charged: how much noise the steps of a training need.
 
-use sage_kernel::{Blocks, Ceiling, Cost, Filter, Lane, Mechanism, Rate, Rule, Sigma, Step};
+use sage_kernel::{Blocks, Ceiling, Cost, Delta, Filter, Lane, Mechanism, Rate, Rule, Sigma, Step};
 
 use super::shape::Shape;
 
@@ -59,9 +59,11 @@ pub struct Plan {
     steps: u32,
     coordinates: u32,
     batch: f64,
-    target: Ceiling,
+    delta: Delta,
 }
 
+/// A δ of one in a million.
+const MILLIONTH: Delta = Delta::from_units(1_000_000_000_000).expect("below one");
 /// The most noise that is tried, over sensitivity.
 const MOST: u64 = 1_000_000_000_000_000;
 /// How close to the least noise the search ends, relative to it: one part in so many.
@@ -92,15 +94,43 @@ impl Plan {
         let rate = Rate::from_units(units).filter(|&rate| rate > Rate::ZERO);
         let rate = rate.ok_or(PlanError::Parameter("a batch is at least a millionth of a millionth of the rows"))?;
         let filter = Filter::new(rule, target).ok_or(PlanError::Rule)?;
+        let delta = stated(rule, target.delta);
         let coordinates = shape.parameters();
         let fits = |units: u64| {
             let Some(sigma) = Sigma::from_units(units) else { return false };
-            let plan = Self { step: Step { rate, sigma, clip }, steps, coordinates, batch, target };
+            let plan = Self { step: Step { rate, sigma, clip }, steps, coordinates, batch, delta };
             admitted(&filter, &plan)
         };
         let units = least(fits).ok_or(PlanError::OutOfReach)?;
         let sigma = Sigma::from_units(units).ok_or(PlanError::OutOfReach)?;
-        Ok(Self { step: Step { rate, sigma, clip }, steps, coordinates, batch, target })
+        Ok(Self { step: Step { rate, sigma, clip }, steps, coordinates, batch, delta })
+    }
+
+    /// Steps with noise that was chosen elsewhere, and a public divisor.
+    ///
+    /// The δ at which they are stated is one in a million until [`Plan::stated_at`] says another.
+    ///
+    /// # Errors
+    /// When a number is out of range.
+    pub fn with_noise(shape: &Shape, step: Step, steps: u32, expected: f64) -> Result<Self, PlanError> {
+        if steps == 0 {
+            return Err(PlanError::Parameter("a training has at least one step"));
+        }
+        if !(expected > 0.0 && expected.is_finite()) {
+            return Err(PlanError::Parameter("the number of rows and the batch are finite numbers above zero"));
+        }
+        Ok(Self { step, steps, coordinates: shape.parameters(), batch: expected, delta: MILLIONTH })
+    }
+
+    /// The same steps, stated at another δ.
+    #[must_use]
+    pub fn stated_at(&self, delta: Delta) -> Self {
+        Self { delta, ..self.clone() }
+    }
+
+    /// The δ at which an (ε, δ) filter states the steps.
+    pub const fn delta(&self) -> Delta {
+        self.delta
     }
 
     /// The first so many of its steps: for a run in parts.
@@ -115,9 +145,9 @@ impl Plan {
         Mechanism::SampledGaussian { rate, sigma, coordinates: self.coordinates, steps: self.steps }
     }
 
-    /// What to charge, stated at the target's δ where the filter counts (ε, δ).
+    /// What to charge, stated at [`Plan::delta`] where the filter counts (ε, δ).
     pub fn charge(&self) -> Option<Cost> {
-        Cost::at_delta(vec![self.mechanism()], self.target.delta).ok()
+        Cost::at_delta(vec![self.mechanism()], self.delta).ok()
     }
 
     /// Every step's parameters.
@@ -134,6 +164,12 @@ impl Plan {
     pub const fn expected(&self) -> f64 {
         self.batch
     }
+}
+
+/// How much of a budget's δ the steps may take: under the strong rule half of it belongs to its own theorem.
+fn stated(rule: Rule, delta: Delta) -> Delta {
+    let parts = if rule == Rule::Strong { 2 } else { 1 };
+    Delta::from_units(delta.units() / parts).unwrap_or(Delta::ZERO)
 }
 
 fn admitted(filter: &Filter, plan: &Plan) -> bool {

@@ -131,7 +131,9 @@ fn tile<S: Simd, const WIDE: usize>(
             }
         }
     }
-    for (place, sums) in sums.iter().enumerate() {
+    // Only a copy is ever looked at as memory, so that the sums themselves stay in registers.
+    let done: [[S::f32s; WIDE]; TILE] = std::array::from_fn(|row| std::array::from_fn(|place| sums[row][place]));
+    for (place, sums) in done.iter().enumerate() {
         keep(pulp::bytemuck::cast_slice(sums.as_slice()), place);
     }
 }

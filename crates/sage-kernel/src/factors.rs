@@ -22,8 +22,10 @@ const ROOM: f64 = 1.0 - 1.0 / (1 << 20) as f64;
 /// Products that are worth a thread.
 const WORTH: usize = 1 << 20;
 
-/// Outputs whose sums are gathered at a time, so that they stay in a near cache.
-const OUTPUTS: usize = 1024;
+/// Outputs whose sums are gathered at a time, so that those of a few dozen places stay in a near cache.
+const OUTPUTS: usize = 512;
+/// From so many outputs on they are gathered in 32 bits first.
+const WIDE: usize = 64;
 
 /// Whether a layer has a number for each output that every row adds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +96,7 @@ impl LayerShape {
     }
 }
 
-/// What the caller fills in for one layer, row after row.
+/// What the caller fills in for one layer, row after row. It comes with the right sizes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LayerRows {
     /// The numbers that go in.
@@ -106,6 +108,13 @@ pub struct LayerRows {
 }
 
 impl LayerRows {
+    /// Empties it.
+    pub fn clear(&mut self) {
+        self.values.clear();
+        self.places.clear();
+        self.errors.clear();
+    }
+
     /// Whether everything has the size that so many rows need.
     pub(crate) fn fits(&self, layer: LayerShape, count: usize) -> bool {
         let needs = |width: u32| count.checked_mul(width as usize);
@@ -152,6 +161,8 @@ struct Slice<'data> {
     ones: &'data mut [i16],
     errors: &'data mut [i16],
     peaks: &'data mut [u32],
+    /// The squared length of what goes into the row at hand.
+    square: f64,
 }
 
 /// Fills in the factors of all rows.
@@ -182,6 +193,7 @@ pub(crate) fn quantise(
                 ones: split(&mut ones, rows.len()),
                 errors: split(&mut errors, rows.len() * layer.outputs as usize),
                 peaks: split(&mut peaks, rows.len()),
+                square: 0.0,
             };
             share.push(slice);
         }
@@ -222,14 +234,15 @@ impl WithSimd for Quantise<'_, '_> {
 
 /// What a row's errors are multiplied with: one over the length its gradient counts as.
 #[inline(always)]
-fn scale_of(layers: &[Slice<'_>], row: usize, clip: f64) -> Option<f64> {
+fn scale_of(layers: &mut [Slice<'_>], row: usize, clip: f64) -> Option<f64> {
     let mut squares = 0.0;
-    for Slice { layer, filled, .. } in layers {
+    for Slice { layer, filled, square: inputs, .. } in layers {
         let (values, places, errors) = filled.row(*layer, row);
         if !places_fit(*layer, places) {
             return None;
         }
-        squares += (square(values) + f64::from(layer.ones())) * square(errors);
+        *inputs = square(values) + f64::from(layer.ones());
+        squares += *inputs * square(errors);
     }
     // Finite numbers give a finite sum here, so anything else held something that is no number.
     squares.is_finite().then(|| 1.0 / libm::sqrt(squares).max(clip))
@@ -278,7 +291,7 @@ impl Slice<'_> {
         let Some(scale) = scale else { return 0 };
         let layer = self.layer;
         let (values, _, errors) = self.filled.row(layer, row);
-        let length = libm::sqrt(square(values) + f64::from(layer.ones()));
+        let length = libm::sqrt(self.square);
         let into = SIZE as f64 / length;
         let inputs = &mut self.inputs[place * layer.columns()..][..layer.columns()];
         let one = into as i16;
@@ -368,23 +381,43 @@ impl WithSimd for Gather<'_, '_> {
     fn with_simd<S: Simd>(self, _: S) {
         let Self { factors, layer, places, first, outputs, sums } = self;
         let bias = (layer.bias == Bias::Added).then_some(layer.places as usize);
-        let mut products = [0i64; OUTPUTS];
-        let products = &mut products[..outputs.len()];
+        let named = |row: usize| part(places, row, layer.named).iter().map(|&place| place as usize).chain(bias);
         let target = outputs.start - first..outputs.end - first;
-        for (row, &one) in factors.ones.iter().enumerate() {
+        let mut products = [0i32; OUTPUTS];
+        let products = &mut products[..outputs.len()];
+        let multiply = |row: usize, products: &mut [i32]| {
             let errors = &factors.errors[row * layer.outputs as usize..][outputs.clone()];
             for (product, &error) in products.iter_mut().zip(errors) {
-                *product = i64::from(i32::from(error).wrapping_mul(i32::from(one)));
+                *product = i32::from(error).wrapping_mul(i32::from(factors.ones[row]));
             }
             // What is silenced has no places that could be relied on, and nothing to add.
-            if one == 0 {
-                continue;
+            factors.ones[row] != 0
+        };
+        if products.len() < WIDE {
+            for row in 0..factors.ones.len() {
+                let places = multiply(row, products).then(|| named(row)).into_iter().flatten();
+                places.for_each(|place| add(&mut sums[place][target.clone()], products));
             }
-            for place in part(places, row, layer.named).iter().map(|&place| place as usize).chain(bias) {
-                let sums = &mut sums[place][target.clone()];
-                let both = sums.iter_mut().zip(&*products);
-                both.for_each(|(sum, &product)| *sum = sum.wrapping_add(product));
+            return;
+        }
+        let mut near = vec![0i32; sums.len() * products.len()];
+        for rows in pieces(&factors.peaks) {
+            near.fill(0);
+            for row in rows {
+                for place in multiply(row, products).then(|| named(row)).into_iter().flatten() {
+                    let near = near[place * products.len()..][..products.len()].iter_mut();
+                    near.zip(&*products).for_each(|(near, &product)| *near = near.wrapping_add(product));
+                }
+            }
+            for (sums, near) in sums.iter_mut().zip(near.chunks_exact(products.len())) {
+                add(&mut sums[target.clone()], near);
             }
         }
     }
+}
+
+/// Adds 32 bits to 64, which the callers know to have room.
+#[inline(always)]
+fn add(sums: &mut [i64], more: &[i32]) {
+    sums.iter_mut().zip(more).for_each(|(sum, &more)| *sum = sum.wrapping_add(i64::from(more)));
 }

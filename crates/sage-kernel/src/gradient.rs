@@ -61,7 +61,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// each place, then for the bias, output by output.
     ///
     /// `backward` gets the sampled rows and fills in, for every layer, inputs and errors of each row in
-    /// order. What it fills in for a row must depend on that row and on public values alone.
+    /// order: all of them, for what it finds there is left from other rows. What it fills in for a row must
+    /// depend on that row and on public values alone.
     ///
     /// # Guarantee
     /// One step of [`Mechanism::SampledGaussian`] with as many coordinates as the layers have parameters,
@@ -87,7 +88,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         self.plan(lane)?.take_gaussian(&Mechanism::SampledGaussian { rate, sigma, coordinates, steps: 1 })?;
         let (mut scratch, threads) = (std::mem::take(&mut self.scratch), self.threads);
         let sample = self.sample(lane, rate)?;
-        scratch.begin(layers.len());
+        scratch.begin(layers, sample.count());
         backward(&sample, &mut scratch.filled);
         scratch.clipped_sums(layers, sample.count(), clip, threads);
         let unit = clip / (SIZE * SIZE) as f64;
@@ -138,13 +139,17 @@ fn release<N: NoiseSource>(
 }
 
 impl Scratch {
-    /// Nothing is filled in yet, whatever an earlier step left.
-    fn begin(&mut self, layers: usize) {
-        self.filled.resize_with(layers, LayerRows::default);
-        for layer in &mut self.filled {
-            layer.values.clear();
-            layer.places.clear();
-            layer.errors.clear();
+    /// Room of the right size for so many rows. What it holds is left from an earlier step, since clearing it
+    /// would take longer than some layers do; in builds for tests nothing is left that could pass for a number.
+    fn begin(&mut self, layers: &[LayerShape], count: usize) {
+        self.filled.resize_with(layers.len(), LayerRows::default);
+        for (rows, layer) in self.filled.iter_mut().zip(layers) {
+            if cfg!(debug_assertions) {
+                rows.clear();
+            }
+            rows.values.resize(count.saturating_mul(layer.numbers as usize), f32::NAN);
+            rows.places.resize(count.saturating_mul(layer.named as usize), u32::MAX);
+            rows.errors.resize(count.saturating_mul(layer.outputs as usize), f32::NAN);
         }
     }
 
@@ -255,7 +260,8 @@ mod tests {
         };
         let mut used = Scratch::default();
         for (count, threads) in [(700, 1), (900, 2), (900, 3), (5, 2), (900, 1)] {
-            used.begin(layers.len());
+            used.begin(&layers, count);
+            used.filled.iter_mut().for_each(LayerRows::clear);
             fill(count, &mut used.filled);
             used.clipped_sums(&layers, count, 1.0, threads);
             assert_eq!(used.sums, clipped_sums(&layers, &used.filled, count, 1.0), "{count} {threads}");

@@ -294,6 +294,7 @@ fn gradient_cases(cases: &mut Vec<Case>) {
             run: Box::new(move |session, count, out| {
                 for _ in 0..count {
                     let sums = session.sampled_sum(Lane::Train, step, &layers, |sample, layers| {
+                        layers[0].clear();
                         for place in 0..sample.count() {
                             let row = sample.row(place);
                             if places {

@@ -71,6 +71,7 @@ fn every_released_number_is_on_its_public_grid() {
             check("loss", &[best.loss, best.rest], table, 0.0);
             let step = Step { rate: Rate::LIMIT, sigma, clip: 1.0 };
             let sums = session.sampled_sum(Lane::Train, step, &layers, |sample, layers| {
+                layers[0].clear();
                 for place in 0..sample.count() {
                     layers[0].values.push(sample.row(place)[0] as f32);
                     layers[0].errors.push(0.5);

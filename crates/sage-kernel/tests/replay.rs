@@ -38,6 +38,7 @@ fn key_of(row: &[f64]) -> Option<u32> {
 }
 
 fn backward(sample: &Sample<'_, TestRows>, layers: &mut [LayerRows]) {
+    layers.iter_mut().for_each(LayerRows::clear);
     for place in 0..sample.count() {
         let row = sample.row(place);
         layers[0].values.extend(row[2..5].iter().map(|&value| value as f32));
@@ -286,7 +287,7 @@ fn large_samples_do_not_overflow() {
     let mut session = permit.open(SeededNoise::new(1), |_| Ok::<_, ()>(rows)).expect("opens");
     let step = Step { rate: Rate::LIMIT, sigma, clip: 1.0 };
     let sums = session.sampled_sum(Lane::Train, step, &layers, |sample, layers| {
-        layers[0].errors.resize(sample.count(), 1.0);
+        layers[0].errors.fill(1.0);
     });
     let sum = f64::from(sums.expect("covered")[0][0]);
     assert!((sum / count as f64 - 1.0).abs() < 1e-4, "{sum}");

@@ -400,6 +400,7 @@ const NETWORK: [LayerShape; 2] = [LayerShape::dense(3, 2), LayerShape::named(2, 
 
 /// Rows of ten numbers: three inputs, two errors, two places, two errors, one spare.
 fn network_backward(sample: &Sample<'_, TestRows>, layers: &mut [LayerRows]) {
+    layers.iter_mut().for_each(LayerRows::clear);
     for place in 0..sample.count() {
         let row = sample.row(place);
         layers[0].values.extend(row[..3].iter().map(|&value| value as f32));
@@ -645,7 +646,7 @@ fn a_step_samples_each_row_by_itself() {
         let count = std::cell::Cell::new(0);
         let sums = session.sampled_sum(Lane::Train, step, &layers, |sample, layers| {
             count.set(sample.count());
-            layers[0].errors.resize(sample.count(), 1.0);
+            layers[0].errors.fill(1.0);
         });
         let sum = f64::from(sums.expect("covered")[0][0]);
         assert!((sum - count.get() as f64).abs() < 4.0 * 6.0, "{sum}");

@@ -6,7 +6,7 @@
 
 use sage_kernel::{LayerRows, LayerShape, Sample};
 
-use super::product::Right;
+use super::product::{Onto, Right};
 use super::shape::Loss;
 use super::weights::Network;
 use crate::encode::{Encoded, Example};
@@ -14,7 +14,7 @@ use crate::encode::{Encoded, Example};
 /// Rows of a block: a multiple of a tile's, few enough for a block to stay in a near cache.
 const ROWS: usize = 96;
 /// Outputs of a layer of places that are gathered at a time.
-const OUTPUTS: usize = 1024;
+const OUTPUTS: usize = 512;
 
 /// The logistic function.
 pub(super) fn logistic(value: f32) -> f32 {
@@ -63,16 +63,24 @@ struct Block<'data> {
 impl<'net> Ready<'net> {
     /// For predictions.
     pub(super) fn forward_only(network: &'net Network) -> Self {
-        Self::with(network, |_| false)
+        Self::with(network, |_| false, &mut Vec::new())
     }
 
-    /// For a step: with the way back wherever errors go on.
-    pub(super) fn both_ways(network: &'net Network) -> Self {
+    /// For a step: with the way back wherever errors go on. Takes memory that an earlier step has left.
+    pub(super) fn both_ways(network: &'net Network, spare: &mut Vec<Vec<f32>>) -> Self {
         let embeddings = network.shape().embeddings();
-        Self::with(network, |place| place > embeddings || embeddings > 0)
+        Self::with(network, |place| place > embeddings || embeddings > 0, spare)
     }
 
-    fn with(network: &'net Network, goes_back: impl Fn(usize) -> bool) -> Self {
+    /// Leaves its memory to the next step.
+    pub(super) fn leave(self, spare: &mut Vec<Vec<f32>>) {
+        for layer in self.layers.into_iter().rev() {
+            spare.extend(layer.back.map(Right::into_memory));
+            spare.push(layer.forward.into_memory());
+        }
+    }
+
+    fn with(network: &'net Network, goes_back: impl Fn(usize) -> bool, spare: &mut Vec<Vec<f32>>) -> Self {
         let shapes = network.shape().layers();
         let (embeddings, dense) = shapes.split_at(network.shape().embeddings());
         let layers = dense.iter().enumerate().map(|(place, &shape)| {
@@ -80,12 +88,10 @@ impl<'net> Ready<'net> {
             let weights = network.parameters()[place].as_slice();
             let (numbers, outputs) = (shape.numbers as usize, shape.outputs as usize);
             let met = &weights[..numbers * outputs];
-            Layer {
-                shape,
-                weights,
-                forward: Right::new(met, numbers, outputs),
-                back: goes_back(place).then(|| Right::transposed(met, outputs, numbers)),
-            }
+            let mut memory = || spare.pop().unwrap_or_default();
+            let forward = Right::new(met, numbers, outputs, memory());
+            let back = goes_back(place).then(|| Right::transposed(met, outputs, numbers, memory()));
+            Layer { shape, weights, forward, back }
         });
         Self { network, embeddings: embeddings.to_vec(), starts: network.field_starts(), layers: layers.collect() }
     }
@@ -111,11 +117,6 @@ impl<'net> Ready<'net> {
     pub(super) fn backward(&self, sample: &Sample<'_, Encoded>, filled: &mut [LayerRows], threads: usize) {
         let count = sample.count();
         let shapes = &self.network.shape().layers();
-        for (shape, filled) in shapes.iter().zip(&mut *filled) {
-            filled.values.resize(count * shape.numbers as usize, 0.0);
-            filled.places.resize(count * shape.named as usize, 0);
-            filled.errors.resize(count * shape.outputs as usize, 0.0);
-        }
         let mut rest: Vec<Block<'_>> = filled.iter_mut().map(Block::whole).collect();
         std::thread::scope(|scope| {
             for thread in 0..threads.max(1) {
@@ -294,14 +295,13 @@ impl Layer<'_> {
                 }
             }
         });
-        self.forward.add_product(values, out);
+        self.forward.product(values, out, Onto::WhatIsThere);
     }
 
     /// The errors at what went in.
     fn back(&self, errors: &[f32], before: &mut [f32]) {
-        before.fill(0.0);
         if let Some(back) = &self.back {
-            back.add_product(errors, before);
+            back.product(errors, before, Onto::Nothing);
         }
     }
 }

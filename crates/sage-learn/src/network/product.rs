@@ -5,12 +5,23 @@
 //! a product is a sum over the columns in order, in blocks of a fixed size, whatever the number of rows, the
 //! row's place among them and the threads that share the work.
 
+use std::ops::Range;
+
 use pulp::{Arch, Simd, WithSimd};
 
 /// Rows of a tile.
 const TILE: usize = 6;
 /// Columns of the left side that are added up before they go to memory.
 const DEPTH: usize = 256;
+
+/// What a product is added to.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Onto {
+    /// What stands where it goes.
+    WhatIsThere,
+    /// Nothing: what stands there is written over.
+    Nothing,
+}
 
 /// A matrix made ready to stand on the right of products.
 pub(super) struct Right {
@@ -21,36 +32,45 @@ pub(super) struct Right {
 }
 
 impl Right {
-    /// From weights row by row.
-    pub(super) fn new(weights: &[f32], rows: usize, columns: usize) -> Self {
-        Self::pack(rows, columns, |row, column| &weights[row * columns + column..], 1)
+    /// From weights row by row, in memory that was used before.
+    pub(super) fn new(weights: &[f32], rows: usize, columns: usize, memory: Vec<f32>) -> Self {
+        Self::pack(rows, columns, memory, |row, some, packed| packed.extend_from_slice(&weights[row * columns..][some]))
     }
 
     /// From weights column by column: the other way round.
-    pub(super) fn transposed(weights: &[f32], rows: usize, columns: usize) -> Self {
-        Self::pack(rows, columns, |row, column| &weights[column * rows + row..], rows)
+    pub(super) fn transposed(weights: &[f32], rows: usize, columns: usize, memory: Vec<f32>) -> Self {
+        Self::pack(rows, columns, memory, |row, some, packed| {
+            packed.extend(some.map(|column| weights[column * rows + row]));
+        })
     }
 
-    fn pack<'data>(rows: usize, columns: usize, from: impl Fn(usize, usize) -> &'data [f32], stride: usize) -> Self {
+    fn pack(
+        rows: usize, columns: usize, mut packed: Vec<f32>, take: impl Fn(usize, Range<usize>, &mut Vec<f32>),
+    ) -> Self {
         let lanes = Arch::new().dispatch(Lanes);
-        let mut packed = Vec::with_capacity(rows * columns.next_multiple_of(lanes));
+        packed.clear();
+        packed.reserve(rows * columns.next_multiple_of(lanes));
         for block in (0..rows).step_by(DEPTH) {
             for (first, width) in panels(columns, lanes) {
+                let used = first..columns.min(first + width);
                 for row in block..rows.min(block + DEPTH) {
-                    let used = width.min(columns - first);
-                    let source = from(row, first).iter().step_by(stride).take(used);
-                    packed.extend(source);
-                    packed.resize(packed.len() + width - used, 0.0);
+                    take(row, used.clone(), &mut packed);
+                    packed.resize(packed.len() + width - used.len(), 0.0);
                 }
             }
         }
         Self { packed, rows, columns }
     }
 
-    /// Adds left · self to `out`, row by row.
-    pub(super) fn add_product(&self, left: &[f32], out: &mut [f32]) {
+    /// Its memory, to be used again.
+    pub(super) fn into_memory(self) -> Vec<f32> {
+        self.packed
+    }
+
+    /// Adds left · self to `out`, row by row, or writes it there.
+    pub(super) fn product(&self, left: &[f32], out: &mut [f32], onto: Onto) {
         if self.rows > 0 && self.columns > 0 {
-            Arch::new().dispatch(Product { left, right: self, out });
+            Arch::new().dispatch(Product { left, right: self, out, onto });
         }
     }
 }
@@ -75,6 +95,7 @@ struct Product<'data> {
     left: &'data [f32],
     right: &'data Right,
     out: &'data mut [f32],
+    onto: Onto,
 }
 
 impl WithSimd for Product<'_> {
@@ -82,7 +103,7 @@ impl WithSimd for Product<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { left, right: Right { packed, rows: inner, columns }, out } = self;
+        let Self { left, right: Right { packed, rows: inner, columns }, out, onto } = self;
         let (inner, columns) = (*inner, *columns);
         let count = out.len() / columns;
         let mut rest = &packed[..];
@@ -100,7 +121,12 @@ impl WithSimd for Product<'_> {
                     let mut keep = |sums: &[f32], place: usize| {
                         if place < height {
                             let target = &mut out[(row + place) * columns..][used.clone()];
-                            target.iter_mut().zip(sums).for_each(|(target, sum)| *target += sum);
+                            let both = target.iter_mut().zip(sums);
+                            if block == 0 && onto == Onto::Nothing {
+                                both.for_each(|(target, sum)| *target = *sum);
+                            } else {
+                                both.for_each(|(target, sum)| *target += sum);
+                            }
                         }
                     };
                     if width == S::F32_LANES {
@@ -155,12 +181,15 @@ mod tests {
                 for row in 0..inner {
                     (0..columns).for_each(|column| turned[column * inner + row] = weights[row * columns + column]);
                 }
-                let right = Right::new(&weights, inner, columns);
-                let other = Right::transposed(&turned, inner, columns);
+                let right = Right::new(&weights, inner, columns, Vec::new());
+                let other = Right::transposed(&turned, inner, columns, vec![1.0; 3]);
                 for count in [0usize, 1, 5, 6, 13] {
                     let left = matrix(count * inner, 2);
                     let mut out = vec![0.5; count * columns];
-                    right.add_product(&left, &mut out);
+                    right.product(&left, &mut out, Onto::WhatIsThere);
+                    let mut fresh = vec![f32::NAN; count * columns];
+                    right.product(&left, &mut fresh, Onto::Nothing);
+                    assert!(fresh.iter().zip(&out).all(|(fresh, out)| (out - fresh - 0.5).abs() < 1e-4));
                     for row in 0..count {
                         let mine = &left[row * inner..][..inner];
                         for column in 0..columns {
@@ -170,7 +199,7 @@ mod tests {
                             assert!((found - expected).abs() < 1e-4 * inner as f64, "{inner} {columns} {count}");
                         }
                         let mut alone = vec![0.5; columns];
-                        other.add_product(mine, &mut alone);
+                        other.product(mine, &mut alone, Onto::WhatIsThere);
                         assert_eq!(alone, out[row * columns..][..columns], "{inner} {columns} {count} {row}");
                     }
                 }

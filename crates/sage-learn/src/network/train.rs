@@ -103,11 +103,13 @@ pub fn train<N: NoiseSource>(
     session.use_threads(training.threads);
     let layers = network.shape().layers();
     let mut pace: Vec<Vec<f32>> = network.parameters().iter().map(|weights| vec![0.0; weights.len()]).collect();
+    let mut spare = Vec::new();
     for step in 0..plan.steps() {
-        let ready = Ready::both_ways(&network);
+        let ready = Ready::both_ways(&network, &mut spare);
         let sums = session.sampled_sum(lane, plan.step(), &layers, |sample, filled| {
             ready.backward(sample, filled, training.threads);
         });
+        ready.leave(&mut spare);
         let sums = sums.map_err(TrainError::Session)?;
         let share = (1.0 / plan.expected()) as f32;
         let rate = training.rates.at(step, plan.steps()) as f32;

@@ -43,6 +43,14 @@ const SUITES: &[Suite] = &[
         }),
     },
     Suite {
+        name: "learn",
+        programs: &[("sage-learn", "learn")],
+        peers: Peers::Python(Python {
+            program: "xtask/peers/learn_peers.py",
+            requirements: "xtask/peers/learn_requirements.txt",
+        }),
+    },
+    Suite {
         name: "engine",
         programs: &[("sage-engine", "engine"), ("sage-engine", "ingest"), ("sage-engine", "scan")],
         peers: Peers::Beside { requirements: "xtask/peers/engine_requirements.txt" },

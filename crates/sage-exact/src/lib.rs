@@ -7,12 +7,19 @@
 #![forbid(unsafe_code)]
 
 mod double;
+mod factors;
+mod law;
+mod outer;
+mod parallel;
 mod places;
 mod product;
 mod spectral;
 mod sums;
 
 pub use double::Double;
+pub use factors::{Factors, Widths, cut, split, square};
+pub use law::{Composed, Law, Planner, Side, exponentials};
+pub use parallel::{parts, side_by_side};
 pub use places::PlaceSums;
 pub use product::{ROWS_AT_A_TIME, add_product};
 pub use spectral::{GAP, least_loss, smallest_eigenvalue};

@@ -2,79 +2,22 @@
 //!
 //! For a dense layer the gradient of one row is the outer product of what went in and the error that came
 //! back. Its length is the product of their lengths, so every row can be shortened without its gradient
-//! ever being formed, and the sum over rows is one matrix product. Here both factors become whole numbers,
-//! the joint length over all layers is checked in integers, and the product is exact. Which rows take part
-//! is drawn here, each with its own chance; how many did is told to nobody; the sum gets noise even when
-//! no row took part.
+//! ever being formed, and the sum over rows is one matrix product. Both factors become whole numbers
+//! (`factors`), and the product is exact (`outer`). Which rows take part is drawn here, each with its own
+//! chance; how many did is told to nobody; the sum gets noise even when no row took part.
 
 use crate::block::Lane;
 use crate::budget::{Rate, Sigma};
 use crate::cost::Mechanism;
+use crate::factors::{LayerRows, LayerShape, SIZE, quantise};
 use crate::noise::{NoiseSource, poisson_mask};
 use crate::session::{Rows, Session, SessionError};
 use crate::vector::Lattice;
-use sage_exact::{ROWS_AT_A_TIME, add_product};
+use sage_exact::{Factors, parts, side_by_side};
 
-/// Units of each factor's grid: an input of length one, an error of the largest allowed length.
-const SIZE: u64 = 1 << 20;
-
-/// What goes into a layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InputShape {
-    /// So many numbers for each row.
-    Dense(u32),
-    /// So many different places for each row, in order, out of a width: those are one, the others zero.
-    Places {
-        /// Places named for each row.
-        named: u32,
-        /// The width they are out of.
-        width: u32,
-    },
-}
-
-impl InputShape {
-    /// Numbers the layer sees for each row.
-    pub const fn width(self) -> u32 {
-        match self {
-            Self::Dense(width) | Self::Places { width, .. } => width,
-        }
-    }
-
-    /// Numbers and places that the caller fills in for each row: some of the one and none of the other.
-    const fn filled(self) -> (usize, usize) {
-        match self {
-            Self::Dense(width) => (width as usize, 0),
-            Self::Places { named, .. } => (0, named as usize),
-        }
-    }
-}
-
-/// A dense layer: what goes in, how much comes out, and a bias for each output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LayerShape {
-    /// What goes in.
-    pub inputs: InputShape,
-    /// What comes out.
-    pub outputs: u32,
-}
-
-impl LayerShape {
-    /// Parameters: a weight for each pair of an output and an input, then the biases of the outputs.
-    pub const fn parameters(self) -> u64 {
-        self.outputs as u64 * (self.inputs.width() as u64 + 1)
-    }
-}
-
-/// What the caller fills in for one layer, row after row.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LayerRows {
-    /// Dense inputs, or empty.
-    pub values: Vec<f32>,
-    /// Named places, or empty.
-    pub places: Vec<u32>,
-    /// Errors at the outputs.
-    pub errors: Vec<f32>,
-}
+/// Numbers that are released with one source of noise: a public size, so that what is drawn does not
+/// depend on the number of threads.
+const PIECE: usize = 1 << 15;
 
 /// The rows that take part in a step.
 pub struct Sample<'session, R> {
@@ -105,16 +48,27 @@ pub struct Step {
     pub clip: f64,
 }
 
+/// Memory that one step leaves to the next. What is in it is the rows' and never leaves the session.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    filled: Vec<LayerRows>,
+    factors: Vec<Factors>,
+    sums: Vec<Vec<i64>>,
+}
+
 impl<R: Rows, N: NoiseSource> Session<R, N> {
-    /// One step: the noisy sum of the rows' gradients, layer by layer, weights row by row and then biases.
+    /// One step: the noisy sum of the rows' gradients, layer by layer; in a layer, for each number, then for
+    /// each place, then for the bias, output by output.
     ///
     /// `backward` gets the sampled rows and fills in, for every layer, inputs and errors of each row in
-    /// order. What it fills in for a row must depend on that row and on public values alone.
+    /// order: all of them, for what it finds there is left from other rows. What it fills in for a row must
+    /// depend on that row and on public values alone.
     ///
     /// # Guarantee
     /// One step of [`Mechanism::SampledGaussian`] with as many coordinates as the layers have parameters,
     /// if `backward` keeps its promise: `proofs/gradient.md`. A row it fills in with anything that is no
-    /// finite number, or with places out of order or beyond the width, counts as zero.
+    /// finite number, or with places out of order or beyond the width, counts as zero. The number of threads
+    /// changes nothing.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -125,26 +79,23 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         if !(1e-30..=1e30).contains(&clip) {
             return Err(SessionError::Parameter("the clip of a step is from 1e-30 to 1e30"));
         }
-        let total = layers.iter().try_fold(0u64, |total, layer| total.checked_add(layer.parameters()));
-        let coordinates = total
-            .and_then(|total| u32::try_from(total).ok())
+        let total = layers.iter().fold(0u128, |total, layer| total.saturating_add(layer.parameters()));
+        let coordinates = u32::try_from(total)
+            .ok()
             .filter(|&total| total > 0)
             .ok_or(SessionError::Parameter("a network has from 1 to 2^32 - 1 parameters"))?;
-        let lattice = Lattice::new(u128::from(SIZE) * u128::from(SIZE), sigma, u64::from(coordinates))?;
+        let lattice = Lattice::new(u128::from(SIZE * SIZE), sigma, u64::from(coordinates))?;
         self.granted_rows(lane)?;
         self.plan(lane)?.take_gaussian(&Mechanism::SampledGaussian { rate, sigma, coordinates, steps: 1 })?;
+        let (mut scratch, threads) = (std::mem::take(&mut self.scratch), self.threads);
         let sample = self.sample(lane, rate)?;
-        let mut filled = vec![LayerRows::default(); layers.len()];
-        backward(&sample, &mut filled);
-        let sums = clipped_sums(layers, &filled, sample.count(), clip);
-        let unit = clip / (SIZE as f64 * SIZE as f64);
-        let mut noisy = Vec::with_capacity(layers.len());
-        for sums in sums {
-            let mut layer = Vec::with_capacity(sums.len());
-            lattice.release(sums.into_iter(), &mut self.noise, |value| layer.push((value * unit) as f32))?;
-            noisy.push(layer);
-        }
-        Ok(noisy)
+        scratch.begin(layers, sample.count());
+        backward(&sample, &mut scratch.filled);
+        scratch.clipped_sums(layers, sample.count(), clip, threads);
+        let unit = clip / (SIZE * SIZE) as f64;
+        let noisy = release(&lattice, &scratch.sums, unit, threads, &mut self.noise);
+        self.scratch = scratch;
+        noisy
     }
 
     /// Draws which rows take part: each by itself, with a chance that is not above the one asked for.
@@ -166,193 +117,62 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     }
 }
 
-/// The exact sums of the shortened outer products, in units of clip / 2^40.
-///
-/// # Guarantee
-/// The contribution of one row, over all layers together, is a vector of whole numbers no longer than
-/// 2^40, checked in integers.
-fn clipped_sums(layers: &[LayerShape], filled: &[LayerRows], count: usize, clip: f64) -> Vec<Vec<i128>> {
-    let mut totals: Vec<Vec<i128>> = layers.iter().map(|layer| vec![0; layer.parameters() as usize]).collect();
-    let sized = layers.iter().zip(filled).all(|(layer, rows)| rows.fits(*layer, count));
-    if !sized {
-        return totals;
-    }
-    for first in (0..count).step_by(ROWS_AT_A_TIME) {
-        let rows = first..count.min(first + ROWS_AT_A_TIME);
-        let scales: Vec<Option<f64>> = rows.clone().map(|row| scale_of(layers, filled, row, clip)).collect();
-        let mut factors: Vec<Factors> =
-            layers.iter().zip(filled).map(|(layer, filled)| filled.quantise(*layer, rows.clone(), &scales)).collect();
-        silence_long_rows(&mut factors, rows.len());
-        for (factors, total) in factors.iter().zip(&mut totals) {
-            // So few rows of at most 2^40 each fit into 64 bits.
-            let mut sums = vec![0i64; total.len()];
-            factors.add_to(rows.len(), &mut sums);
-            total.iter_mut().zip(sums).for_each(|(total, sum)| *total += i128::from(sum));
+/// The sums with noise, each piece of them from a source of its own.
+fn release<N: NoiseSource>(
+    lattice: &Lattice, sums: &[Vec<i64>], unit: f64, threads: usize, noise: &mut N,
+) -> Result<Vec<Vec<f32>>, SessionError> {
+    let mut noisy: Vec<Vec<f32>> = sums.iter().map(|sums| vec![0.0; sums.len()]).collect();
+    let mut pieces = Vec::new();
+    for (sums, noisy) in sums.iter().zip(&mut noisy) {
+        for (sums, noisy) in sums.chunks(PIECE).zip(noisy.chunks_mut(PIECE)) {
+            pieces.push((sums, noisy, noise.fork()?));
         }
     }
-    totals
+    let ranges = parts(pieces.len(), threads);
+    let mut shares: Vec<Vec<_>> = ranges.iter().rev().map(|range| pieces.split_off(range.start)).collect();
+    shares.reverse();
+    let outcomes = side_by_side(shares, |share| {
+        let mut pieces = share.into_iter();
+        pieces.try_for_each(|(sums, noisy, mut noise)| lattice.release_sums(sums, &mut noise, unit, noisy))
+    });
+    outcomes.into_iter().collect::<Result<(), SessionError>>()?;
+    Ok(noisy)
 }
 
-/// What a row's errors are multiplied with: one over the length its gradient counts as.
-fn scale_of(layers: &[LayerShape], filled: &[LayerRows], row: usize, clip: f64) -> Option<f64> {
-    let mut squares = 0.0;
-    for (layer, rows) in layers.iter().zip(filled) {
-        if !rows.places_fit(*layer, row) {
-            return None;
+impl Scratch {
+    /// Room of the right size for so many rows. What it holds is left from an earlier step, since clearing it
+    /// would take longer than some layers do; in builds for tests nothing is left that could pass for a number.
+    fn begin(&mut self, layers: &[LayerShape], count: usize) {
+        self.filled.resize_with(layers.len(), LayerRows::default);
+        for (rows, layer) in self.filled.iter_mut().zip(layers) {
+            if cfg!(debug_assertions) {
+                rows.clear();
+            }
+            rows.values.resize(count.saturating_mul(layer.numbers as usize), f32::NAN);
+            rows.places.resize(count.saturating_mul(layer.named as usize), u32::MAX);
+            rows.errors.resize(count.saturating_mul(layer.outputs as usize), f32::NAN);
         }
-        let errors: f64 = rows.errors_of(*layer, row).iter().map(|&error| f64::from(error) * f64::from(error)).sum();
-        squares += rows.input_square(*layer, row) * errors;
     }
-    // Finite numbers give a finite sum here, so anything else held something that is no number.
-    squares.is_finite().then(|| 1.0 / libm::sqrt(squares).max(clip))
-}
 
-/// A row whose parts are together longer than allowed, or out of their grids, counts as zero.
-fn silence_long_rows(factors: &mut [Factors], count: usize) {
-    let limit = u128::from(SIZE).pow(4);
-    for row in 0..count {
-        let length = factors.iter().fold(0u128, |sum, layer| sum.saturating_add(layer.square(row)));
-        if length > limit {
-            factors.iter_mut().for_each(|layer| layer.silence(row));
+    /// The exact sums of the shortened outer products, in units of clip / 2^28.
+    ///
+    /// # Guarantee
+    /// The contribution of one row, over all layers together, is a vector of whole numbers no longer than
+    /// 2^28, checked in integers.
+    fn clipped_sums(&mut self, layers: &[LayerShape], count: usize, clip: f64, threads: usize) {
+        self.sums.resize_with(layers.len(), Vec::new);
+        for (layer, sums) in layers.iter().zip(&mut self.sums) {
+            sums.clear();
+            sums.resize(layer.parameters() as usize, 0);
         }
-    }
-}
-
-/// Both factors of one layer's outer products, as whole numbers.
-struct Factors {
-    /// Inputs row by row with the bias last; for named places, the one number they all have and the bias.
-    inputs: Vec<f64>,
-    input_width: usize,
-    /// The places that the rows name.
-    places: Vec<u32>,
-    errors: Vec<f64>,
-    outputs: usize,
-    layer: LayerShape,
-}
-
-impl LayerRows {
-    /// Whether everything has the size that so many rows need.
-    fn fits(&self, layer: LayerShape, count: usize) -> bool {
-        let (values, places) = layer.inputs.filled();
-        self.values.len() == count * values
-            && self.places.len() == count * places
-            && self.errors.len() == count * layer.outputs as usize
-    }
-
-    /// Whether a row names places that exist, each once and in order.
-    fn places_fit(&self, layer: LayerShape, row: usize) -> bool {
-        let places = self.places_of(layer, row);
-        let exists = places.last().is_none_or(|&last| last < layer.inputs.width());
-        exists && places.windows(2).all(|pair| pair[0] < pair[1])
-    }
-
-    fn values_of(&self, layer: LayerShape, row: usize) -> &[f32] {
-        let (values, _) = layer.inputs.filled();
-        &self.values[row * values..][..values]
-    }
-
-    fn places_of(&self, layer: LayerShape, row: usize) -> &[u32] {
-        let (_, places) = layer.inputs.filled();
-        &self.places[row * places..][..places]
-    }
-
-    fn errors_of(&self, layer: LayerShape, row: usize) -> &[f32] {
-        &self.errors[row * layer.outputs as usize..][..layer.outputs as usize]
-    }
-
-    /// The squared length of what goes in, the bias included.
-    fn input_square(&self, layer: LayerShape, row: usize) -> f64 {
-        let values: f64 = self.values_of(layer, row).iter().map(|&value| f64::from(value) * f64::from(value)).sum();
-        1.0 + values + layer.inputs.filled().1 as f64
-    }
-
-    fn quantise(&self, layer: LayerShape, rows: std::ops::Range<usize>, scales: &[Option<f64>]) -> Factors {
-        let outputs = layer.outputs as usize;
-        let input_width = match layer.inputs {
-            InputShape::Dense(width) => width as usize + 1,
-            InputShape::Places { .. } => 2,
-        };
-        let mut inputs = vec![0.0; rows.len() * input_width];
-        let mut errors = vec![0.0; rows.len() * outputs];
-        let named = layer.inputs.filled().1;
-        let mut places = vec![0; rows.len() * named];
-        for (place, (row, scale)) in rows.zip(scales).enumerate() {
-            // A row without a scale stays zero.
-            let Some(scale) = scale else { continue };
-            let length = libm::sqrt(self.input_square(layer, row));
-            let into = SIZE as f64 / length;
-            let inputs = &mut inputs[place * input_width..][..input_width];
-            inputs.fill(libm::trunc(into));
-            for (input, &value) in inputs.iter_mut().zip(self.values_of(layer, row)) {
-                *input = libm::trunc(f64::from(value) * into);
-            }
-            places[place * named..][..named].copy_from_slice(self.places_of(layer, row));
-            let share = scale * length * SIZE as f64;
-            let target = errors[place * outputs..][..outputs].iter_mut();
-            target.zip(self.errors_of(layer, row)).for_each(|(target, &error)| {
-                *target = libm::trunc(f64::from(error) * share);
-            });
+        let sized = layers.iter().zip(&self.filled).all(|(layer, rows)| rows.fits(*layer, count));
+        if !sized {
+            return;
         }
-        Factors { inputs, input_width, places, errors, outputs, layer }
-    }
-}
-
-impl Factors {
-    /// The squared length of the row's outer product, or more than any if a factor is out of its grid.
-    fn square(&self, row: usize) -> u128 {
-        // A number above the grid's size would not be multiplied exactly, and one that is no number
-        // would take every other row of the product with it.
-        let whole = |value: &f64| {
-            let size = libm::fabs(*value);
-            if size <= SIZE as f64 { u128::from(size as u64) } else { u128::MAX }
-        };
-        let sum = |values: &[f64]| {
-            values.iter().fold(0u128, |sum, value| sum.saturating_add(whole(value).saturating_mul(whole(value))))
-        };
-        let inputs = &self.inputs[row * self.input_width..][..self.input_width];
-        let inputs = match self.layer.inputs {
-            InputShape::Dense(_) => sum(inputs),
-            InputShape::Places { named, .. } => {
-                sum(&inputs[..1]).saturating_mul(u128::from(named)).saturating_add(sum(&inputs[1..]))
-            }
-        };
-        let errors = sum(&self.errors[row * self.outputs..][..self.outputs]);
-        if inputs == u128::MAX || errors == u128::MAX { u128::MAX } else { inputs.saturating_mul(errors) }
-    }
-
-    fn silence(&mut self, row: usize) {
-        self.inputs[row * self.input_width..][..self.input_width].fill(0.0);
-        self.errors[row * self.outputs..][..self.outputs].fill(0.0);
-    }
-
-    /// Adds the outer products of all rows: weights output by output, then the biases.
-    fn add_to(&self, count: usize, total: &mut [i64]) {
-        let width = self.layer.inputs.width() as usize;
-        let (weights, biases) = total.split_at_mut(self.outputs * width);
-        match self.layer.inputs {
-            InputShape::Dense(_) => {
-                let mut product = vec![0.0; self.outputs * (width + 1)];
-                add_product(&self.errors, &self.inputs, count, &mut product);
-                for (output, sums) in product.chunks_exact(width + 1).enumerate() {
-                    let targets = weights[output * width..][..width].iter_mut();
-                    targets.zip(sums).for_each(|(target, &sum)| *target += sum as i64);
-                    biases[output] += sums[width] as i64;
-                }
-            }
-            InputShape::Places { named, .. } => {
-                let named = named as usize;
-                for row in 0..count {
-                    let (each, bias) = (self.inputs[2 * row] as i64, self.inputs[2 * row + 1] as i64);
-                    let errors = &self.errors[row * self.outputs..][..self.outputs];
-                    for (output, &error) in errors.iter().enumerate() {
-                        let error = error as i64;
-                        for &place in &self.places[row * named..][..named] {
-                            weights[output * width + place as usize] += error * each;
-                        }
-                        biases[output] += error * bias;
-                    }
-                }
-            }
+        quantise(layers, &self.filled, count, clip, threads, &mut self.factors);
+        let layers = layers.iter().zip(&self.filled).zip(&self.factors).zip(&mut self.sums);
+        for (((layer, filled), factors), sums) in layers {
+            factors.add_to(layer.widths(), &filled.places, threads, sums);
         }
     }
 }
@@ -360,6 +180,13 @@ impl Factors {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::factors::Bias;
+
+    fn clipped_sums(layers: &[LayerShape], filled: &[LayerRows], count: usize, clip: f64) -> Vec<Vec<i64>> {
+        let mut scratch = Scratch { filled: filled.to_vec(), ..Scratch::default() };
+        scratch.clipped_sums(layers, count, clip, 1);
+        scratch.sums
+    }
 
     fn dense(values: &[f32], errors: &[f32]) -> LayerRows {
         LayerRows { values: values.to_vec(), places: Vec::new(), errors: errors.to_vec() }
@@ -369,7 +196,7 @@ mod tests {
     /// It was once taken for short, and the product spread it over the sums of all other rows.
     #[test]
     fn a_row_out_of_its_grid_silences_itself_alone() {
-        let layers = [LayerShape { inputs: InputShape::Dense(1), outputs: 1 }; 2];
+        let layers = [LayerShape::dense(1, 1); 2];
         let ordinary = dense(&[0.5], &[0.5]);
         let without = clipped_sums(&layers, &[ordinary.clone(), ordinary], 1, 1e-300);
         assert!(without.iter().all(|layer| layer[0] != 0));
@@ -379,14 +206,11 @@ mod tests {
         }
     }
 
-    /// One row more moves the exact sums by at most 2^40 in length, whatever it holds, and never any
+    /// One row more moves the exact sums by at most 2^28 in length, whatever it holds, and never any
     /// other row's part.
     #[test]
     fn one_row_moves_the_sums_by_at_most_the_clip() {
-        let layers = [
-            LayerShape { inputs: InputShape::Dense(2), outputs: 2 },
-            LayerShape { inputs: InputShape::Places { named: 2, width: 4 }, outputs: 1 },
-        ];
+        let layers = [LayerShape::dense(2, 2), LayerShape::named(2, 4, 1)];
         let extremes = [0.0, -0.0, 1.0, -3.5, 1e-45, 1e38, f32::MAX, f32::MIN, f32::NAN, f32::INFINITY, 1e-20];
         let places = [[0, 1], [1, 3], [3, 1], [2, 2], [0, 4], [u32::MAX, 0]];
         let filled = |rows: &[(f32, f32, f32, [u32; 2])]| {
@@ -409,17 +233,46 @@ mod tests {
                         rows.insert(1, (one, two, error, places[place % places.len()]));
                         let with = clipped_sums(&layers, &filled(&rows), rows.len(), clip);
                         let square = without.iter().flatten().zip(with.iter().flatten());
-                        let square: u128 = square.map(|(one, other)| (other - one).unsigned_abs().pow(2)).sum();
-                        assert!(square <= 1 << 80, "{clip} {one} {two} {error}: {square}");
+                        let square: u128 =
+                            square.map(|(one, other)| u128::from((other - one).unsigned_abs()).pow(2)).sum();
+                        assert!(square <= 1 << 56, "{clip} {one} {two} {error}: {square}");
                     }
                 }
             }
         }
     }
 
+    /// A step large enough to be shared out, and memory that an earlier step has used.
+    #[test]
+    fn threads_and_used_memory_change_nothing() {
+        let layers = [
+            LayerShape { numbers: 3, named: 2, places: 40, outputs: 2_100, bias: Bias::Added },
+            LayerShape::dense(2_100, 65),
+            LayerShape::embedding(7, 3),
+        ];
+        let number = |seed: usize| ((seed * 7_919 + 13) % 2_003) as f32 / 1_000.0 - 1.0;
+        let fill = |count: usize, filled: &mut [LayerRows]| {
+            for (layer, filled) in layers.iter().zip(filled) {
+                filled.values.extend((0..count * layer.numbers as usize).map(number));
+                filled.errors.extend((0..count * layer.outputs as usize).map(number));
+                let places = |row: usize| (0..layer.named).map(move |place| (row as u32 * 5 + place) % layer.places);
+                filled.places.extend((0..count).flat_map(places));
+            }
+        };
+        let mut used = Scratch::default();
+        for (count, threads) in [(700, 1), (900, 2), (900, 3), (5, 2), (900, 1)] {
+            used.begin(&layers, count);
+            used.filled.iter_mut().for_each(LayerRows::clear);
+            fill(count, &mut used.filled);
+            used.clipped_sums(&layers, count, 1.0, threads);
+            assert_eq!(used.sums, clipped_sums(&layers, &used.filled, count, 1.0), "{count} {threads}");
+            assert!(used.sums.iter().all(|sums| sums.iter().any(|&sum| sum != 0)));
+        }
+    }
+
     #[test]
     fn what_has_the_wrong_size_counts_as_nothing() {
-        let layers = [LayerShape { inputs: InputShape::Dense(2), outputs: 1 }];
+        let layers = [LayerShape::dense(2, 1)];
         for filled in [dense(&[1.0], &[1.0]), dense(&[1.0; 4], &[1.0]), dense(&[1.0; 2], &[]), dense(&[], &[])] {
             assert_eq!(clipped_sums(&layers, &[filled], 1, 1.0), [vec![0; 3]]);
         }

@@ -23,6 +23,7 @@ mod codec;
 mod cost;
 mod decide;
 mod event;
+mod factors;
 #[cfg(any(test, feature = "seeded"))]
 mod faulty;
 mod filter;
@@ -51,10 +52,11 @@ pub use codec::Malformed;
 pub use cost::{Amounts, Cost, CostError, Curve, Mechanism, ORDER_COUNT, SCALE};
 pub use decide::Decision;
 pub use event::{Charge, Door, Event, GrantId, Request, RequestKey};
+pub use factors::{Bias, LayerRows, LayerShape};
 #[cfg(any(test, feature = "seeded"))]
 pub use faulty::{Fault, FaultyLog};
 pub use filter::{Ceiling, Component, Declared, Filter, FixedError, Rule, Unpriced};
-pub use gradient::{InputShape, LayerRows, LayerShape, Sample, Step};
+pub use gradient::{Sample, Step};
 pub use grant::{Answer, Finished, Gate, GateError, Grant, Permit};
 pub use lane::{LaneKey, Split};
 pub use ledger::{GrantState, Inconsistent, Ledger, Stream};

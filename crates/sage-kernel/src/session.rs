@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::block::Lane;
 use crate::event::{Door, GrantId};
+use crate::gradient::Scratch;
 use crate::grant::{Finished, Permit};
 use crate::message::says;
 use crate::noise::{NoiseError, NoiseSource, SecureNoise};
@@ -76,6 +77,8 @@ pub struct Session<R, N = SecureNoise> {
     door: Door,
     /// Whether a mechanism of the kernel has used some of the charge.
     touched: bool,
+    pub(crate) threads: usize,
+    pub(crate) scratch: Scratch,
 }
 
 impl Permit {
@@ -112,20 +115,18 @@ impl Permit {
         }
         static SESSIONS: AtomicU64 = AtomicU64::new(0);
         let identity = SESSIONS.fetch_add(1, Ordering::Relaxed);
-        Ok(Session {
-            grant: self.grant,
-            identity,
-            plans: self.plans,
-            rows,
-            kept,
-            noise,
-            door: self.door,
-            touched: false,
-        })
+        let (grant, plans, door) = (self.grant, self.plans, self.door);
+        let scratch = Scratch::default();
+        Ok(Session { grant, identity, plans, rows, kept, noise, door, touched: false, threads: 1, scratch })
     }
 }
 
 impl<R: Rows, N: NoiseSource> Session<R, N> {
+    /// Lets the sampled sum use so many threads, at least one. No released number depends on it.
+    pub const fn use_threads(&mut self, threads: usize) {
+        self.threads = if threads == 0 { 1 } else { threads };
+    }
+
     /// Ends the session; what it computed may now be released.
     pub fn finish(self) -> Finished {
         Finished { grant: self.grant }

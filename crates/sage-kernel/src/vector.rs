@@ -61,7 +61,7 @@ impl Lattice {
         &self, sums: impl Iterator<Item = i128>, noise: &mut impl NoiseSource, mut out: impl FnMut(f64),
     ) -> Result<(), SessionError> {
         let sampler = RoundedGaussian::new();
-        let unit = libm::ldexp(1.0, self.shift as i32) / self.multiplier as f64;
+        let unit = self.unit();
         let most = sums.size_hint().1.unwrap_or(CHUNK).clamp(1, CHUNK);
         let mut drawn = vec![0i32; most];
         let mut next = most;
@@ -75,6 +75,34 @@ impl Lattice {
             next += 1;
         }
         Ok(())
+    }
+
+    /// As [`Lattice::release`], for sums that fit into 64 bits, times a unit and in single precision.
+    ///
+    /// # Guarantee
+    /// As there: sums that would come to more than 2^62 are moved in first.
+    pub(crate) fn release_sums(
+        &self, sums: &[i64], noise: &mut impl NoiseSource, unit: f64, out: &mut [f32],
+    ) -> Result<(), SessionError> {
+        let sampler = RoundedGaussian::new();
+        let unit = unit * self.unit();
+        let multiplier = self.multiplier as i64;
+        let limit = i64::try_from((1i128 << 62 << self.shift.min(64)) / self.multiplier).unwrap_or(i64::MAX);
+        let mut drawn = [0i32; CHUNK];
+        for (sums, out) in sums.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
+            let drawn = &mut drawn[..sums.len()];
+            sampler.fill(noise, drawn)?;
+            for ((out, &sum), &drawn) in out.iter_mut().zip(sums).zip(&*drawn) {
+                let moved = i128::from(sum.clamp(-limit, limit)).wrapping_mul(i128::from(multiplier)) >> self.shift;
+                *out = ((moved as i64).wrapping_add(i64::from(drawn)) as f64 * unit) as f32;
+            }
+        }
+        Ok(())
+    }
+
+    /// The size of a lattice unit, in units of the fine grid.
+    fn unit(&self) -> f64 {
+        libm::ldexp(1.0, self.shift as i32) / self.multiplier as f64
     }
 
     /// A sum as a whole number of lattice units, rounded down.

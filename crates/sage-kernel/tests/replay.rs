@@ -5,8 +5,8 @@ mod support;
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Cost, Door, InputShape, Lane, LayerRows, LayerShape, MomentBounds, Moments, PlaceBounds, Range, Rate, Rows, SCALE,
-    Sample, Step, TableNoise, Taken,
+    Cost, Door, Lane, LayerRows, LayerShape, MomentBounds, Moments, PlaceBounds, Range, Rate, Rows, SCALE, Sample,
+    Step, TableNoise, Taken,
 };
 use support::{
     Dice, EXTREMES, Grid, Seeded, TestRows, Yard, concentrated, epsilon_of, gaussian, laplace, run_seed, sampled,
@@ -25,10 +25,7 @@ const BOUNDS: MomentBounds = MomentBounds { width: WIDTH, feature_norm: 2.0, lab
 /// Few places, counted as columns of bits, and many, counted row by row.
 const PLACES: [PlaceBounds; 2] =
     [PlaceBounds { named: 2, places: 5, label_size: 0.75 }, PlaceBounds { named: 1, places: 13, label_size: 0.75 }];
-const LAYERS: [LayerShape; 2] = [
-    LayerShape { inputs: InputShape::Dense(WIDTH), outputs: 2 },
-    LayerShape { inputs: InputShape::Places { named: 2, width: 5 }, outputs: 1 },
-];
+const LAYERS: [LayerShape; 2] = [LayerShape::dense(WIDTH, 2), LayerShape::named(2, 5, 1)];
 
 /// What one run released, each number as a whole number of its unit, but for the network's gradient.
 #[derive(Debug, PartialEq)]
@@ -45,6 +42,7 @@ fn key_of(row: &[f64]) -> Option<u32> {
 }
 
 fn backward(sample: &Sample<'_, TestRows>, layers: &mut [LayerRows]) {
+    layers.iter_mut().for_each(LayerRows::clear);
     for place in 0..sample.count() {
         let row = sample.row(place);
         layers[0].values.extend(row[2..5].iter().map(|&value| value as f32));
@@ -312,16 +310,16 @@ impl Rows for Alike {
 #[test]
 fn large_samples_do_not_overflow() {
     let count = (1 << 23) + 1;
-    let layers = [LayerShape { inputs: InputShape::Dense(0), outputs: 1 }];
+    let layers = [LayerShape::dense(0, 1)];
     let sigma = sigma_of("2");
     let cost = Cost::new(vec![sampled(Rate::LIMIT, sigma, 1, 1)]).expect("a cost");
     let permit = Yard::new().permit(Door::Enforced, [Some(cost), None]);
     let rows = [vec![Alike(count)], Vec::new()];
     let mut session = permit.open(SeededNoise::new(1), |_| Ok::<_, ()>(rows)).expect("opens");
     let step = Step { rate: Rate::LIMIT, sigma, clip: 1.0 };
-    let sums = session.sampled_sum(Lane::Train, step, &layers, |sample, layers| {
-        layers[0].errors.resize(sample.count(), 1.0);
+    let sums = session.sampled_sum(Lane::Train, step, &layers, |_, layers| {
+        layers[0].errors.fill(1.0);
     });
     let sum = f64::from(sums.expect("covered")[0][0]);
-    assert!((sum / count as f64 - 1.0).abs() < 1e-5, "{sum}");
+    assert!((sum / count as f64 - 1.0).abs() < 1e-4, "{sum}");
 }

@@ -9,6 +9,7 @@
 //! - [`encode`]: rows as learners read them;
 //! - [`formula`]: per-row features that can be computed here and written into a graph;
 //! - [`linear`]: linear regression from noisy moments;
+//! - [`network`]: logistic regression and multilayer networks;
 //! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles;
 //! - [`statistics`]: counts, means, groups and quantiles, with how far they may be off;
 //! - [`validate`]: whether a model meets its target.
@@ -20,6 +21,7 @@ pub mod count;
 pub mod encode;
 pub mod formula;
 pub mod linear;
+pub mod network;
 pub mod plan;
 pub mod statistics;
 pub mod validate;

@@ -3,6 +3,7 @@
 //! Compiled only for this crate's tests and under the feature `seeded`, which no shipped build
 //! enables. Anyone who knows the seed can subtract the noise: it must never reach a release.
 
+use super::NoiseError;
 use super::source::{KeyStream, sealed};
 use rand_chacha::ChaCha20Core;
 use rand_chacha::rand_core::SeedableRng;
@@ -45,6 +46,14 @@ impl SeededNoise {
 }
 
 impl sealed::Sealed for SeededNoise {
+    fn fork(&mut self) -> Result<Self, NoiseError> {
+        let mut key = [0u8; 32];
+        for slot in key.chunks_exact_mut(8) {
+            slot.copy_from_slice(&self.next_u64().to_le_bytes());
+        }
+        Ok(Self { stream: Box::new(KeyStream::new(key)) })
+    }
+
     #[inline(always)]
     fn stream(&mut self) -> &mut KeyStream {
         &mut self.stream

@@ -33,7 +33,10 @@ pub(super) mod sealed {
     ///
     /// A draw is `begin`, any number of words, `finish`; its result may be used only if both
     /// returned `Ok`.
-    pub trait Sealed {
+    pub trait Sealed: Send + Sized {
+        /// Another source, whose words are independent of this one's: for another thread.
+        fn fork(&mut self) -> Result<Self, NoiseError>;
+
         /// The words made ahead.
         fn stream(&mut self) -> &mut KeyStream;
 
@@ -126,8 +129,11 @@ impl SecureNoise {
     /// # Errors
     /// [`NoiseError::EntropyUnavailable`] if it has none to give.
     pub fn new() -> Result<Self, NoiseError> {
+        Self::keyed_by(|key: &mut [u8; 32]| getrandom::fill(key).is_ok())
+    }
+
+    fn keyed_by(entropy: fn(&mut [u8; 32]) -> bool) -> Result<Self, NoiseError> {
         let stream = Box::new(KeyStream::new([0; 32]));
-        let entropy = |key: &mut [u8; 32]| getrandom::fill(key).is_ok();
         let mut source = Self { stream, entropy, process: 0, buffers_left: 0, failed: false };
         source.renew()?;
         Ok(source)
@@ -155,6 +161,12 @@ impl SecureNoise {
 }
 
 impl sealed::Sealed for SecureNoise {
+    /// A source with a key of its own, from where this one has its keys.
+    fn fork(&mut self) -> Result<Self, NoiseError> {
+        self.result()?;
+        Self::keyed_by(self.entropy)
+    }
+
     #[inline(always)]
     fn stream(&mut self) -> &mut KeyStream {
         &mut self.stream

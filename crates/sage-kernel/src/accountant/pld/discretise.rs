@@ -9,6 +9,8 @@
 
 use libm::{exp, expm1, floor, log, log1p, sqrt};
 
+use sage_exact::{Law, exponentials};
+
 use super::super::gaussian::{LOG_SQRT_TWO_PI, normal_tail};
 use super::super::parameter::{AccountantError, Certified};
 use super::Part;
@@ -28,6 +30,21 @@ pub(super) struct Lattice {
     /// What each half of a split is moved up by, relative to the piece.
     pub(super) slack: f64,
     inverse_gap: f64,
+}
+
+impl Law for Lattice {
+    fn step(&self) -> f64 {
+        self.step
+    }
+    fn first(&self) -> i64 {
+        self.first
+    }
+    fn masses(&self) -> &[f64] {
+        &self.masses
+    }
+    fn infinity(&self) -> f64 {
+        self.infinity
+    }
 }
 
 impl Lattice {
@@ -67,23 +84,6 @@ impl Lattice {
     fn add(&mut self, index: i64, mass: f64) {
         self.masses[(index - self.first) as usize] += mass;
     }
-}
-
-/// `e^{offset + rate * index}` from index `first` in steps of `stride`, each
-/// exact to 1e-13 times the size of its exponent: products, started afresh
-/// every 32, or each time if they grow fast.
-pub(super) fn exponentials(first: i64, stride: i64, rate: f64, offset: f64) -> impl Iterator<Item = f64> {
-    let ratio = exp(rate * stride as f64);
-    let period = if rate.abs() < 0.02 { 32 } else { 1 };
-    let mut current = 0.0;
-    (0_i64..).map(move |passed| {
-        if passed % period == 0 {
-            current = exp(offset + rate * (first + stride * passed) as f64);
-        } else {
-            current *= ratio;
-        }
-        current
-    })
 }
 
 /// The mechanism on the lattice; `tail` is the mass that may be cut from each

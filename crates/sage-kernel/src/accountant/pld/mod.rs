@@ -3,24 +3,24 @@
 //!
 //! Each mechanism is replaced by a dominating one on a common lattice of
 //! losses (`discretise`); the lattice laws are convolved by a tilted Fourier
-//! transform whose every error is bounded and charged (`compose`); `plan`
+//! transform whose every error is bounded and charged (`sage_exact::Composed`); `plan`
 //! chooses step, window and tilt and can only cost accuracy, never validity.
 //! This module must never serve an adaptive filter: it accounts for parameters
 //! declared before any data were read (`proofs/pld.md`).
 
-mod compose;
 mod discretise;
 mod plan;
+#[cfg(test)]
+mod tests;
 
 use libm::{expm1, log1p, sqrt};
-use realfft::RealFftPlanner;
+use sage_exact::{Composed, Planner};
 
 use super::convert::epsilon_from_curve;
 use super::curve::{self, ORDERS};
 use super::gaussian::gaussian_epsilon;
 use super::parameter::{AccountantError, Certified, not_negative, positive, probability, rate};
 use super::sampled::sampled_gaussian_curve;
-use compose::Composed;
 use discretise::{Normal, discretise};
 use plan::{Plan, step_for};
 
@@ -212,13 +212,17 @@ impl Composition {
         for &(part, count) in &self.items {
             parts.push((discretise(part, plan.step, plan.tail)?, count));
         }
-        let mut planner = RealFftPlanner::new();
-        let remove = Composed::new(&parts, plan.length, &plan.remove, &mut planner)?.epsilon(delta)?;
+        let mut planner = Planner::new();
+        let mut compose = |parts: &[_], side| {
+            let composed = Composed::new(parts, plan.length, side, &mut planner);
+            composed.and_then(|composed| composed.epsilon(delta)).ok_or(AccountantError::Unbounded)
+        };
+        let remove = compose(&parts, &plan.remove)?;
         if self.items.iter().all(|(part, _)| !matches!(part, Part::Normal(Normal { q, .. }) if *q < 1.0)) {
             return Ok(remove);
         }
         parts.iter_mut().for_each(|(lattice, _)| *lattice = lattice.reversed());
-        let add = Composed::new(&parts, plan.length, &plan.add, &mut planner)?.epsilon(delta)?;
+        let add = compose(&parts, &plan.add)?;
         Ok(if add.0 > remove.0 { add } else { remove })
     }
 

@@ -6,18 +6,10 @@
 
 use libm::{exp, exp2, expm1, log, log1p, sqrt};
 
+use sage_exact::Side;
+
 use super::super::parameter::{AccountantError, Certified};
 use super::Part;
-
-/// Where one direction is looked at.
-pub(super) struct Side {
-    /// The exponential tilt of the lattice law.
-    pub(super) tilt: f64,
-    /// The tilt whose Chernoff bound closes the window above.
-    pub(super) tilt_above: f64,
-    /// The lowest loss of the window.
-    pub(super) low: f64,
-}
 
 /// One lattice for both directions, and a side for each.
 pub(super) struct Plan {

@@ -41,6 +41,10 @@ impl Scripted {
 }
 
 impl Sealed for Scripted {
+    fn fork(&mut self) -> Result<Self, super::NoiseError> {
+        Err(super::NoiseError::EntropyUnavailable)
+    }
+
     fn stream(&mut self) -> &mut KeyStream {
         self.then.stream()
     }

@@ -1,29 +1,52 @@
-//! The law of the total loss, by a tilted Fourier transform.
+//! The law of a sum of independent variables on a lattice, by a tilted Fourier transform.
 //!
 //! Every stored mass bounds the exact tilted mass from above once `error` is
 //! added: wrapped mass only adds, and the rounding of the transforms is
 //! bounded after the fact from the spectrum actually seen. What lies above the
-//! window is charged by a Chernoff bound (`proofs/pld.md`, sections 3 to 5).
+//! window is charged by a Chernoff bound (the kernel's
+//! `proofs/pld.md`, sections 3 to 5).
 
 use libm::{exp, log, sqrt};
 use realfft::RealFftPlanner;
 use realfft::num_complex::Complex;
 
-use super::super::parameter::{AccountantError, Certified};
-use super::discretise::{Lattice, exponentials};
-use super::plan::Side;
+/// Plans transforms, and keeps what it planned.
+pub type Planner = RealFftPlanner<f64>;
 
-/// The composed law in one direction.
-pub(super) struct Composed {
+/// A law of masses at `(first + position) * step`, and a mass at infinity.
+pub trait Law {
+    /// The lattice's step.
+    fn step(&self) -> f64;
+    /// The lattice index of the first mass.
+    fn first(&self) -> i64;
+    /// The masses, none negative.
+    fn masses(&self) -> &[f64];
+    /// The mass at infinity.
+    fn infinity(&self) -> f64;
+}
+
+/// Where a law is looked at.
+pub struct Side {
+    /// The exponential tilt of the lattice law.
+    pub tilt: f64,
+    /// The tilt whose Chernoff bound closes the window above.
+    pub tilt_above: f64,
+    /// The lowest value of the window.
+    pub low: f64,
+}
+
+/// The law of a sum. Its fields are shown for tests.
+pub struct Composed {
     step: f64,
     /// Lattice index of the first stored mass.
-    first: i64,
-    tilted: Vec<f64>,
+    pub first: i64,
+    /// The masses, tilted.
+    pub tilted: Vec<f64>,
     /// Bound on the rounding error of each tilted mass.
-    error: f64,
+    pub error: f64,
     tilt: f64,
     /// Log of the factor removed by normalising each tilted law.
-    log_scale: f64,
+    pub log_scale: f64,
     /// Mass at infinity and above the window.
     outside: f64,
 }
@@ -48,12 +71,12 @@ fn transform_error(length: usize) -> f64 {
 /// overflows: their sum, and the log of the factor taken out. The sum is no
 /// number where exponents round too far, or so much underflows that what is
 /// left of it is no bound.
-fn add_tilted(signal: &mut [f64], lattice: &Lattice, tilt: f64) -> (f64, f64) {
-    let last = lattice.first + lattice.masses.len() as i64 - 1;
-    let reference = tilt * lattice.step * (if tilt > 0.0 { last } else { lattice.first }) as f64;
-    let factors = exponentials(lattice.first, 1, tilt * lattice.step, -reference);
+fn add_tilted(signal: &mut [f64], lattice: &impl Law, tilt: f64) -> (f64, f64) {
+    let last = lattice.first() + lattice.masses().len() as i64 - 1;
+    let reference = tilt * lattice.step() * (if tilt > 0.0 { last } else { lattice.first() }) as f64;
+    let factors = exponentials(lattice.first(), 1, tilt * lattice.step(), -reference);
     let (mask, mut sum) = (signal.len() - 1, 0.0);
-    for (position, (&mass, factor)) in lattice.masses.iter().zip(factors).enumerate() {
+    for (position, (&mass, factor)) in lattice.masses().iter().zip(factors).enumerate() {
         signal[position & mask] += mass * factor;
         sum += mass * factor;
     }
@@ -62,8 +85,8 @@ fn add_tilted(signal: &mut [f64], lattice: &Lattice, tilt: f64) -> (f64, f64) {
 }
 
 /// `sum of count * ln E[e^{tilt * loss}]` over the lattices, from above.
-fn log_moment(parts: &[(Lattice, u64)], tilt: f64) -> f64 {
-    let one = |(lattice, count): &(Lattice, u64)| {
+fn log_moment<L: Law>(parts: &[(L, u64)], tilt: f64) -> f64 {
+    let one = |(lattice, count): &(L, u64)| {
         let (sum, reference) = add_tilted(&mut [0.0], lattice, tilt);
         *count as f64 * (log(sum * (1.0 + 1e-12)) + reference + 1e-15 * reference.abs())
     };
@@ -71,17 +94,17 @@ fn log_moment(parts: &[(Lattice, u64)], tilt: f64) -> f64 {
 }
 
 impl Composed {
-    pub(super) fn new(
-        parts: &[(Lattice, u64)], length: usize, side: &Side, planner: &mut RealFftPlanner<f64>,
-    ) -> Certified<Self> {
+    /// The law of the sum of so many of each, in a window of a length that is a power of two; nothing if no bound
+    /// can be given.
+    pub fn new(parts: &[(impl Law, u64)], length: usize, side: &Side, planner: &mut Planner) -> Option<Self> {
         let forward = planner.plan_fft_forward(length);
         let inverse = planner.plan_fft_inverse(length);
         let mut signal = forward.make_input_vec();
         let mut part_spectrum = forward.make_output_vec();
         let mut spectrum = vec![Complex::new(1.0, 0.0); part_spectrum.len()];
         let mut errors = vec![0.0; part_spectrum.len()];
-        let step = parts.first().ok_or(AccountantError::Unbounded)?.0.step;
-        let (tilt, unknown) = (side.tilt, |_| AccountantError::Unbounded);
+        let step = parts.first()?.0.step();
+        let tilt = side.tilt;
         let (mut log_scale, mut offset, mut infinity) = (0.0_f64, 0_i128, 0.0);
         for (lattice, count) in parts {
             signal.fill(0.0);
@@ -89,19 +112,19 @@ impl Composed {
             // Each mass is raised by more than its exponential rounds.
             let raise = (1.0 + 1e-12) / norm;
             signal.iter_mut().for_each(|mass| *mass *= raise);
-            forward.process(&mut signal, &mut part_spectrum).map_err(unknown)?;
+            forward.process(&mut signal, &mut part_spectrum).ok()?;
             multiply_power(&mut spectrum, &mut errors, &part_spectrum, *count, transform_error(length));
             let (weight, log_norm) = (*count as f64, log(norm));
             let size = 4.0 + 2.0 * log_norm.abs() + reference.abs();
             log_scale += weight * (log_norm + reference + 2.0 * f64::EPSILON * size);
-            offset += i128::from(lattice.first) * i128::from(*count);
-            infinity += weight * lattice.infinity;
+            offset += i128::from(lattice.first()) * i128::from(*count);
+            infinity += weight * lattice.infinity();
         }
         let error = error_of_masses(&spectrum, &errors, length);
         for real in [0, length / 2] {
             spectrum[real].im = 0.0;
         }
-        inverse.process(&mut spectrum, &mut signal).map_err(unknown)?;
+        inverse.process(&mut spectrum, &mut signal).ok()?;
         let first = (side.low / step).floor().min(0.0) as i64;
         let above = (first + length as i64) as f64 * step;
         let log_above = log_moment(parts, side.tilt_above) - side.tilt_above * above;
@@ -111,20 +134,20 @@ impl Composed {
         // upwards, and folding a length that is a power of two.
         let usable = side.tilt_above > 0.0 && length.is_power_of_two() && log_scale.abs() < LARGEST_EXPONENT;
         if !(usable && error.is_finite() && outside.is_finite()) {
-            return Err(AccountantError::Unbounded);
+            return None;
         }
         signal.rotate_left((i128::from(first) - offset).rem_euclid(length as i128) as usize);
         signal.iter_mut().for_each(|mass| *mass /= length as f64);
-        Ok(Self { step, first, tilted: signal, error, tilt, log_scale, outside })
+        Some(Self { step, first, tilted: signal, error, tilt, log_scale, outside })
     }
 
-    /// The smallest epsilon at which the bound on delta is within `delta`, and
-    /// how fast the log of delta falls there.
-    pub(super) fn epsilon(&self, delta: f64) -> Certified<(f64, f64)> {
+    /// The smallest value e for which the bound on the sum of `mass (1 - e^(e - value))` above it is within
+    /// `delta`, and how fast the log of that falls there.
+    pub fn epsilon(&self, delta: f64) -> Option<(f64, f64)> {
         // Every rounding below is moved past: `room` down, `mass` up, `other` down.
         let room = (delta - self.outside) * (1.0 - 1e-15);
         if room <= 0.0 {
-            return Err(AccountantError::Unbounded);
+            return None;
         }
         let last = self.first + self.tilted.len() as i64 - 1;
         let untilt = exponentials(last, -1, -self.tilt * self.step, self.log_scale);
@@ -146,7 +169,7 @@ impl Composed {
         // Where the loop ends by itself, delta at the last epsilon is within,
         // unless the mass overflowed and compared as nothing.
         epsilon *= 1.0 + 1e-13;
-        if (mass + epsilon).is_finite() { Ok((epsilon, other / delta)) } else { Err(AccountantError::Unbounded) }
+        if (mass + epsilon).is_finite() { Some((epsilon, other / delta)) } else { None }
     }
 }
 
@@ -191,5 +214,19 @@ fn error_of_masses(spectrum: &[Complex<f64>], errors: &[f64], length: usize) -> 
     (errors.iter().sum::<f64>() + transform_error(length) * size) * 2.1 / length as f64
 }
 
-#[cfg(test)]
-mod tests;
+/// `e^{offset + rate * index}` from index `first` in steps of `stride`, each
+/// exact to 1e-13 times the size of its exponent: products, started afresh
+/// every 32, or each time if they grow fast.
+pub fn exponentials(first: i64, stride: i64, rate: f64, offset: f64) -> impl Iterator<Item = f64> {
+    let ratio = exp(rate * stride as f64);
+    let period = if rate.abs() < 0.02 { 32 } else { 1 };
+    let mut current = 0.0;
+    (0_i64..).map(move |passed| {
+        if passed % period == 0 {
+            current = exp(offset + rate * (first + stride * passed) as f64);
+        } else {
+            current *= ratio;
+        }
+        current
+    })
+}

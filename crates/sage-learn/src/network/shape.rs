@@ -1,0 +1,151 @@
+//! What a network looks like: public numbers, fixed before anything is charged.
+
+use sage_kernel::{Bias, LayerShape};
+
+use crate::encode::Layout;
+
+/// What a network predicts, and how a wrong prediction is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// A number; half the squared difference.
+    Squared,
+    /// The chance of a label of one against zero; the negative logarithm of what was given to the label.
+    Logistic,
+}
+
+/// How places reach the first layer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Inputs {
+    /// As inputs that are one, after the numbers.
+    Direct,
+    /// Through tables of learnt numbers, a table for each field; the numbers first, then the fields' in order.
+    Embedded {
+        /// Places of each field, in order.
+        fields: Vec<u32>,
+        /// Numbers for each place.
+        width: u32,
+    },
+}
+
+/// Layers from the encoded row to one number. No hidden layer is linear or logistic regression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    layout: Layout,
+    inputs: Inputs,
+    hidden: Vec<u32>,
+    loss: Loss,
+}
+
+/// Why layers do not make a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// Nothing goes in.
+    NoInputs,
+    /// A hidden layer or an embedding without numbers.
+    Empty,
+    /// The embedded fields are not those of the rows.
+    Fields,
+    /// More parameters than a step may release.
+    TooLarge,
+}
+
+impl std::fmt::Display for ShapeError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            Self::NoInputs => "a network needs at least one input",
+            Self::Empty => "hidden layers and embeddings need at least one number",
+            Self::Fields => "embedded fields must be as many as the places a row names, and have as many places",
+            Self::TooLarge => "a network has at most 2^31 - 1 parameters",
+        })
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+impl Shape {
+    /// A network on rows of that layout.
+    ///
+    /// # Errors
+    /// When the sizes do not fit each other.
+    pub fn new(layout: Layout, inputs: Inputs, hidden: Vec<u32>, loss: Loss) -> Result<Self, ShapeError> {
+        if layout.numbers == 0 && layout.named == 0 {
+            return Err(ShapeError::NoInputs);
+        }
+        if hidden.contains(&0) {
+            return Err(ShapeError::Empty);
+        }
+        if let Inputs::Embedded { fields, width } = &inputs {
+            let places = fields.iter().map(|&places| u64::from(places)).sum::<u64>();
+            if fields.len() != layout.named as usize || places != u64::from(layout.places) || fields.contains(&0) {
+                return Err(ShapeError::Fields);
+            }
+            if *width == 0 {
+                return Err(ShapeError::Empty);
+            }
+        }
+        let shape = Self { layout, inputs, hidden, loss };
+        let embedded = shape.first_numbers();
+        let parameters = shape.layers().iter().map(|layer| layer.parameters()).sum::<u128>();
+        if embedded > u64::from(u32::MAX) || parameters > i32::MAX as u128 {
+            return Err(ShapeError::TooLarge);
+        }
+        Ok(shape)
+    }
+
+    /// How wide the rows are.
+    pub const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// How places reach the first layer.
+    pub const fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// The widths of the hidden layers.
+    pub fn hidden(&self) -> &[u32] {
+        &self.hidden
+    }
+
+    /// What is predicted.
+    pub const fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    /// Numbers that go into the first dense layer.
+    fn first_numbers(&self) -> u64 {
+        let embedded = match &self.inputs {
+            Inputs::Direct => 0,
+            Inputs::Embedded { fields, width } => fields.len() as u64 * u64::from(*width),
+        };
+        u64::from(self.layout.numbers) + embedded
+    }
+
+    /// The layers as the kernel sees them: embeddings field by field, then the dense ones in order.
+    pub fn layers(&self) -> Vec<LayerShape> {
+        let mut layers = Vec::new();
+        let mut first = LayerShape::dense(u32::try_from(self.first_numbers()).unwrap_or(u32::MAX), 0);
+        match &self.inputs {
+            Inputs::Direct => (first.named, first.places) = (self.layout.named, self.layout.places),
+            Inputs::Embedded { fields, width } => {
+                layers.extend(fields.iter().map(|&places| LayerShape::embedding(places, *width)));
+            }
+        }
+        for &outputs in self.hidden.iter().chain(&[1]) {
+            layers.push(LayerShape { outputs, ..first });
+            first = LayerShape::dense(outputs, 0);
+        }
+        layers
+    }
+
+    /// How many of the layers are embeddings.
+    pub(super) fn embeddings(&self) -> usize {
+        self.layers().iter().filter(|layer| layer.bias == Bias::Absent).count()
+    }
+
+    /// Numbers that a step releases.
+    pub fn parameters(&self) -> u32 {
+        u32::try_from(self.layers().iter().map(|layer| layer.parameters()).sum::<u128>()).unwrap_or(u32::MAX)
+    }
+}

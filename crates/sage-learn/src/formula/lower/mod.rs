@@ -231,7 +231,13 @@ impl<'a> Lowering<'a> {
             Arithmetic::Add => nodes.node("Add", &[x, y]),
             Arithmetic::Subtract => nodes.node("Sub", &[x, y]),
             Arithmetic::Multiply => nodes.node("Mul", &[x, y]),
-            Arithmetic::Divide => nodes.node("Div", &[x, y]),
+            Arithmetic::Divide => {
+                // Runtimes do not agree on when a zero is negative, and a quotient would show it.
+                let zero = nodes.number(0.0);
+                let is_zero = nodes.node("Equal", &[y, &zero]);
+                let divisor = nodes.node("Where", &[&is_zero, &zero, y]);
+                nodes.node("Div", &[x, &divisor])
+            }
             Arithmetic::Remainder => nodes.node_with("Mod", &[x, y], vec![whole_attribute("fmod", 1)]),
             Arithmetic::Power => {
                 let zero = nodes.number(0.0);

@@ -137,6 +137,8 @@ fn combine(operation: Arithmetic, x: f64, y: f64) -> Cell {
         Arithmetic::Add => x + y,
         Arithmetic::Subtract => x - y,
         Arithmetic::Multiply => x * y,
+        // A negative zero divides like zero: runtimes do not agree on when a zero is negative.
+        Arithmetic::Divide if y == 0.0 => x / 0.0,
         Arithmetic::Divide => x / y,
         Arithmetic::Remainder => x % y,
         Arithmetic::Power if x == 0.0 && y < 0.0 => return Cell::Null,

@@ -3,7 +3,7 @@
 //! A [`Formula`] is a tree over the columns of a row. Its numbers are `f64`, its truth values and numbers may be
 //! null, and every row has a value: nothing in it can fail. The rules are those of the engine's queries: `x / 0` is
 //! infinite, the root of a negative number is null, a time outside the years 1700 to 2199 is null. Two points are
-//! settled here because no graph can tell the bits apart: −0 equals 0, and what is no number equals itself and
+//! settled here because no graph can tell the bits apart: −0 equals 0, also as a divisor, and what is no number equals itself and
 //! comes after every number, whatever its sign bit.
 //!
 //! What has no exact counterpart in ONNX as both tract and onnxruntime run it in double precision is not in the

@@ -52,7 +52,9 @@ impl Nodes {
             attribute: attributes,
             ..NodeProto::default()
         });
-        if inputs.iter().all(|input| self.scalars.contains(*input)) {
+        // What is gathered has the shape of the index, whatever it is gathered from.
+        let shaping = if operator == "Gather" { &inputs[1..] } else { inputs };
+        if shaping.iter().all(|input| self.scalars.contains(*input)) {
             self.scalars.insert(name.clone());
         }
         self.known.insert(key, name.clone());

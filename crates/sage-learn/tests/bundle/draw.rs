@@ -97,7 +97,18 @@ fn column(draw: &mut Draw, name: &str) -> Formula {
     Formula::Column(format!("{name}{}", suffix(draw)))
 }
 
-/// A formula whose value is a number.
+/// A formula whose value is known to the last bits but one. It is outermost, and no place depends on it: nothing is
+/// promised of edges drawn exactly at such a value.
+fn smooth(draw: &mut Draw, depth: usize) -> Formula {
+    let inner = Box::new(number(draw, depth));
+    let functions = [Function::Exp, Function::Ln, Function::Sin, Function::Cos, Function::Tan, Function::Tanh];
+    match draw.below(7) {
+        6 => Formula::Arithmetic(Arithmetic::Power, inner, Box::new(number(draw, depth))),
+        which => Formula::Function(functions[which], inner),
+    }
+}
+
+/// A formula whose value is a number, the same to the last bit everywhere.
 pub fn number(draw: &mut Draw, depth: usize) -> Formula {
     let boxed = |draw: &mut Draw| Box::new(number(draw, depth - 1));
     if depth == 0 {
@@ -119,12 +130,6 @@ pub fn number(draw: &mut Draw, depth: usize) -> Formula {
                 Function::Truncate,
                 Function::Sign,
                 Function::Sqrt,
-                Function::Exp,
-                Function::Ln,
-                Function::Sin,
-                Function::Cos,
-                Function::Tan,
-                Function::Tanh,
             ]);
             Formula::Function(function, boxed(draw))
         }
@@ -135,7 +140,6 @@ pub fn number(draw: &mut Draw, depth: usize) -> Formula {
                 Arithmetic::Multiply,
                 Arithmetic::Divide,
                 Arithmetic::Remainder,
-                Arithmetic::Power,
             ]);
             Formula::Arithmetic(operation, boxed(draw), boxed(draw))
         }
@@ -219,7 +223,7 @@ pub fn scaled(feature: &str) -> Field {
 }
 
 fn place(draw: &mut Draw, features: &[Feature], depth: usize) -> Place {
-    let name = |draw: &mut Draw| features[draw.below(features.len() - 2)].name.clone();
+    let name = |draw: &mut Draw| features[draw.below(features.len() - 8)].name.clone();
     match draw.below(if depth == 0 { 4 } else { 6 }) {
         0 => {
             let feature = draw.pick(&["text", "text?"]).to_owned();
@@ -242,6 +246,7 @@ pub fn graph(seed: u64) -> Graph {
         let depth = 1 + draw.below(4);
         let formula = if draw.below(3) == 0 { truth(draw, depth) } else { number(draw, depth) };
         features.push(Feature { name: format!("feature {index}"), formula });
+        features.push(Feature { name: format!("smooth {index}"), formula: smooth(draw, depth - 1) });
     }
     // Every column is used by something.
     for column in schema.columns() {
@@ -250,11 +255,12 @@ pub fn graph(seed: u64) -> Graph {
             if column.name.starts_with("time") { Formula::Part(Part::Hour, Box::new(formula)) } else { formula };
         features.push(Feature { name: column.name.clone(), formula });
     }
-    // Texts last: everything before them can be a number.
-    features.sort_by_key(|feature| feature.name.starts_with("text"));
+    // Those of which no place is taken come last.
+    features.sort_by_key(|feature| feature.name.starts_with("text") || feature.name.starts_with("smooth"));
     let mut fields = Vec::new();
     for index in 0..6 {
         fields.push(scaled(&format!("feature {index}")));
+        fields.push(scaled(&format!("smooth {index}")));
     }
     for _ in 0..1 + draw.below(4) {
         let place = place(draw, &features, 2);

@@ -231,7 +231,13 @@ impl<'a> Lowering<'a> {
             Arithmetic::Add => nodes.node("Add", &[x, y]),
             Arithmetic::Subtract => nodes.node("Sub", &[x, y]),
             Arithmetic::Multiply => nodes.node("Mul", &[x, y]),
-            Arithmetic::Divide => nodes.node("Div", &[x, y]),
+            Arithmetic::Divide => {
+                // Runtimes do not agree on when a zero is negative, and a quotient would show it.
+                let zero = nodes.number(0.0);
+                let is_zero = nodes.node("Equal", &[y, &zero]);
+                let divisor = nodes.node("Where", &[&is_zero, &zero, y]);
+                nodes.node("Div", &[x, &divisor])
+            }
             Arithmetic::Remainder => nodes.node_with("Mod", &[x, y], vec![whole_attribute("fmod", 1)]),
             Arithmetic::Power => {
                 let zero = nodes.number(0.0);
@@ -245,6 +251,7 @@ impl<'a> Lowering<'a> {
     }
 
     fn coalesce(&mut self, all: &[Formula]) -> Lowered {
+        let truths = all.first().is_some_and(|part| self.is_truth(part));
         let mut parts: Vec<Lowered> = all.iter().map(|part| self.formula(part)).collect();
         let mut chosen = parts.pop().unwrap_or_else(|| self.never());
         while let Some(part) = parts.pop() {
@@ -252,7 +259,10 @@ impl<'a> Lowering<'a> {
                 None => part,
                 Some(null) => {
                     let there = self.nodes.node("Not", &[null]);
-                    self.choose(&there, &part, &chosen)
+                    match truths {
+                        true => self.choose_truth(&there, &part, &chosen),
+                        false => self.choose_number(&there, &part, &chosen),
+                    }
                 }
             };
         }
@@ -268,7 +278,10 @@ impl<'a> Lowering<'a> {
         };
         for (condition, result) in case.branches.iter().rev() {
             let (condition, result) = (self.formula(condition), self.formula(result));
-            chosen = self.choose(&condition.value, &result, &chosen);
+            chosen = match truths {
+                true => self.choose_truth(&condition.value, &result, &chosen),
+                false => self.choose_number(&condition.value, &result, &chosen),
+            };
         }
         chosen
     }
@@ -277,17 +290,29 @@ impl<'a> Lowering<'a> {
         formula.check(self.schema) == Ok(super::tree::Kind::Truth)
     }
 
-    fn choose(&mut self, condition: &Tensor, yes: &Lowered, no: &Lowered) -> Lowered {
+    fn choose_number(&mut self, condition: &Tensor, yes: &Lowered, no: &Lowered) -> Lowered {
         let value = self.nodes.node("Where", &[condition, &yes.value, &no.value]);
-        let null = match (&yes.null, &no.null) {
-            (None, None) => None,
-            (yes, no) => {
-                let never = self.nodes.truth(false);
-                let (yes, no) = (yes.as_ref().unwrap_or(&never), no.as_ref().unwrap_or(&never));
-                Some(self.nodes.node("Where", &[condition, yes, no]))
-            }
-        };
-        Lowered { value, null }
+        Lowered { value, null: self.choose_null(condition, yes, no) }
+    }
+
+    fn choose_truth(&mut self, condition: &Tensor, yes: &Lowered, no: &Lowered) -> Lowered {
+        let value = self.either_truth(condition, &yes.value, &no.value);
+        Lowered { value, null: self.choose_null(condition, yes, no) }
+    }
+
+    fn choose_null(&mut self, condition: &Tensor, yes: &Lowered, no: &Lowered) -> Option<Tensor> {
+        if yes.null.is_none() && no.null.is_none() {
+            return None;
+        }
+        let never = self.nodes.truth(false);
+        Some(self.either_truth(condition, yes.null.as_ref().unwrap_or(&never), no.null.as_ref().unwrap_or(&never)))
+    }
+
+    /// One truth value or the other: onnxruntime's Where takes none.
+    fn either_truth(&mut self, condition: &Tensor, yes: &Tensor, no: &Tensor) -> Tensor {
+        let (yes, other) = (self.nodes.node("And", &[condition, yes]), self.nodes.node("Not", &[condition]));
+        let no = self.nodes.node("And", &[&other, no]);
+        self.nodes.node("Or", &[&yes, &no])
     }
 
     fn look_up(&mut self, lookup: &Lookup) -> Lowered {

@@ -45,7 +45,6 @@ mod refusal;
 mod session;
 mod spectral;
 mod summary;
-mod sums;
 mod table;
 mod vector;
 mod wire;

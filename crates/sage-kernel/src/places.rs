@@ -47,11 +47,13 @@ impl<'total> PlaceSums<'total> {
         let start = self.labels.len() * (self.named + 1);
         self.labels.push(row(&mut self.pending[start..start + self.named]));
         if self.labels.len() == GROUP {
-            self.gather();
+            // There the compiler may use the widest registers the machine has.
+            Arch::new().dispatch(self);
         }
     }
 
     /// Turns the rows of a group into words.
+    #[inline(always)]
     fn gather(&mut self) {
         let places = self.cells.len() - 1;
         let mut squares = 0;
@@ -91,9 +93,11 @@ impl<'total> PlaceSums<'total> {
     }
 
     /// Counts what the columns share, and adds what was summed by feature.
+    #[inline(always)]
     fn count(&mut self) {
         let size = self.cells.len() + 1;
-        Arch::new().dispatch(SharedBits { columns: &self.bits, size, total: self.total });
+        let (columns, _) = self.bits.as_chunks();
+        add_shared(columns, size, self.total);
         self.bits.fill(0);
         for (feature, (_, labels)) in self.cells.iter_mut().enumerate() {
             self.total[triangle_row(size, feature) + size - 1] += i128::from(std::mem::take(labels));
@@ -108,25 +112,23 @@ impl<'total> PlaceSums<'total> {
     }
 }
 
-/// Adds, for every two columns, how many bits they share.
-struct SharedBits<'data> {
-    columns: &'data [u64],
-    size: usize,
-    total: &'data mut [i128],
-}
-
-impl WithSimd for SharedBits<'_> {
+impl WithSimd for &mut PlaceSums<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let (columns, _) = self.columns.as_chunks::<WORDS>();
-        for (feature, left) in columns.iter().enumerate() {
-            let total = &mut self.total[triangle_row(self.size, feature) + feature..];
-            for (total, right) in total.iter_mut().zip(&columns[feature..]) {
-                let shared = left.iter().zip(right).map(|(left, right)| u64::from((left & right).count_ones()));
-                *total += i128::from(shared.sum::<u64>());
-            }
+        self.gather();
+    }
+}
+
+/// Adds, for every two columns, how many bits they share.
+#[inline(always)]
+fn add_shared(columns: &[[u64; WORDS]], size: usize, total: &mut [i128]) {
+    for (feature, left) in columns.iter().enumerate() {
+        let total = total[triangle_row(size, feature) + feature..].iter_mut();
+        for (total, right) in total.zip(&columns[feature..]) {
+            let shared = left.iter().zip(right).map(|(left, right)| u64::from((left & right).count_ones()));
+            *total += i128::from(shared.sum::<u64>());
         }
     }
 }

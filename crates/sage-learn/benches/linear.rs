@@ -1,6 +1,6 @@
 //! The linear learner's measurements, one JSON object a line: `name`, `ours`, `unit`.
 //!
-//! What a peer measures too has the same name and unit in `xtask/peers/learn_linear.py`.
+//! Best of several runs, on one core. What a peer measures too has the same name and unit in `xtask/peers/learn_linear.py`.
 
 use std::hint::black_box;
 use std::sync::Arc;

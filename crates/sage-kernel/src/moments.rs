@@ -190,11 +190,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     pub fn moments(
         &self, lane: Lane, bounds: MomentBounds, value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> Result<Moments, SessionError> {
-        let units = bounds.units()?;
-        let mut total = vec![0; units.triangle()];
         let kind = bounds.kind(self.tag);
-        let rows = self.gather(lane, kind, &mut total, |rows, total| bounds.sum(rows, total, value))?;
-        Ok(self.settle(lane, units, &total, rows))
+        self.settle(lane, bounds.units()?, kind, |rows, total| bounds.sum(rows, total, value))
     }
 
     /// Sums the moments of every row of the lane, where rows only name places. Costs nothing by itself.
@@ -207,16 +204,17 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     pub fn place_moments(
         &self, lane: Lane, bounds: PlaceBounds, value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
     ) -> Result<Moments, SessionError> {
-        let units = bounds.units()?;
-        let mut total = vec![0; units.triangle()];
         let kind = bounds.kind(self.tag);
-        let rows = self.gather(lane, kind, &mut total, |rows, total| bounds.sum(rows, total, value))?;
-        Ok(self.settle(lane, units, &total, rows))
+        self.settle(lane, bounds.units()?, kind, |rows, total| bounds.sum(rows, total, value))
     }
 
-    /// The moments whose triangle this is, in units of the grid.
-    fn settle(&self, lane: Lane, units: Units, triangle: &[i128], rows: u64) -> Moments {
+    /// The moments of a lane, in units of the grid, from summaries of this kind and from what `sum` adds.
+    fn settle(
+        &self, lane: Lane, units: Units, kind: [u8; 32], sum: impl FnOnce(&[R], &mut [i128]) -> u64,
+    ) -> Result<Moments, SessionError> {
         let size = units.width as usize + 1;
+        let mut triangle = vec![0; units.triangle()];
+        let rows = self.gather(lane, kind, &mut triangle, sum)?;
         let mut sums = vec![0; size * size];
         for row in 0..size {
             for column in row..size {
@@ -227,7 +225,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
                 sums[column * size + row] = sum;
             }
         }
-        Moments { session: self.identity, lane, units, sums, rows }
+        Ok(Moments { session: self.identity, lane, units, sums, rows })
     }
 
     /// The noisy matrix Σ x xᵀ, row by row, symmetric.

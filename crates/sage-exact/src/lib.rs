@@ -14,16 +14,14 @@ mod parallel;
 mod places;
 mod product;
 mod spectral;
-mod sums;
 
 pub use double::Double;
 pub use factors::{Factors, Widths, cut, split, square};
 pub use law::{Composed, Law, Planner, Side, exponentials};
 pub use parallel::{parts, side_by_side};
-pub use places::PlaceSums;
+pub use places::{PlaceSums, triangle_row};
 pub use product::{ROWS_AT_A_TIME, add_product};
 pub use spectral::{GAP, least_loss, smallest_eigenvalue};
-pub use sums::{Sums, triangle_row};
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,6 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-use crate::sums::{Sums, triangle_row};
-
 /// Rows that are turned into a word of each column at a time.
 const GROUP: usize = 64;
 /// Words of a column that are counted at a time.
@@ -15,38 +13,27 @@ const WORDS: usize = 32;
 /// Columns of bits pay if a row names more than one place in so many.
 const SPARSE: usize = 12;
 
-/// Gathers rows of named places into the triangle of their moments: places, the one that every row has, the
-/// label.
-pub struct PlaceSums {
-    places: usize,
+/// Adds rows of named places to the triangle of their moments: places, the one that every row has, the label.
+pub struct PlaceSums<'total> {
     named: usize,
-    /// The rows of a group, written one after the other, and their labels in whole units.
+    /// The rows of a group, one after the other, each with room for the one that every row has, and their
+    /// labels in whole units.
     pending: Vec<u32>,
     labels: Vec<i64>,
-    /// So many words for each place; none if pairs are counted row by row.
+    /// For each feature the rows of the group that have it, and the sum of the labels of all that had.
+    cells: Vec<(u64, i64)>,
+    /// So many words for each feature; none if pairs are counted row by row.
     bits: Vec<u64>,
     words: usize,
-    /// For each place the rows of the group that name it, and the sum of the labels of all that did.
-    cells: Vec<(u64, i64)>,
-    /// The other sums: rows with features, their labels, and the squares of all labels.
-    whole: [i64; 3],
-    sums: Sums,
+    total: &'total mut [i128],
 }
 
-impl PlaceSums {
+impl<'total> PlaceSums<'total> {
     /// For rows that name so many of so many places.
-    pub fn new(named: usize, places: usize) -> Self {
-        Self {
-            places,
-            named,
-            pending: vec![0; named * GROUP],
-            labels: Vec::with_capacity(GROUP),
-            bits: if places <= SPARSE * named { vec![0; places * WORDS] } else { Vec::new() },
-            words: 0,
-            cells: vec![(0, 0); places],
-            whole: [0; 3],
-            sums: Sums::of_moments(places + 1),
-        }
+    pub fn new(named: usize, places: usize, total: &'total mut [i128]) -> Self {
+        let bits = if places <= SPARSE * named { vec![0; (places + 1) * WORDS] } else { Vec::new() };
+        let (pending, labels) = (vec![0; (named + 1) * GROUP], Vec::with_capacity(GROUP));
+        Self { named, pending, labels, cells: vec![(0, 0); places + 1], bits, words: 0, total }
     }
 
     /// Takes a row: what the function writes into zeros, and the label in whole units that it returns.
@@ -54,26 +41,28 @@ impl PlaceSums {
     /// # Guarantee
     /// A row that names a place beyond the last, or not each once and in order, has no features.
     pub fn push(&mut self, row: impl FnOnce(&mut [u32]) -> i64) {
-        let start = self.labels.len() * self.named;
+        let start = self.labels.len() * (self.named + 1);
         self.labels.push(row(&mut self.pending[start..start + self.named]));
         if self.labels.len() == GROUP {
-            self.gather();
+            // There the compiler may use the widest registers the machine has.
+            Arch::new().dispatch(self);
         }
     }
 
     /// Turns the rows of a group into words.
+    #[inline(always)]
     fn gather(&mut self) {
-        let sums = self.sums.room(self.labels.len());
-        for (bit, &label) in self.labels.iter().enumerate() {
-            let named = &self.pending[bit * self.named..][..self.named];
-            self.whole[2] += label * label;
-            let falling = named.iter().zip(named.iter().skip(1)).filter(|(one, next)| one >= next).count();
-            if falling > 0 || named.last().is_some_and(|&place| place as usize >= self.places) {
+        let places = self.cells.len() - 1;
+        let mut squares = 0;
+        for (bit, (&label, named)) in self.labels.iter().zip(self.pending.chunks_exact_mut(self.named + 1)).enumerate()
+        {
+            squares += label * label;
+            // Behind all places, so that what is beyond the last is out of order.
+            named[self.named] = places as u32;
+            if named.iter().zip(named.iter().skip(1)).filter(|(one, next)| one >= next).count() > 0 {
                 continue;
             }
-            self.whole[0] += 1;
-            self.whole[1] += label;
-            for &place in named {
+            for &place in named.iter() {
                 let (bits, labels) = &mut self.cells[place as usize];
                 *bits |= 1 << bit;
                 // Far from any overflow: 2^11 rows of at most 2^20.
@@ -81,10 +70,13 @@ impl PlaceSums {
             }
             if self.bits.is_empty() {
                 for (at, &place) in named.iter().enumerate() {
-                    let row = triangle_row(self.places + 2, place as usize);
-                    named[at..].iter().for_each(|&other| sums[row + other as usize] += 1);
+                    let row = triangle_row(places + 2, place as usize);
+                    named[at..].iter().for_each(|&other| self.total[row + other as usize] += 1);
                 }
             }
+        }
+        if let Some(last) = self.total.last_mut() {
+            *last += i128::from(squares);
         }
         for (column, (bits, _)) in self.bits.chunks_exact_mut(WORDS).zip(&mut self.cells) {
             column[self.words] = std::mem::take(bits);
@@ -97,58 +89,50 @@ impl PlaceSums {
         }
     }
 
-    /// Counts what the columns share, and adds what was summed by place.
+    /// Counts what the columns share, and adds what was summed by feature.
+    #[inline(always)]
     fn count(&mut self) {
-        let (places, size) = (self.places, self.places + 2);
-        let sums = self.sums.room(0);
-        if !self.bits.is_empty() {
-            Arch::new().dispatch(SharedBits { columns: &self.bits, size, sums });
-            self.bits.fill(0);
+        let size = self.cells.len() + 1;
+        let (columns, _) = self.bits.as_chunks();
+        add_shared(columns, size, self.total);
+        self.bits.fill(0);
+        for (feature, (_, labels)) in self.cells.iter_mut().enumerate() {
+            self.total[triangle_row(size, feature) + size - 1] += i128::from(std::mem::take(labels));
         }
-        for (place, (_, labels)) in self.cells.iter_mut().enumerate() {
-            sums[triangle_row(size, place) + places + 1] += std::mem::take(labels);
-        }
-        let corner = &mut sums[triangle_row(size, places) + places..];
-        corner.iter_mut().zip(&mut self.whole).for_each(|(sum, whole)| *sum += std::mem::take(whole));
         self.words = 0;
     }
 
-    /// The sums; what a place shares with the one that every row has is what it shares with itself.
-    pub fn finish(mut self) -> Sums {
+    /// Adds what is still pending.
+    pub fn finish(mut self) {
         self.gather();
         self.count();
-        let size = self.places + 2;
-        for piece in self.sums.pieces() {
-            for place in 0..self.places {
-                let row = triangle_row(size, place);
-                piece[row + self.places] = piece[row + place];
-            }
-        }
-        self.sums
     }
 }
 
-/// Adds, for every two columns, how many bits they share.
-struct SharedBits<'data> {
-    columns: &'data [u64],
-    size: usize,
-    sums: &'data mut [i64],
-}
-
-impl WithSimd for SharedBits<'_> {
+impl WithSimd for &mut PlaceSums<'_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let (columns, _) = self.columns.as_chunks::<WORDS>();
-        for (place, left) in columns.iter().enumerate() {
-            let sums = &mut self.sums[triangle_row(self.size, place) + place..];
-            for (sum, right) in sums.iter_mut().zip(&columns[place..]) {
-                let shared = left.iter().zip(right).map(|(left, right)| u64::from((left & right).count_ones()));
-                *sum += shared.sum::<u64>() as i64;
-            }
+        self.gather();
+    }
+}
+
+/// Adds, for every two columns, how many bits they share.
+#[inline(always)]
+fn add_shared(columns: &[[u64; WORDS]], size: usize, total: &mut [i128]) {
+    for (feature, left) in columns.iter().enumerate() {
+        let total = total[triangle_row(size, feature) + feature..].iter_mut();
+        for (total, right) in total.zip(&columns[feature..]) {
+            let shared = left.iter().zip(right).map(|(left, right)| u64::from((left & right).count_ones()));
+            *total += i128::from(shared.sum::<u64>());
         }
     }
+}
+
+/// Where a row of the upper triangle of a square matrix would begin if it had its first columns too.
+pub const fn triangle_row(size: usize, row: usize) -> usize {
+    row * (2 * size - row - 1) / 2
 }
 
 #[cfg(test)]
@@ -174,6 +158,14 @@ mod tests {
     }
 
     #[test]
+    fn the_triangle_has_every_place_once() {
+        for size in 1..9 {
+            let places = (0..size).flat_map(|row| (row..size).map(move |column| triangle_row(size, row) + column));
+            assert_eq!(places.collect::<Vec<_>>(), (0..size * (size + 1) / 2).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
     fn counts_equal_those_by_hand_around_every_edge() {
         let mut state = 1u64;
         let mut draw = |below: u64| {
@@ -191,18 +183,16 @@ mod tests {
                     (row, draw(1 << 21) as i64 - (1 << 20))
                 };
                 let rows: Vec<(Vec<u32>, i64)> = (0..count).map(row).collect();
-                let mut sums = PlaceSums::new(named, places);
+                let mut total = vec![0; (places + 2) * (places + 3) / 2];
+                let mut sums = PlaceSums::new(named, places, &mut total);
                 for (row, label) in &rows {
                     sums.push(|named| {
                         named.copy_from_slice(row);
                         *label
                     });
                 }
-                let sums = sums.finish();
-                let mut total = vec![0; (places + 2) * (places + 3) / 2];
-                sums.add_to(&mut total);
+                sums.finish();
                 assert_eq!(total, by_hand(&rows, places), "{named} of {places}, {count} rows");
-                assert_eq!(sums.rows, count as u64);
             }
         }
     }

@@ -5,7 +5,7 @@
 //! noise, the smallest eigenvalue with Gaussian noise, and the least squared loss of a bounded linear
 //! model with Laplace noise. Each uses up its own part of the charge.
 //!
-//! Rows are vectors of numbers, or only name places (`places.rs`). The second kind is as long as any other of
+//! Rows are vectors of numbers, or only name places. The second kind is as long as any other of
 //! its kind, so nothing is shortened or rounded, and counting replaces multiplying.
 
 use crate::block::Lane;
@@ -13,9 +13,10 @@ use crate::budget::{Epsilon, Sigma};
 use crate::cost::{Mechanism, SCALE};
 use crate::noise::NoiseSource;
 use crate::session::{Rows, Session, SessionError, each_row};
+use crate::summary::Tag;
 use crate::table::laplace;
 use crate::vector::{Lattice, check_clip, quantise_vector, unit_of};
-use sage_exact::{GAP, PlaceSums, ROWS_AT_A_TIME, Sums, add_product, least_loss, smallest_eigenvalue, triangle_row};
+use sage_exact::{GAP, PlaceSums, ROWS_AT_A_TIME, add_product, least_loss, smallest_eigenvalue, triangle_row};
 
 /// Units of the grid that a feature vector, or a label, of the largest allowed size has.
 const SIZE: u64 = 1 << 20;
@@ -93,19 +94,26 @@ impl MomentBounds {
         Ok(Units { width: self.width, one: 1, feature, label: label_unit(self.label_size)? })
     }
 
-    /// The exact sums of the rows of these batches.
-    pub(crate) fn sum<R: Rows>(self, rows: &[R], value: impl Fn(R::Row<'_>, &mut [f64]) -> f64) -> Sums {
+    pub(crate) fn kind(self, tag: Tag) -> [u8; 32] {
+        tag.of(&[0, u64::from(self.width), self.feature_norm.to_bits(), self.label_size.to_bits()])
+    }
+
+    /// Adds the moments of the rows of these batches to their triangle; gives how many rows there are.
+    pub(crate) fn sum<R: Rows>(
+        self, rows: &[R], total: &mut [i128], value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
+    ) -> u64 {
         let width = self.width as usize;
-        let mut total = Products { width: width + 1, pending: Vec::new(), sums: Sums::of_moments(width) };
+        let mut products = Products { width: width + 1, pending: Vec::new(), total };
         let (mut features, mut units) = (vec![0.0; width], vec![0i64; width + 1]);
-        let label = LabelGrid::new(self.label_size);
-        each_row(rows, |row| {
+        let label = label_grid(self.label_size);
+        let count = each_row(rows, |row| {
             features.fill(0.0);
-            units[width] = label.whole(value(row, &mut features));
+            units[width] = label(value(row, &mut features));
             quantise_vector(&features, self.feature_norm, SIZE, &mut units[..width]);
-            total.push(&units);
+            products.push(&units);
         });
-        total.finish()
+        products.flush();
+        count
     }
 }
 
@@ -121,12 +129,26 @@ impl PlaceBounds {
         Ok(Units { width, one: i128::from(one), feature: 1.0 / one as f64, label: label_unit(self.label_size)? })
     }
 
-    /// The exact sums of the rows of these batches.
-    pub(crate) fn sum<R: Rows>(self, rows: &[R], value: impl Fn(R::Row<'_>, &mut [u32]) -> f64) -> Sums {
-        let mut total = PlaceSums::new(self.named as usize, self.places as usize);
-        let label = LabelGrid::new(self.label_size);
-        each_row(rows, |row| total.push(|named| label.whole(value(row, named))));
-        total.finish()
+    pub(crate) fn kind(self, tag: Tag) -> [u8; 32] {
+        tag.of(&[1, u64::from(self.named), u64::from(self.places), self.label_size.to_bits()])
+    }
+
+    /// As [`MomentBounds::sum`].
+    pub(crate) fn sum<R: Rows>(
+        self, rows: &[R], total: &mut [i128], value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
+    ) -> u64 {
+        let mut sums = PlaceSums::new(self.named as usize, self.places as usize, total);
+        let label = label_grid(self.label_size);
+        let count = each_row(rows, |row| sums.push(|named| label(value(row, named))));
+        sums.finish();
+        count
+    }
+}
+
+impl Units {
+    /// Numbers in the upper triangle of the moments of so many features and a label.
+    pub(crate) const fn triangle(self) -> usize {
+        (self.width as usize + 1) * (self.width as usize + 2) / 2
     }
 }
 
@@ -140,21 +162,11 @@ fn label_unit(label_size: f64) -> Result<f64, SessionError> {
     Ok(unit_of(label_size, SIZE, 1))
 }
 
-/// The grid of labels.
-struct LabelGrid {
-    size: f64,
-    scale: f64,
-}
-
-impl LabelGrid {
-    fn new(label_size: f64) -> Self {
-        Self { size: label_size, scale: 1.0 / unit_of(label_size, SIZE, 1) }
-    }
-
-    /// A label in whole units, at most [`SIZE`] of them for every bit pattern; what is no number is zero.
-    #[inline]
-    fn whole(&self, label: f64) -> i64 {
-        let units = label.clamp(-self.size, self.size) * self.scale;
+/// Turns a label into whole units, at most [`SIZE`] of them for every bit pattern; what is no number is zero.
+fn label_grid(size: f64) -> impl Fn(f64) -> i64 {
+    let scale = 1.0 / unit_of(size, SIZE, 1);
+    move |label| {
+        let units = label.clamp(-size, size) * scale;
         // To the nearest; a cast rounds towards zero, and turns what is no number into zero.
         let half = if units < 0.0 { -0.5 } else { 0.5 };
         ((units + half) as i64).clamp(-(SIZE as i64), SIZE as i64)
@@ -171,9 +183,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     pub fn moments(
         &self, lane: Lane, bounds: MomentBounds, value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> Result<Moments, SessionError> {
-        let units = bounds.units()?;
-        let sums = bounds.sum(self.granted_rows(lane)?, value);
-        Ok(self.settle(lane, units, &[&sums]))
+        let kind = bounds.kind(self.tag);
+        self.settle(lane, bounds.units()?, kind, |rows, total| bounds.sum(rows, total, value))
     }
 
     /// Sums the moments of every row of the lane, where rows only name places. Costs nothing by itself.
@@ -186,16 +197,17 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     pub fn place_moments(
         &self, lane: Lane, bounds: PlaceBounds, value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
     ) -> Result<Moments, SessionError> {
-        let units = bounds.units()?;
-        let sums = bounds.sum(self.granted_rows(lane)?, value);
-        Ok(self.settle(lane, units, &[&sums]))
+        let kind = bounds.kind(self.tag);
+        self.settle(lane, bounds.units()?, kind, |rows, total| bounds.sum(rows, total, value))
     }
 
-    /// The moments whose parts these sums are, in units of the grid.
-    pub(crate) fn settle(&self, lane: Lane, units: Units, parts: &[&Sums]) -> Moments {
+    /// The moments of a lane, in units of the grid, from summaries of this kind and from what `sum` adds.
+    fn settle(
+        &self, lane: Lane, units: Units, kind: [u8; 32], sum: impl FnOnce(&[R], &mut [i128]) -> u64,
+    ) -> Result<Moments, SessionError> {
         let size = units.width as usize + 1;
-        let mut triangle = vec![0i128; size * (size + 1) / 2];
-        parts.iter().for_each(|part| part.add_to(&mut triangle));
+        let mut triangle = vec![0; units.triangle()];
+        let rows = self.gather(lane, kind, &mut triangle, sum)?;
         let mut sums = vec![0; size * size];
         for row in 0..size {
             for column in row..size {
@@ -206,7 +218,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
                 sums[column * size + row] = sum;
             }
         }
-        Moments { session: self.identity, lane, units, sums, rows: parts.iter().map(|part| part.rows).sum() }
+        Ok(Moments { session: self.identity, lane, units, sums, rows })
     }
 
     /// The noisy matrix Σ x xᵀ, row by row, symmetric.
@@ -346,13 +358,13 @@ impl Moments {
 }
 
 /// Sums of products, gathered some rows at a time.
-struct Products {
+struct Products<'total> {
     width: usize,
     pending: Vec<f64>,
-    sums: Sums,
+    total: &'total mut [i128],
 }
 
-impl Products {
+impl Products<'_> {
     fn push(&mut self, units: &[i64]) {
         self.pending.extend(units.iter().map(|&unit| unit as f64));
         if self.pending.len() >= self.width * (ROWS_AT_A_TIME / 2) {
@@ -364,16 +376,10 @@ impl Products {
         let (width, rows) = (self.width, self.pending.len() / self.width);
         let mut product = vec![0.0; width * width];
         add_product(&self.pending, &self.pending, rows, &mut product);
-        let sums = self.sums.room(rows);
         for (row, product) in product.chunks_exact(width).enumerate() {
-            let sums = &mut sums[triangle_row(width, row) + row..];
-            sums.iter_mut().zip(&product[row..]).for_each(|(sum, &product)| *sum += product as i64);
+            let total = self.total[triangle_row(width, row) + row..].iter_mut();
+            total.zip(&product[row..]).for_each(|(total, &product)| *total += product as i128);
         }
         self.pending.clear();
-    }
-
-    fn finish(mut self) -> Sums {
-        self.flush();
-        self.sums
     }
 }

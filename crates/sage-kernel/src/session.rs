@@ -16,7 +16,7 @@ use crate::grant::{Finished, Permit};
 use crate::message::says;
 use crate::noise::{NoiseError, NoiseSource, SecureNoise};
 use crate::plan::Plan;
-use crate::summary::{Summary, distinct};
+use crate::summary::{Summary, Tag, distinct};
 
 /// A batch of rows as the block reader makes them.
 ///
@@ -71,8 +71,9 @@ pub struct Session<R, N = SecureNoise> {
     pub(crate) identity: u64,
     pub(crate) plans: [Option<Plan>; 2],
     pub(crate) rows: [Vec<R>; 2],
-    /// Sums of blocks in the stead of their rows; a lane has one or the other.
+    /// Sums of blocks in the stead of their rows, and what they are sums of.
     pub(crate) kept: [Vec<Arc<Summary>>; 2],
+    pub(crate) tag: Tag,
     pub(crate) noise: N,
     door: Door,
     /// Whether a mechanism of the kernel has used some of the charge.
@@ -92,19 +93,21 @@ impl Permit {
     pub fn open<R: Rows, N: NoiseSource, E>(
         self, noise: N, read: impl FnOnce(&Self) -> Result<[Vec<R>; 2], E>,
     ) -> Result<Session<R, N>, E> {
-        self.open_with_summaries(noise, |permit| Ok((read(permit)?, Vec::new())))
+        self.open_with_summaries(noise, Tag([0; 32]), |permit| Ok((read(permit)?, Vec::new())))
     }
 
-    /// As [`Permit::open`], where the reader gives sums of some blocks in the stead of their rows.
+    /// As [`Permit::open`], where the reader gives sums of some blocks in the stead of their rows, all of them
+    /// made under this tag.
     ///
     /// # Guarantee
     /// What is not of a granted lane of a granted block is dropped unread, and so is a second summary of the
-    /// same block and kind. The reader promises that no row is both in a summary and among the rows.
+    /// same block and kind. The reader promises that a row of a block is in every summary of the block, or
+    /// among the rows and in none. A mechanism runs only if the lane has no summaries, or some of its kind.
     ///
     /// # Errors
     /// As [`Permit::open`].
     pub fn open_with_summaries<R: Rows, N: NoiseSource, E>(
-        self, noise: N, read: impl FnOnce(&Self) -> Result<([Vec<R>; 2], Vec<Arc<Summary>>), E>,
+        self, noise: N, tag: Tag, read: impl FnOnce(&Self) -> Result<([Vec<R>; 2], Vec<Arc<Summary>>), E>,
     ) -> Result<Session<R, N>, E> {
         let (mut rows, kept) = read(&self)?;
         let kept = distinct(&self, kept);
@@ -117,7 +120,7 @@ impl Permit {
         let identity = SESSIONS.fetch_add(1, Ordering::Relaxed);
         let (grant, plans, door) = (self.grant, self.plans, self.door);
         let scratch = Scratch::default();
-        Ok(Session { grant, identity, plans, rows, kept, noise, door, touched: false, threads: 1, scratch })
+        Ok(Session { grant, identity, plans, rows, kept, tag, noise, door, touched: false, threads: 1, scratch })
     }
 }
 
@@ -176,11 +179,12 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     }
 }
 
-/// Calls a function for every row of the batches.
-pub(crate) fn each_row<R: Rows>(batches: &[R], mut visit: impl FnMut(R::Row<'_>)) {
+/// Calls a function for every row of the batches; gives how many there are.
+pub(crate) fn each_row<R: Rows>(batches: &[R], mut visit: impl FnMut(R::Row<'_>)) -> u64 {
     for batch in batches {
         (0..batch.count()).for_each(|place| visit(batch.row(place)));
     }
+    batches.iter().map(|batch| batch.count() as u64).sum()
 }
 
 /// Rows in the open: the louder door.

@@ -8,23 +8,30 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sage_exact::Sums;
 use sha2::{Digest, Sha256};
 
 use crate::block::{BlockId, Lane, StreamId};
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::Malformed;
+use crate::cost::SCALE;
 use crate::grant::Permit;
-use crate::moments::{MomentBounds, Moments, PlaceBounds};
+use crate::moments::{MomentBounds, PlaceBounds};
 use crate::noise::NoiseSource;
 use crate::session::{Rows, Session, SessionError};
-use crate::table::{Pair, Range, TableNoise, Taken, as_pairs, check_keys, each_share, shares_of};
+use crate::table::{Range, Taken, add_shares, check_keys, histogram_kind, pairs_kind, shares_of};
 
-const HEAD: &[u8] = b"sage summary 1\n";
-
-/// The caller's digest of everything that turns a row into what the functions of a row return: the query,
-/// the encoding, the choice of key and value. Equal tags promise equal functions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The caller's digest of everything that turns a row into what the functions of a row return: the query, the
+/// encoding, the choice of key and value. Under one tag two functions differ in the bounds they are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag(pub [u8; 32]);
+
+impl Tag {
+    /// The kind of sums that have these bounds.
+    pub(crate) fn of(self, bounds: &[u64]) -> [u8; 32] {
+        let mut hash = Sha256::new_with_prefix(self.0);
+        bounds.iter().for_each(|bound| hash.update(bound.to_le_bytes()));
+        hash.finalize().into()
+    }
+}
 
 /// Whose rows are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,94 +51,72 @@ pub struct Summary {
     part: Part,
     /// What was summed: the caller's tag with the kernel's bounds.
     kind: [u8; 32],
-    sums: Sums,
-}
-
-/// What is summed, with every bound that the kernel enforces.
-#[derive(Clone, Copy)]
-enum Bounds {
-    Moments(MomentBounds),
-    Places(PlaceBounds),
-    Pairs(u32, Range, Taken),
-    Histogram(u32),
-}
-
-impl Bounds {
-    fn kind(self, tag: Tag) -> [u8; 32] {
-        let mut writer = Writer::default();
-        writer.raw(&tag.0);
-        let numbers = match self {
-            Self::Moments(bounds) => {
-                vec![0, u64::from(bounds.width), bounds.feature_norm.to_bits(), bounds.label_size.to_bits()]
-            }
-            Self::Places(bounds) => {
-                vec![1, u64::from(bounds.named), u64::from(bounds.places), bounds.label_size.to_bits()]
-            }
-            Self::Pairs(keys, range, taken) => {
-                vec![2, u64::from(keys), range.low.to_bits(), range.high.to_bits(), taken as u64]
-            }
-            Self::Histogram(keys) => vec![3, u64::from(keys)],
-        };
-        numbers.into_iter().for_each(|number| writer.number(number));
-        Sha256::digest(&writer.0).into()
-    }
+    rows: u64,
+    numbers: Vec<i64>,
 }
 
 impl Permit {
+    /// Nothing if a number does not fit into 64 bits, which takes millions of rows; they are then read anew.
     fn summary(
-        &self, part: Part, bounds: Bounds, tag: Tag, sum: impl FnOnce() -> Sums,
-    ) -> Result<Summary, SessionError> {
+        &self, part: Part, kind: [u8; 32], size: usize, sum: impl FnOnce(&mut [i128]) -> u64,
+    ) -> Result<Option<Summary>, SessionError> {
         if !self.covers(self.stream, part.block, part.lane) {
             return Err(SessionError::NotCovered);
         }
-        Ok(Summary { stream: self.stream, part, kind: bounds.kind(tag), sums: sum() })
+        let mut total = vec![0; size];
+        let rows = sum(&mut total);
+        let numbers: Option<Vec<i64>> = total.into_iter().map(|number| i64::try_from(number).ok()).collect();
+        Ok(numbers.map(|numbers| Summary { stream: self.stream, part, kind, rows, numbers }))
     }
 
-    /// Sums the moments of a block's rows, as [`Session::moments`] does.
+    /// Sums the moments of a block's rows, as [`Session::moments`] does. Nothing if there are millions of rows,
+    /// more than a summary holds.
     ///
     /// # Errors
     /// When the permit does not cover the block or a bound is out of range.
     pub fn summarise_moments<R: Rows>(
         &self, part: Part, tag: Tag, bounds: MomentBounds, rows: &[R], value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
-    ) -> Result<Summary, SessionError> {
-        bounds.units()?;
-        self.summary(part, Bounds::Moments(bounds), tag, || bounds.sum(rows, value))
+    ) -> Result<Option<Summary>, SessionError> {
+        let size = bounds.units()?.triangle();
+        self.summary(part, bounds.kind(tag), size, |total| bounds.sum(rows, total, value))
     }
 
-    /// Sums the moments of a block's rows, as [`Session::place_moments`] does.
+    /// Sums the moments of a block's rows, as [`Session::place_moments`] does; otherwise as
+    /// [`Permit::summarise_moments`].
     ///
     /// # Errors
     /// As [`Permit::summarise_moments`].
     pub fn summarise_places<R: Rows>(
         &self, part: Part, tag: Tag, bounds: PlaceBounds, rows: &[R], value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
-    ) -> Result<Summary, SessionError> {
-        bounds.units()?;
-        self.summary(part, Bounds::Places(bounds), tag, || bounds.sum(rows, value))
+    ) -> Result<Option<Summary>, SessionError> {
+        let size = bounds.units()?.triangle();
+        self.summary(part, bounds.kind(tag), size, |total| bounds.sum(rows, total, value))
     }
 
-    /// Sums a block's rows by key, as [`Session::pairs`] does.
+    /// Sums a block's rows by key, as [`Session::pairs`] does; otherwise as [`Permit::summarise_moments`].
     ///
     /// # Errors
     /// As [`Permit::summarise_moments`].
     pub fn summarise_pairs<R: Rows>(
         &self, part: Part, tag: Tag, keys: u32, (range, taken): (Range, Taken), rows: &[R],
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
-    ) -> Result<Summary, SessionError> {
+    ) -> Result<Option<Summary>, SessionError> {
         check_keys(keys)?;
         let shares = |row: R::Row<'_>| value(row).map(|(key, value)| (key, shares_of(value, range, taken)));
-        self.summary(part, Bounds::Pairs(keys, range, taken), tag, || table(keys, rows, shares))
+        let kind = pairs_kind(tag, keys, range, taken);
+        self.summary(part, kind, 2 * keys as usize, |total| add_shares(rows, total, shares))
     }
 
-    /// Counts a block's rows by key, as [`Session::histogram`] does.
+    /// Counts a block's rows by key, as [`Session::histogram`] does; otherwise as [`Permit::summarise_moments`].
     ///
     /// # Errors
     /// As [`Permit::summarise_moments`].
     pub fn summarise_histogram<R: Rows>(
         &self, part: Part, tag: Tag, keys: u32, rows: &[R], key: impl Fn(R::Row<'_>) -> Option<u32>,
-    ) -> Result<Summary, SessionError> {
+    ) -> Result<Option<Summary>, SessionError> {
         check_keys(keys)?;
-        let shares = |row: R::Row<'_>| key(row).map(|key| (key, [crate::cost::SCALE]));
-        self.summary(part, Bounds::Histogram(keys), tag, || table(keys, rows, shares))
+        let shares = |row: R::Row<'_>| key(row).map(|key| (key, [SCALE]));
+        self.summary(part, histogram_kind(tag, keys), keys as usize, |total| add_shares(rows, total, shares))
     }
 
     /// The bytes of a summary for a store that is trusted with the rows themselves; nothing unless the permit
@@ -140,19 +125,11 @@ impl Permit {
         if !self.covers(summary.stream, summary.part.block, summary.part.lane) {
             return None;
         }
-        let mut writer = Writer::default();
-        writer.raw(&header(summary.stream, summary.part));
-        writer.raw(&summary.kind);
-        writer.number(summary.sums.rows);
-        writer.number(summary.sums.size() as u64);
-        writer.number(summary.sums.numbers.len() as u64);
-        for &number in &summary.sums.numbers {
-            // Signs go to the lowest bit, so that small numbers are short.
-            writer.number(((number << 1) ^ (number >> 63)) as u64);
-        }
-        let digest = Sha256::digest(&writer.0);
-        writer.raw(&digest);
-        Some(writer.0)
+        let mut bytes = [&summary.kind[..], &summary.rows.to_le_bytes()].concat();
+        bytes.extend(summary.numbers.iter().flat_map(|number| number.to_le_bytes()));
+        let digest = digest(summary.stream, summary.part, &bytes);
+        bytes.extend(digest);
+        Some(bytes)
     }
 
     /// The summary of a part from its bytes.
@@ -160,45 +137,22 @@ impl Permit {
     /// # Errors
     /// When the bytes are not those that were sealed for this part and source, or the permit does not cover it.
     pub fn unseal(&self, part: Part, bytes: &[u8]) -> Result<Summary, Malformed> {
-        let (body, digest) = bytes.split_last_chunk::<32>().ok_or(Malformed)?;
-        if !self.covers(self.stream, part.block, part.lane) || Sha256::digest(body) != *digest {
+        let (body, sealed) = bytes.split_last_chunk::<32>().ok_or(Malformed)?;
+        if !self.covers(self.stream, part.block, part.lane) || digest(self.stream, part, body) != *sealed {
             return Err(Malformed);
         }
-        let rest = body.strip_prefix(&header(self.stream, part)[..]).ok_or(Malformed)?;
-        let mut reader = Reader(rest);
-        let kind = *reader.raw(32)?.first_chunk().ok_or(Malformed)?;
-        let (rows, size) = (reader.number()?, usize::try_from(reader.number()?).map_err(|_| Malformed)?);
-        let numbers = reader.list(|reader| {
-            let number = reader.number()?;
-            Ok((number >> 1) as i64 ^ -((number & 1) as i64))
-        })?;
-        reader.end()?;
-        Ok(Summary { stream: self.stream, part, kind, sums: Sums::written(size, numbers, rows).ok_or(Malformed)? })
+        let (kind, rest) = body.split_first_chunk::<32>().ok_or(Malformed)?;
+        let (rows, rest) = rest.split_first_chunk::<8>().ok_or(Malformed)?;
+        let numbers = rest.as_chunks::<8>().0.iter().map(|number| i64::from_le_bytes(*number)).collect();
+        Ok(Summary { stream: self.stream, part, kind: *kind, rows: u64::from_le_bytes(*rows), numbers })
     }
 }
 
-/// What the bytes of a part's summaries begin with.
-fn header(stream: StreamId, part: Part) -> Vec<u8> {
-    let mut writer = Writer::default();
-    writer.raw(HEAD);
-    writer.number(u64::from(stream.0));
-    writer.number(u64::from(part.block.0));
-    writer.byte(part.lane.index() as u8);
-    writer.raw(&part.source);
-    writer.0
-}
-
-fn table<R: Rows, const NUMBERS: usize>(
-    keys: u32, rows: &[R], shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>,
-) -> Sums {
-    let mut sums = Sums::new(keys as usize * NUMBERS);
-    each_share(rows, shares, |key, shares| {
-        if key < keys {
-            let sums = sums.room(1)[key as usize * NUMBERS..].iter_mut();
-            sums.zip(shares).for_each(|(sum, share)| *sum += share as i64);
-        }
-    });
-    sums
+/// What binds the bytes of a summary to the part they are sums of.
+fn digest(stream: StreamId, part: Part, body: &[u8]) -> [u8; 32] {
+    let place = [stream.0, part.block.0, part.lane.index() as u32].map(u32::to_le_bytes);
+    let hash = Sha256::new_with_prefix(b"sage summary 1\n").chain_update(place.as_flattened());
+    hash.chain_update(part.source).chain_update(body).finalize().into()
 }
 
 /// The summaries that the permit covers, each block and kind once, by lane.
@@ -215,66 +169,21 @@ pub(crate) fn distinct(permit: &Permit, given: Vec<Arc<Summary>>) -> [Vec<Arc<Su
 }
 
 impl<R: Rows, N: NoiseSource> Session<R, N> {
-    /// The sums of this kind that the lane was opened on.
-    fn kept_sums(&self, lane: Lane, bounds: Bounds, tag: Tag) -> Result<Vec<&Sums>, SessionError> {
+    /// Adds the lane's summaries of this kind, and what `sum` adds for its rows; gives the number of rows.
+    pub(crate) fn gather(
+        &self, lane: Lane, kind: [u8; 32], total: &mut [i128], sum: impl FnOnce(&[R], &mut [i128]) -> u64,
+    ) -> Result<u64, SessionError> {
         if self.plans[lane.index()].is_none() {
             return Err(SessionError::NotCovered);
         }
-        let kind = bounds.kind(tag);
-        let kept = self.kept[lane.index()].iter().filter(|summary| summary.kind == kind);
-        let kept: Vec<&Sums> = kept.map(|summary| &summary.sums).collect();
-        if kept.is_empty() || !self.rows[lane.index()].is_empty() {
-            return Err(SessionError::Parameter("the lane was not opened on sums of this kind alone"));
+        let kept = &self.kept[lane.index()];
+        let mut rows = sum(&self.rows[lane.index()], total);
+        let mut found = kept.is_empty();
+        for summary in kept.iter().filter(|summary| summary.kind == kind) {
+            found = true;
+            rows += summary.rows;
+            total.iter_mut().zip(&summary.numbers).for_each(|(total, &number)| *total += i128::from(number));
         }
-        Ok(kept)
-    }
-
-    /// The moments that [`Session::moments`] would give for the rows of the blocks the lane holds sums of.
-    ///
-    /// # Errors
-    /// When the lane is not granted, holds rows, or holds no sums of this kind.
-    pub fn kept_moments(&self, lane: Lane, tag: Tag, bounds: MomentBounds) -> Result<Moments, SessionError> {
-        let units = bounds.units()?;
-        Ok(self.settle(lane, units, &self.kept_sums(lane, Bounds::Moments(bounds), tag)?))
-    }
-
-    /// The moments that [`Session::place_moments`] would give.
-    ///
-    /// # Errors
-    /// As [`Session::kept_moments`].
-    pub fn kept_place_moments(&self, lane: Lane, tag: Tag, bounds: PlaceBounds) -> Result<Moments, SessionError> {
-        let units = bounds.units()?;
-        Ok(self.settle(lane, units, &self.kept_sums(lane, Bounds::Places(bounds), tag)?))
-    }
-
-    /// What [`Session::pairs`] would release, as the same mechanism.
-    ///
-    /// # Errors
-    /// As [`Session::pairs`] and [`Session::kept_moments`].
-    pub fn kept_pairs(
-        &mut self, lane: Lane, tag: Tag, keys: u32, (range, taken): (Range, Taken), noise: TableNoise,
-    ) -> Result<Vec<Pair>, SessionError> {
-        let bounds = Bounds::Pairs(keys, range, taken);
-        let sums = self.table(lane, keys, noise, |session, sums| {
-            let kept = session.kept_sums(lane, bounds, tag)?;
-            kept.iter().for_each(|kept| kept.add_to(sums.as_flattened_mut()));
-            Ok(())
-        });
-        Ok(as_pairs(sums?))
-    }
-
-    /// What [`Session::histogram`] would release, as the same mechanism.
-    ///
-    /// # Errors
-    /// As [`Session::histogram`] and [`Session::kept_moments`].
-    pub fn kept_histogram(
-        &mut self, lane: Lane, tag: Tag, keys: u32, noise: TableNoise,
-    ) -> Result<Vec<f64>, SessionError> {
-        let counts = self.table::<1>(lane, keys, noise, |session, sums| {
-            let kept = session.kept_sums(lane, Bounds::Histogram(keys), tag)?;
-            kept.iter().for_each(|kept| kept.add_to(sums.as_flattened_mut()));
-            Ok(())
-        });
-        Ok(counts?.into_flattened())
+        if found { Ok(rows) } else { Err(SessionError::Parameter("the lane was opened on sums of another kind")) }
     }
 }

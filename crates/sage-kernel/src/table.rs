@@ -10,12 +10,13 @@ use crate::budget::{Epsilon, Sigma};
 use crate::cost::{Mechanism, SCALE};
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, NoiseSource};
 use crate::session::{Rows, Session, SessionError, each_row};
+use crate::summary::Tag;
 
 /// A closed range of real numbers, given in advance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+    low: f64,
+    high: f64,
 }
 
 impl Range {
@@ -99,7 +100,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Pair>, SessionError> {
         let shares = |row: R::Row<'_>| value(row).map(|(key, value)| (key, shares_of(value, range, taken)));
-        Ok(as_pairs(self.table_of_rows(lane, keys, noise, shares)?))
+        let sums = self.table(lane, keys, noise, pairs_kind(self.tag, keys, range, taken), shares)?.into_iter();
+        Ok(sums.map(|[above, below]| Pair { above, below }).collect())
     }
 
     /// As [`Session::pairs`], with the squares: one number more with the same noise, for the same cost.
@@ -120,7 +122,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
                 (key, [square, share - square, SCALE - share])
             })
         };
-        let sums = self.table_of_rows(lane, keys, noise, shares)?.into_iter();
+        let sums = self.table(lane, keys, noise, triples_kind(self.tag, keys, range, taken), shares)?.into_iter();
         Ok(sums.map(|[squares, rest, below]| Triple { squares, rest, below }).collect())
     }
 
@@ -135,28 +137,14 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         &mut self, lane: Lane, keys: u32, noise: TableNoise, key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Vec<f64>, SessionError> {
         let shares = |row: R::Row<'_>| key(row).map(|key| (key, [SCALE]));
-        Ok(self.table_of_rows(lane, keys, noise, shares)?.into_flattened())
-    }
-
-    fn table_of_rows<const NUMBERS: usize>(
-        &mut self, lane: Lane, keys: u32, noise: TableNoise,
-        shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>,
-    ) -> Result<Vec<[f64; NUMBERS]>, SessionError> {
-        self.table(lane, keys, noise, |session, sums| {
-            each_share(session.granted_rows(lane)?, shares, |key, shares| {
-                if let Some(sums) = sums.get_mut(key as usize) {
-                    sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += i128::from(share));
-                }
-            });
-            Ok(())
-        })
+        Ok(self.table(lane, keys, noise, histogram_kind(self.tag, keys), shares)?.into_flattened())
     }
 
     /// The noisy sums of so many numbers for every key, in rows. The charge is used up and the noise drawn
-    /// before `add` looks at any row.
-    pub(crate) fn table<const NUMBERS: usize>(
-        &mut self, lane: Lane, keys: u32, noise: TableNoise,
-        add: impl FnOnce(&Self, &mut [[i128; NUMBERS]]) -> Result<(), SessionError>,
+    /// before any row is looked at.
+    fn table<const NUMBERS: usize>(
+        &mut self, lane: Lane, keys: u32, noise: TableNoise, kind: [u8; 32],
+        shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>,
     ) -> Result<Vec<[f64; NUMBERS]>, SessionError> {
         check_keys(keys)?;
         let mut sums = vec![[0i128; NUMBERS]; keys as usize];
@@ -172,7 +160,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
                 sampler.fill(&mut self.noise, sums.as_flattened_mut())?;
             }
         }
-        add(self, &mut sums)?;
+        self.gather(lane, kind, sums.as_flattened_mut(), |rows, sums| add_shares(rows, sums, shares))?;
         Ok(sums.into_iter().map(|sums| sums.map(in_rows)).collect())
     }
 }
@@ -182,25 +170,36 @@ pub(crate) fn check_keys(keys: u32) -> Result<(), SessionError> {
     if fits { Ok(()) } else { Err(SessionError::Parameter("a table has from 1 to 2^24 keys")) }
 }
 
-/// Calls a function for the key and the shares of every row that has them.
-pub(crate) fn each_share<R: Rows, const NUMBERS: usize>(
-    rows: &[R], shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>, mut add: impl FnMut(u32, [u64; NUMBERS]),
-) {
+pub(crate) fn pairs_kind(tag: Tag, keys: u32, range: Range, taken: Taken) -> [u8; 32] {
+    tag.of(&[2, u64::from(keys), range.low.to_bits(), range.high.to_bits(), taken as u64])
+}
+
+fn triples_kind(tag: Tag, keys: u32, range: Range, taken: Taken) -> [u8; 32] {
+    tag.of(&[4, u64::from(keys), range.low.to_bits(), range.high.to_bits(), taken as u64])
+}
+
+pub(crate) fn histogram_kind(tag: Tag, keys: u32) -> [u8; 32] {
+    tag.of(&[3, u64::from(keys)])
+}
+
+/// Adds the shares of every row that has a key of the table; gives how many rows there are.
+pub(crate) fn add_shares<R: Rows, const NUMBERS: usize>(
+    rows: &[R], sums: &mut [i128], shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>,
+) -> u64 {
+    let (sums, _) = sums.as_chunks_mut::<NUMBERS>();
     each_row(rows, |row| {
-        if let Some((key, shares)) = shares(row) {
-            add(key, shares);
+        if let Some((key, shares)) = shares(row)
+            && let Some(sums) = sums.get_mut(key as usize)
+        {
+            sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += i128::from(share));
         }
-    });
+    })
 }
 
 /// What a number lies above the lower end and below the upper one, in whole shares that add up to [`SCALE`].
 pub(crate) fn shares_of(value: f64, range: Range, taken: Taken) -> [u64; 2] {
     let share = quantise(value, range, taken);
     [share, SCALE - share]
-}
-
-pub(crate) fn as_pairs(sums: Vec<[f64; 2]>) -> Vec<Pair> {
-    sums.into_iter().map(|[above, below]| Pair { above, below }).collect()
 }
 
 /// The concentrated loss 1 / (2σ²) of one release with this noise multiplier, rounded up.

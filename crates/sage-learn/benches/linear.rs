@@ -1,6 +1,6 @@
 //! The linear learner's measurements, one JSON object a line: `name`, `ours`, `unit`.
 //!
-//! What a peer measures too has the same name and unit in `xtask/peers/learn_linear.py`.
+//! Best of several runs, on one core. What a peer measures too has the same name and unit in `xtask/peers/learn_linear.py`.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ fn summarise(plan: &AdaSsp, permit: &Permit) -> Vec<Arc<Summary>> {
             named.copy_from_slice(row.places);
             label(row.label)
         });
-        Arc::new(summary.expect("covered"))
+        Arc::new(summary.expect("covered").expect("few rows"))
     };
     (0..BLOCKS).map(one).collect()
 }
@@ -128,16 +128,13 @@ fn summarise(plan: &AdaSsp, permit: &Permit) -> Vec<Arc<Summary>> {
 /// Milliseconds from a permit and the cached summaries of a window to a model.
 fn from_summaries(read: impl Fn(&Permit) -> Vec<Arc<Summary>>, yard: &mut Yard) -> f64 {
     let plan = plan();
-    let bounds = plan.place_bounds().expect("places alone");
     let seconds = best_of(50, || {
         let permit = yard.permit(Cost::new(plan.mechanisms()).expect("a cost"));
         let noise = noise();
         let start = Instant::now();
-        let opened = permit
-            .open_with_summaries(noise, |permit| Ok::<_, ()>(([Vec::<Encoded>::new(), Vec::new()], read(permit))));
-        let mut session = opened.expect("opens");
-        let moments = session.kept_place_moments(Lane::Train, TAG, bounds).expect("given");
-        black_box(plan.fit(&mut session, &moments).expect("covered"));
+        let opened =
+            permit.open_with_summaries(noise, TAG, |permit| Ok::<_, ()>(([Vec::new(), Vec::new()], read(permit))));
+        black_box(plan.train(&mut opened.expect("opens"), Lane::Train).expect("covered"));
         start.elapsed()
     });
     seconds * 1e3

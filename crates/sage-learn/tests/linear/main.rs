@@ -178,7 +178,7 @@ fn bounds_and_charges_are_checked() {
 fn models_come_from_summaries_too() {
     let plan = plan(PLACES, "7.4", Ridge::Adaptive);
     let (label, bounds) = (plan.signed_label(), plan.place_bounds().unwrap());
-    let opened = permit(plan.mechanisms(), 4).open_with_summaries(noise(), |permit| {
+    let opened = permit(plan.mechanisms(), 4).open_with_summaries(noise(), Tag([1; 32]), |permit| {
         let mut kept = Vec::new();
         for block in 0..4 {
             let part = Part { block: BlockId(block), lane: Lane::Train, source: [0; 32] };
@@ -187,14 +187,12 @@ fn models_come_from_summaries_too() {
                 named.copy_from_slice(row.places);
                 label(row.label)
             })?;
-            kept.push(Arc::new(summary));
+            kept.push(Arc::new(summary.unwrap()));
         }
         Ok::<_, SessionError>(([Vec::<Encoded>::new(), Vec::new()], kept))
     });
     let mut session = opened.unwrap();
-    assert!(plan.train(&mut session, Lane::Train).is_err(), "there are no rows");
-    let moments = session.kept_place_moments(Lane::Train, Tag([1; 32]), bounds).unwrap();
-    let model = plan.fit(&mut session, &moments).unwrap();
+    let model = plan.train(&mut session, Lane::Train).unwrap();
     assert!(error(&model, &rows(PLACES, 20_000, 99)) < 0.15);
 }
 

@@ -13,7 +13,7 @@ use crate::outer::{Matrix, add_outer, pieces};
 use crate::parallel::{parts, side_by_side};
 
 /// Units of each factor's grid: an input of length one, an error of the largest allowed length.
-pub(crate) const SIZE: u64 = 1 << 14;
+pub(crate) const SIZE: u64 = 1 << 13;
 
 /// How much shorter errors are made before they are cut to whole units, so that the floats' own rounding
 /// lengthens no row.
@@ -168,7 +168,7 @@ struct Slice<'data> {
 /// Fills in the factors of all rows.
 ///
 /// # Guarantee
-/// For every row, the squared lengths of its outer products over all layers add up to at most 2^56,
+/// For every row, the squared lengths of its outer products over all layers add up to at most 2^52,
 /// checked in integers; they depend on that row's numbers alone.
 pub(crate) fn quantise(
     layers: &[LayerShape], filled: &[LayerRows], count: usize, clip: f64, threads: usize, factors: &mut Vec<Factors>,
@@ -251,16 +251,17 @@ fn scale_of(layers: &mut [Slice<'_>], row: usize, clip: f64) -> Option<f64> {
 /// The sum of squares, in an order that lets the machine do several at once.
 #[inline(always)]
 fn square(values: &[f32]) -> f64 {
-    let mut sums = [0.0f64; 16];
-    let mut chunks = values.chunks_exact(16);
-    for chunk in &mut chunks {
-        for (sum, &value) in sums.iter_mut().zip(chunk) {
-            *sum += f64::from(value) * f64::from(value);
-        }
+    let (chunks, rest) = values.as_chunks::<16>();
+    let one = |value: &f32| f64::from(*value) * f64::from(*value);
+    let rest = rest.iter().map(one).sum();
+    if chunks.is_empty() {
+        return rest;
     }
-    let rest = sums.iter_mut().zip(chunks.remainder());
-    rest.for_each(|(sum, &value)| *sum += f64::from(value) * f64::from(value));
-    sums.iter().sum()
+    let mut sums = [0.0f64; 16];
+    for chunk in chunks {
+        sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += one(value));
+    }
+    sums.iter().sum::<f64>() + rest
 }
 
 /// One and a half times 2^23.
@@ -275,7 +276,7 @@ fn cut(values: &[f32], by: f32, out: &mut [i16]) -> (u32, u64) {
         *out = (whole + WHOLE).to_bits() as i16;
     }
     let (mut largest, mut squares) = (0, 0u64);
-    // So few squares of 30 bits fit into 64; the additions need no check of their own.
+    // Fewer than 2^32 squares of 30 bits fit into 64; the additions need no check of their own.
     for &entry in &*out {
         let entry = i32::from(entry);
         largest = entry.wrapping_abs().max(largest);

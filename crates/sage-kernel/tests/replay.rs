@@ -286,9 +286,9 @@ fn large_samples_do_not_overflow() {
     let rows = [vec![Alike(count)], Vec::new()];
     let mut session = permit.open(SeededNoise::new(1), |_| Ok::<_, ()>(rows)).expect("opens");
     let step = Step { rate: Rate::LIMIT, sigma, clip: 1.0 };
-    let sums = session.sampled_sum(Lane::Train, step, &layers, |sample, layers| {
+    let sums = session.sampled_sum(Lane::Train, step, &layers, |_, layers| {
         layers[0].errors.fill(1.0);
     });
     let sum = f64::from(sums.expect("covered")[0][0]);
-    assert!((sum / count as f64 - 1.0).abs() < 1e-4, "{sum}");
+    assert!((sum / count as f64 - 1.0).abs() < 2e-4, "{sum}");
 }

@@ -343,9 +343,33 @@ impl Factors {
         }
     }
 
+    /// The places that a row names, and the bias behind them. What is silenced has none that could be relied
+    /// on, and nothing to add.
+    #[inline(always)]
+    fn named(&self, layer: LayerShape, places: &[u32], row: usize) -> impl Iterator<Item = usize> {
+        let bias = (layer.bias == Bias::Added).then_some(layer.places as usize);
+        let places = if self.ones[row] == 0 { &[] } else { part(places, row, layer.named) };
+        places.iter().map(|&place| place as usize).chain(bias)
+    }
+
+    fn gather_narrow(&self, layer: LayerShape, places: &[u32], sums: &mut [i64]) {
+        let outputs = layer.outputs as usize;
+        for (row, errors) in self.errors.chunks_exact(outputs).enumerate() {
+            let one = i64::from(self.ones[row]);
+            for place in self.named(layer, places, row) {
+                let sums = sums[place * outputs..][..outputs].iter_mut();
+                let both = sums.zip(errors);
+                both.for_each(|(sum, &error)| *sum = sum.wrapping_add(one.wrapping_mul(i64::from(error))));
+            }
+        }
+    }
+
     /// Adds each row's errors to those of the places it names, and to the bias behind the places.
     fn gather(&self, layer: LayerShape, places: &[u32], threads: usize, sums: &mut [i64]) {
         let outputs = layer.outputs as usize;
+        if outputs < WIDE {
+            return self.gather_narrow(layer, places, sums);
+        }
         let worth = self.errors.len().saturating_mul(layer.ones() as usize) / WORTH;
         let ranges = parts(outputs, threads.min(1 + worth).min(outputs.div_ceil(OUTPUTS)));
         let mut shares: Vec<(Range<usize>, Vec<&mut [i64]>)> =
@@ -381,44 +405,26 @@ impl WithSimd for Gather<'_, '_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         let Self { factors, layer, places, first, outputs, sums } = self;
-        let bias = (layer.bias == Bias::Added).then_some(layer.places as usize);
-        let named = |row: usize| part(places, row, layer.named).iter().map(|&place| place as usize).chain(bias);
         let target = outputs.start - first..outputs.end - first;
         let mut products = [0i32; OUTPUTS];
         let products = &mut products[..outputs.len()];
-        let multiply = |row: usize, products: &mut [i32]| {
-            let errors = &factors.errors[row * layer.outputs as usize..][outputs.clone()];
-            for (product, &error) in products.iter_mut().zip(errors) {
-                *product = i32::from(error).wrapping_mul(i32::from(factors.ones[row]));
-            }
-            // What is silenced has no places that could be relied on, and nothing to add.
-            factors.ones[row] != 0
-        };
-        if products.len() < WIDE {
-            for row in 0..factors.ones.len() {
-                let places = multiply(row, products).then(|| named(row)).into_iter().flatten();
-                places.for_each(|place| add(&mut sums[place][target.clone()], products));
-            }
-            return;
-        }
         let mut near = vec![0i32; sums.len() * products.len()];
         for rows in pieces(&factors.peaks) {
             near.fill(0);
             for row in rows {
-                for place in multiply(row, products).then(|| named(row)).into_iter().flatten() {
+                let errors = &factors.errors[row * layer.outputs as usize..][outputs.clone()];
+                for (product, &error) in products.iter_mut().zip(errors) {
+                    *product = i32::from(error).wrapping_mul(i32::from(factors.ones[row]));
+                }
+                for place in factors.named(layer, places, row) {
                     let near = near[place * products.len()..][..products.len()].iter_mut();
                     near.zip(&*products).for_each(|(near, &product)| *near = near.wrapping_add(product));
                 }
             }
             for (sums, near) in sums.iter_mut().zip(near.chunks_exact(products.len())) {
-                add(&mut sums[target.clone()], near);
+                let both = sums[target.clone()].iter_mut().zip(near);
+                both.for_each(|(sum, &near)| *sum = sum.wrapping_add(i64::from(near)));
             }
         }
     }
-}
-
-/// Adds 32 bits to 64, which the callers know to have room.
-#[inline(always)]
-fn add(sums: &mut [i64], more: &[i32]) {
-    sums.iter_mut().zip(more).for_each(|(sum, &more)| *sum = sum.wrapping_add(i64::from(more)));
 }

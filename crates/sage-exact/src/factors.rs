@@ -54,16 +54,17 @@ pub fn split<'data, T>(rest: &mut &'data mut [T], count: usize) -> &'data mut [T
 /// The sum of squares, in an order that lets the machine do several at once.
 #[inline(always)]
 pub fn square(values: &[f32]) -> f64 {
-    let mut sums = [0.0f64; 16];
-    let mut chunks = values.chunks_exact(16);
-    for chunk in &mut chunks {
-        for (sum, &value) in sums.iter_mut().zip(chunk) {
-            *sum += f64::from(value) * f64::from(value);
-        }
+    let (chunks, rest) = values.as_chunks::<16>();
+    let one = |value: &f32| f64::from(*value) * f64::from(*value);
+    let rest = rest.iter().map(one).sum();
+    if chunks.is_empty() {
+        return rest;
     }
-    let rest = sums.iter_mut().zip(chunks.remainder());
-    rest.for_each(|(sum, &value)| *sum += f64::from(value) * f64::from(value));
-    sums.iter().sum()
+    let mut sums = [0.0f64; 16];
+    for chunk in chunks {
+        sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += one(value));
+    }
+    sums.iter().sum::<f64>() + rest
 }
 
 /// One and a half times 2^23.
@@ -78,7 +79,7 @@ pub fn cut(values: &[f32], by: f32, out: &mut [i16]) -> (u32, u64) {
         *out = (whole + WHOLE).to_bits() as i16;
     }
     let (mut largest, mut squares) = (0, 0u64);
-    // So few squares of 30 bits fit into 64; the additions need no check of their own.
+    // Fewer than 2^32 squares of 30 bits fit into 64; the additions need no check of their own.
     for &entry in &*out {
         let entry = i32::from(entry);
         largest = entry.wrapping_abs().max(largest);
@@ -112,9 +113,32 @@ impl Factors {
         }
     }
 
+    /// The places that a row names, and the bias behind them. What is silenced has none that could be relied
+    /// on, and nothing to add.
+    #[inline(always)]
+    fn named(&self, widths: Widths, places: &[u32], row: usize) -> impl Iterator<Item = usize> {
+        let places = if self.ones[row] == 0 { &[] } else { &places[row * widths.named..][..widths.named] };
+        places.iter().map(|&place| place as usize).chain(widths.bias)
+    }
+
+    fn gather_narrow(&self, widths: Widths, places: &[u32], sums: &mut [i64]) {
+        let outputs = widths.outputs;
+        for (row, errors) in self.errors.chunks_exact(outputs).enumerate() {
+            let one = i64::from(self.ones[row]);
+            for place in self.named(widths, places, row) {
+                let sums = sums[place * outputs..][..outputs].iter_mut();
+                let both = sums.zip(errors);
+                both.for_each(|(sum, &error)| *sum = sum.wrapping_add(one.wrapping_mul(i64::from(error))));
+            }
+        }
+    }
+
     /// Adds each row's errors to those of the places it names, and to the bias behind the places.
     fn gather(&self, widths: Widths, places: &[u32], threads: usize, sums: &mut [i64]) {
         let outputs = widths.outputs;
+        if outputs < WIDE {
+            return self.gather_narrow(widths, places, sums);
+        }
         let worth = self.errors.len().saturating_mul(widths.named + 1) / WORTH;
         let ranges = parts(outputs, threads.min(1 + worth).min(outputs.div_ceil(OUTPUTS)));
         let mut shares: Vec<(Range<usize>, Vec<&mut [i64]>)> =
@@ -151,44 +175,26 @@ impl WithSimd for Gather<'_, '_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         let Self { factors, widths, places, first, outputs, sums } = self;
-        let all = |row: usize| &places[row * widths.named..][..widths.named];
-        let named = |row: usize| all(row).iter().map(|&place| place as usize).chain(widths.bias);
         let target = outputs.start - first..outputs.end - first;
         let mut products = [0i32; OUTPUTS];
         let products = &mut products[..outputs.len()];
-        let multiply = |row: usize, products: &mut [i32]| {
-            let errors = &factors.errors[row * widths.outputs..][outputs.clone()];
-            for (product, &error) in products.iter_mut().zip(errors) {
-                *product = i32::from(error).wrapping_mul(i32::from(factors.ones[row]));
-            }
-            // What is silenced has no places that could be relied on, and nothing to add.
-            factors.ones[row] != 0
-        };
-        if products.len() < WIDE {
-            for row in 0..factors.ones.len() {
-                let places = multiply(row, products).then(|| named(row)).into_iter().flatten();
-                places.for_each(|place| add(&mut sums[place][target.clone()], products));
-            }
-            return;
-        }
         let mut near = vec![0i32; sums.len() * products.len()];
         for rows in pieces(&factors.peaks) {
             near.fill(0);
             for row in rows {
-                for place in multiply(row, products).then(|| named(row)).into_iter().flatten() {
+                let errors = &factors.errors[row * widths.outputs..][outputs.clone()];
+                for (product, &error) in products.iter_mut().zip(errors) {
+                    *product = i32::from(error).wrapping_mul(i32::from(factors.ones[row]));
+                }
+                for place in factors.named(widths, places, row) {
                     let near = near[place * products.len()..][..products.len()].iter_mut();
                     near.zip(&*products).for_each(|(near, &product)| *near = near.wrapping_add(product));
                 }
             }
             for (sums, near) in sums.iter_mut().zip(near.chunks_exact(products.len())) {
-                add(&mut sums[target.clone()], near);
+                let both = sums[target.clone()].iter_mut().zip(near);
+                both.for_each(|(sum, &near)| *sum = sum.wrapping_add(i64::from(near)));
             }
         }
     }
-}
-
-/// Adds 32 bits to 64, which the callers know to have room.
-#[inline(always)]
-fn add(sums: &mut [i64], more: &[i32]) {
-    sums.iter_mut().zip(more).for_each(|(sum, &more)| *sum = sum.wrapping_add(i64::from(more)));
 }

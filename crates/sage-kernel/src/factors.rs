@@ -11,7 +11,7 @@ use pulp::{Arch, Simd, WithSimd};
 use sage_exact::{Factors, Widths, cut, parts, side_by_side, split, square};
 
 /// Units of each factor's grid: an input of length one, an error of the largest allowed length.
-pub(crate) const SIZE: u64 = 1 << 14;
+pub(crate) const SIZE: u64 = 1 << 13;
 
 /// How much shorter errors are made before they are cut to whole units, so that the floats' own rounding
 /// lengthens no row.
@@ -150,7 +150,7 @@ struct Slice<'data> {
 /// Fills in the factors of all rows.
 ///
 /// # Guarantee
-/// For every row, the squared lengths of its outer products over all layers add up to at most 2^56,
+/// For every row, the squared lengths of its outer products over all layers add up to at most 2^52,
 /// checked in integers; they depend on that row's numbers alone.
 pub(crate) fn quantise(
     layers: &[LayerShape], filled: &[LayerRows], count: usize, clip: f64, threads: usize, factors: &mut Vec<Factors>,

@@ -283,7 +283,7 @@ fn gradient_cases(cases: &mut Vec<Case>) {
         let width: f64 = sigma.parse().expect("a number");
         let layers = [if places { LayerShape::named(2, 3, 2) } else { LayerShape::dense(3, 2) }];
         let step = Step { rate: rate_of(rate), sigma: sigma_of(sigma), clip: 1.0 };
-        let unit = Grid::new(1 << 28, step.sigma, 8).step / (1u64 << 28) as f64;
+        let unit = Grid::new(1 << 26, step.sigma, 8).step / (1u64 << 26) as f64;
         let sampled = rate != "1";
         cases.push(Case {
             name: format!("sampled sum {sigma}, rate {rate}, places {places}"),

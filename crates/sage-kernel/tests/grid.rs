@@ -78,7 +78,7 @@ fn every_released_number_is_on_its_public_grid() {
                 }
             });
             // Single precision keeps 24 bits: numbers below 2^24 units are whole, others nearly.
-            let unit = Grid::new(1 << 28, sigma, 2).step / (1u64 << 28) as f64;
+            let unit = Grid::new(1 << 26, sigma, 2).step / (1u64 << 26) as f64;
             let sums: Vec<f64> = sums.expect("covered").concat().into_iter().map(f64::from).collect();
             let small: Vec<f64> = sums.into_iter().filter(|sum| (sum / unit).abs() < 1e5).collect();
             check("gradient", &small, unit, 0.02);

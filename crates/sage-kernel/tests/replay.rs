@@ -321,5 +321,5 @@ fn large_samples_do_not_overflow() {
         layers[0].errors.fill(1.0);
     });
     let sum = f64::from(sums.expect("covered")[0][0]);
-    assert!((sum / count as f64 - 1.0).abs() < 1e-4, "{sum}");
+    assert!((sum / count as f64 - 1.0).abs() < 2e-4, "{sum}");
 }

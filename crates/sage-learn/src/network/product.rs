@@ -123,7 +123,8 @@ impl WithSimd for Product<'_> {
                             let target = &mut out[(row + place) * columns..][used.clone()];
                             let both = target.iter_mut().zip(sums);
                             if block == 0 && onto == Onto::Nothing {
-                                both.for_each(|(target, sum)| *target = *sum);
+                                // Zero is added so that it stays a few instructions and does not become a call.
+                                both.for_each(|(target, sum)| *target = sum + 0.0);
                             } else {
                                 both.for_each(|(target, sum)| *target += sum);
                             }

@@ -147,11 +147,11 @@ impl AdaSsp {
         let label = self.signed_label();
         let moments = match self.place_bounds() {
             Some(bounds) => session.place_moments(lane, bounds, |row, named| {
-                named.copy_from_slice(row.places);
+                named.iter_mut().zip(row.places).for_each(|(named, &place)| *named = place);
                 label(row.label)
             })?,
             None => session.moments(lane, self.moment_bounds(), |row, features| {
-                let (numbers, rest) = features.split_at_mut(row.numbers.len());
+                let (numbers, rest) = features.split_at_mut(self.layout.numbers as usize);
                 numbers.iter_mut().zip(row.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
                 for &place in row.places {
                     if let Some(feature) = rest.get_mut(place as usize) {

@@ -23,11 +23,13 @@ mod reader;
 mod refusal;
 mod rows;
 mod total;
+mod translate;
 mod unit;
 
 pub use error::ReadError;
 pub use query::{Expression, Prepared, Query, prepare};
-pub use reader::{Source, open};
+pub use reader::{Source, open, open_encoded};
 pub use refusal::QueryRefusal;
 pub use rows::{Batch, Record, Row};
+pub use translate::formula;
 pub use unit::Unit;

@@ -13,7 +13,8 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{BlockId, Lane, Ledger, Permit, Session, StreamId};
+use sage_kernel::{BlockId, Lane, Ledger, Permit, Rows, Session, StreamId};
+use sage_learn::encode::{Encoded, Encoding};
 use tokio::runtime::Runtime;
 
 use super::error::ReadError;
@@ -72,22 +73,36 @@ impl Source {
 pub fn open<N: NoiseSource>(
     permit: Permit, noise: N, source: &Source, prepared: &Prepared, unit: &Unit,
 ) -> Result<Session<Batch, N>, ReadError> {
-    permit.open(noise, |permit| read(permit, source, prepared, unit))
+    permit.open(noise, |permit| read(permit, source, prepared, unit, &|batch| batch))
+}
+
+/// As [`open`], with every row encoded on the way, so that what is not in the encoding takes no memory. A unit
+/// of several records is taken by its first.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_encoded<N: NoiseSource>(
+    permit: Permit, noise: N, source: &Source, prepared: &Prepared, unit: &Unit, encoding: &Encoding,
+) -> Result<Session<Encoded, N>, ReadError> {
+    let encode = |batch: Batch| encoding.encode((0..batch.count()).map(|place| batch.row(place).record()));
+    permit.open(noise, |permit| read(permit, source, prepared, unit, &encode))
 }
 
 /// Private, so that rows go into the session and nowhere else.
-fn read(permit: &Permit, source: &Source, prepared: &Prepared, unit: &Unit) -> Result<[Vec<Batch>; 2], ReadError> {
+fn read<B: Send>(
+    permit: &Permit, source: &Source, prepared: &Prepared, unit: &Unit, shape: &(dyn Fn(Batch) -> B + Sync),
+) -> Result<[Vec<B>; 2], ReadError> {
     if permit.stream() != source.stream {
         return Err(ReadError::OtherStream);
     }
     silence_readers();
     let layout = Layout::new(prepared, unit)?;
-    let reading = Reading { permit, source, prepared, unit, layout };
+    let reading = Reading { permit, source, prepared, unit, layout, shape };
     let covered = |block: BlockId| Lane::BOTH.into_iter().any(|lane| reading.covers(block, lane));
     let blocks: Vec<BlockId> = source.parts.keys().copied().filter(|&block| covered(block)).collect();
     let next = AtomicUsize::new(0);
     let failed = (usize::MAX, ReadError::Failed);
-    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+    let outcomes: Vec<Outcome<B>> = std::thread::scope(|scope| {
         let thread = || Builder::new().name(READER.to_owned()).spawn_scoped(scope, || reading.work(&blocks, &next));
         let workers: Vec<_> = (0..THREADS.min(blocks.len())).map(|_| thread()).collect();
         let outcome = |worker: Result<_, _>| match worker.map(ScopedJoinHandle::join) {
@@ -100,10 +115,10 @@ fn read(permit: &Permit, source: &Source, prepared: &Prepared, unit: &Unit) -> R
 }
 
 /// What a thread read, or where it stopped: each with the block's place in the list.
-type Outcome = Result<Vec<(usize, [Vec<Batch>; 2])>, (usize, ReadError)>;
+type Outcome<B> = Result<Vec<(usize, [Vec<B>; 2])>, (usize, ReadError)>;
 
 /// The rows in the order of the blocks, whichever thread read them; or the first block's error.
-fn in_order(outcomes: Vec<Outcome>) -> Result<[Vec<Batch>; 2], ReadError> {
+fn in_order<B>(outcomes: Vec<Outcome<B>>) -> Result<[Vec<B>; 2], ReadError> {
     let mut done = Vec::new();
     let mut errors = Vec::new();
     for outcome in outcomes {
@@ -126,21 +141,23 @@ fn in_order(outcomes: Vec<Outcome>) -> Result<[Vec<Batch>; 2], ReadError> {
 }
 
 /// One reading under one permit.
-struct Reading<'a> {
+struct Reading<'a, B> {
     permit: &'a Permit,
     source: &'a Source,
     prepared: &'a Prepared,
     unit: &'a Unit,
     layout: Layout,
+    /// What a batch becomes, row by row.
+    shape: &'a (dyn Fn(Batch) -> B + Sync),
 }
 
-impl Reading<'_> {
+impl<B: Send> Reading<'_, B> {
     fn covers(&self, block: BlockId, lane: Lane) -> bool {
         self.permit.covers(self.source.stream, block, lane)
     }
 
     /// Takes blocks off the list until none is left.
-    fn work(&self, blocks: &[BlockId], next: &AtomicUsize) -> Outcome {
+    fn work(&self, blocks: &[BlockId], next: &AtomicUsize) -> Outcome<B> {
         let mut done = Vec::new();
         // Stores over a network need a runtime; here it waits for one file at a time.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -154,7 +171,7 @@ impl Reading<'_> {
     }
 
     /// The covered lanes of a block.
-    fn block(&self, runtime: &Runtime, block: BlockId) -> Result<[Vec<Batch>; 2], ReadError> {
+    fn block(&self, runtime: &Runtime, block: BlockId) -> Result<[Vec<B>; 2], ReadError> {
         let mut batches = [Vec::new(), Vec::new()];
         let mut users = [Vec::new(), Vec::new()];
         for part in self.source.parts.get(&block).into_iter().flatten() {
@@ -170,7 +187,8 @@ impl Reading<'_> {
         }
         if let Unit::User { most, .. } = self.unit {
             for (batches, users) in batches.iter_mut().zip(&users) {
-                *batches = group(users, *most, self.permit.grant().0)?;
+                let grouped = group(users, *most, self.permit.grant().0)?;
+                *batches = grouped.into_iter().map(self.shape).collect();
             }
         }
         Ok(batches)
@@ -191,9 +209,7 @@ impl Reading<'_> {
     }
 
     /// Filters decoded rows and computes the query's columns for those that are left.
-    fn evaluate(
-        &self, decoded: Decoded, batches: &mut Vec<Batch>, users: &mut Vec<UserRecords>,
-    ) -> Result<(), ReadError> {
+    fn evaluate(&self, decoded: Decoded, batches: &mut Vec<B>, users: &mut Vec<UserRecords>) -> Result<(), ReadError> {
         let mut rows = within_years(&decoded.rows)?;
         let mut user = decoded.user;
         if let Some(kept) = self.prepared.kept(&rows)? {
@@ -203,7 +219,7 @@ impl Reading<'_> {
         }
         let columns = self.prepared.outputs(&rows)?;
         match user {
-            None => batches.push(Batch::of_records(&columns, rows.num_rows())?),
+            None => batches.push((self.shape)(Batch::of_records(&columns, rows.num_rows())?)),
             Some(user) => users.push(UserRecords { user, columns }),
         }
         Ok(())

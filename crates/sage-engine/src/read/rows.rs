@@ -178,3 +178,18 @@ impl<'rows> Record<'rows> {
         }
     }
 }
+
+impl sage_learn::encode::Source for Record<'_> {
+    fn number(&self, column: u32) -> Option<f64> {
+        Self::number(*self, column as usize)
+    }
+
+    fn integer(&self, column: u32) -> Option<i64> {
+        let truth = || self.boolean(column as usize).map(i64::from);
+        Self::integer(*self, column as usize).or_else(truth)
+    }
+
+    fn text(&self, column: u32) -> Option<&str> {
+        Self::text(*self, column as usize)
+    }
+}

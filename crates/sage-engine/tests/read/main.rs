@@ -1,6 +1,7 @@
 //! Reading: what SQL is allowed, what is opened, what comes out, and that no row can make it fail.
 
 mod blocks;
+mod formula;
 mod hostile;
 mod property;
 mod real;

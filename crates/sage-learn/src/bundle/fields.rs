@@ -3,7 +3,8 @@
 use tract_onnx::pb::tensor_proto::DataType;
 
 use super::graph::{Outline, Scaled};
-use super::place::{PRIME, Place, hash_key};
+use super::place::Place;
+use crate::encode::{PRIME, hash_key};
 use crate::formula::{Formula, Kind, Lowered, Lowering, Schema, Tensor};
 
 /// Writes the fields of one outline.
@@ -156,7 +157,7 @@ impl<'a> Fields<'a> {
         joined.unwrap_or_else(|| self.zeros())
     }
 
-    /// The steps of [`super::place::hash`]. Every number stays below 2⁵³ and is therefore exact.
+    /// The steps of [`crate::encode::hash`]. Every number stays below 2⁵³ and is therefore exact.
     fn hash(&mut self, whole: &Tensor, seed: u64, count: u32) -> Tensor {
         let [a, b, c] = hash_key(seed).map(|key| self.number(key as f64));
         let (power, shift) = (self.number(67_108_864.0), self.number(134_217_728.0));

@@ -104,11 +104,18 @@ pub enum Activation {
 }
 
 /// How the last layer's outputs become the prediction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Link {
     /// As they are.
     Identity,
+    /// Moved into a range.
+    Clipped {
+        /// Its lower end.
+        low: f32,
+        /// Its upper end.
+        high: f32,
+    },
     /// Each a probability by the logistic function.
     Sigmoid,
     /// All together probabilities that add up to one.

@@ -8,6 +8,7 @@
 //!
 //! Nothing here sees a file system or a row of a stream.
 
+mod assemble;
 mod card;
 mod fields;
 mod files;
@@ -20,10 +21,11 @@ mod tables;
 mod trial;
 mod weights;
 
+pub use assemble::{Fields, Model, fields};
 pub use card::{Card, Door, Validation};
 pub use files::{Bundle, BundleError};
 pub use graph::{Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights};
-pub use place::{Place, hash};
+pub use place::Place;
 pub use predict::{Cells, PredictError, Predictor};
 pub use trial::{TrialRefusal, made_up_rows, try_out};
 

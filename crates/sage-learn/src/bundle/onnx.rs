@@ -182,6 +182,11 @@ fn activate(activation: Activation, nodes: &mut Nodes, sum: Tensor) -> Tensor {
 fn link(link: Link, nodes: &mut Nodes, last: &Tensor) -> Tensor {
     match link {
         Link::Identity => nodes.node("Identity", &[last]),
+        Link::Clipped { low, high } => {
+            let [low, high] = [("link/low", low), ("link/high", high)]
+                .map(|(name, end)| nodes.floats(name, &[], std::iter::once(end)));
+            nodes.node("Clip", &[last, &low, &high])
+        }
         Link::Sigmoid => nodes.node("Sigmoid", &[last]),
         Link::Softmax => nodes.node_with("Softmax", &[last], vec![whole_attribute("axis", 1)]),
     }

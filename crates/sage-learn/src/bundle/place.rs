@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::graph::{GraphRefusal, Outline, refused};
+use crate::encode::PRIME;
 use crate::formula::Kind;
 
 /// How many places a field may have.
@@ -14,9 +15,6 @@ const MOST_CROSSED: usize = 8;
 const DEEPEST: usize = 4;
 /// How many categories or edges there may be.
 const MOST_LISTED: usize = 1 << 20;
-
-/// The greatest prime below 2²⁶: products of two numbers below it are exact in `f64`.
-pub(super) const PRIME: u64 = 67_108_859;
 
 /// How a row's place is found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -149,31 +147,4 @@ fn check_cross(parts: &[Place], outline: &Outline, depth: usize) -> Result<(), G
     parts.iter().try_for_each(|part| part.check_at(outline, depth + 1))?;
     let places = parts.iter().map(Place::places).fold(1, u64::saturating_mul);
     if places > 1 << 53 { Err(refused("cross", "it has more than 2^53 places")) } else { Ok(()) }
-}
-
-/// The multipliers and the summand of a hash, below the prime; the multipliers are not 0.
-pub(super) fn hash_key(seed: u64) -> [u64; 3] {
-    let mut state = seed;
-    [(); 3].map(|()| {
-        // SplitMix64: a fixed, public way from a seed to numbers that look random.
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        1 + (mixed ^ (mixed >> 31)) % (PRIME - 1)
-    })
-}
-
-/// The hash of a whole number: `(a · low + b · high + c) mod p mod count`, where low is the number's rest by 2²⁶ and
-/// high is what is above, made positive. Nothing for a number that is not whole or greater than 2⁵³.
-pub fn hash(number: f64, seed: u64, count: u32) -> Option<u32> {
-    if number.abs() > 9_007_199_254_740_992.0 || number.floor() != number || count == 0 {
-        return None;
-    }
-    let whole = number as i64;
-    let [a, b, c] = hash_key(seed);
-    let low = whole.rem_euclid(1 << 26) as u64 % PRIME;
-    let high = (whole.div_euclid(1 << 26) + (1 << 27)) as u64 % PRIME;
-    let mixed = (a * low % PRIME + b * high % PRIME + c) % PRIME;
-    u32::try_from(mixed % u64::from(count)).ok()
 }

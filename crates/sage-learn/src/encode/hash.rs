@@ -1,21 +1,20 @@
 //! Hashing into a fixed number of places, by formulas that a bundle can state.
 //!
-//! Whole numbers are hashed by arithmetic that never leaves 63 bits, so that a graph of integer operations
-//! (`Mod`, `Mul`, `Add` of ONNX) gives the same place. Text is hashed by FNV-1a over its bytes; no standard
-//! ONNX operator does that, so a bundle with hashed text needs its text turned into numbers before the graph.
-//! Neither is secret or hard to invert, and neither needs to be: a hash only decides which rows share a place.
+//! Whole numbers are hashed by arithmetic that never leaves the 53 bits of a real number, so that a graph of ONNX
+//! operations gives the same place. Text is hashed by FNV-1a over its bytes; no standard ONNX operator does that,
+//! so text is hashed only where no bundle is written. Neither is secret or hard to invert, and neither needs to be:
+//! a hash only decides which rows share a place.
 
-/// The prime 2^31 − 1, by which a whole number is reduced first.
-pub const HASH_MODULUS: i64 = (1 << 31) - 1;
-/// What the remainder is multiplied with; a generator of the prime's multiplicative group.
-pub const HASH_MULTIPLIER: i64 = 48_271;
-/// What is added to the product, so that zero does not stay zero.
-pub const HASH_INCREMENT: i64 = 12_345_701;
+/// The greatest prime below 2²⁶: products of two numbers below it are exact in `f64`.
+pub(crate) const PRIME: u64 = 67_108_859;
 
-/// The place of a whole number: ((v mod p) · m + c) mod p mod places, every remainder taken as not negative.
-pub fn integer_place(value: i64, places: u32) -> u32 {
-    let spread = (value.rem_euclid(HASH_MODULUS) * HASH_MULTIPLIER + HASH_INCREMENT) % HASH_MODULUS;
-    (spread % i64::from(places.max(1))) as u32
+/// The seed of [`integer_place`].
+pub const INTEGER_SEED: u64 = 0;
+
+/// The place of a whole number of at most 2⁵³, either sign: [`hash`] by [`INTEGER_SEED`].
+pub fn integer_place(value: i64, places: u32) -> Option<u32> {
+    let small = value.unsigned_abs() <= 1 << 53;
+    small.then(|| hash(value as f64, INTEGER_SEED, places)).flatten()
 }
 
 /// The place of a text: FNV-1a with 64 bits over its UTF-8 bytes, modulo the number of places.
@@ -24,4 +23,31 @@ pub fn text_place(text: &str, places: u32) -> u32 {
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
     (hash % u64::from(places.max(1))) as u32
+}
+
+/// The multipliers and the summand of a hash, below the prime; the multipliers are not 0.
+pub(crate) fn hash_key(seed: u64) -> [u64; 3] {
+    let mut state = seed;
+    [(); 3].map(|()| {
+        // SplitMix64: a fixed, public way from a seed to numbers that look random.
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        1 + (mixed ^ (mixed >> 31)) % (PRIME - 1)
+    })
+}
+
+/// The hash of a whole number: `(a · low + b · high + c) mod p mod count`, where low is the number's rest by 2²⁶ and
+/// high is what is above, made positive. Nothing for a number that is not whole or greater than 2⁵³.
+pub fn hash(number: f64, seed: u64, count: u32) -> Option<u32> {
+    if number.abs() > 9_007_199_254_740_992.0 || number.floor() != number || count == 0 {
+        return None;
+    }
+    let whole = number as i64;
+    let [a, b, c] = hash_key(seed);
+    let low = whole.rem_euclid(1 << 26) as u64 % PRIME;
+    let high = (whole.div_euclid(1 << 26) + (1 << 27)) as u64 % PRIME;
+    let mixed = (a * low % PRIME + b * high % PRIME + c) % PRIME;
+    u32::try_from(mixed % u64::from(count)).ok()
 }

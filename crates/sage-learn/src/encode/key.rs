@@ -93,7 +93,9 @@ impl Key {
                 .number(self.column)
                 .filter(|number| !number.is_nan())
                 .map(|number| edges.partition_point(|edge| *edge <= number) as u32),
-            KeyKind::HashInteger(places) => row.integer(self.column).map(|integer| integer_place(integer, *places)),
+            KeyKind::HashInteger(places) => {
+                row.integer(self.column).and_then(|integer| integer_place(integer, *places))
+            }
             KeyKind::HashText(places) => row.text(self.column).map(|text| text_place(text, *places)),
         };
         found.unwrap_or(prepared.places - 1)

@@ -11,7 +11,8 @@ mod rows;
 mod scale;
 
 pub use encoding::{Encoding, EncodingError, Field, FieldKind, Join, Label, LabelKind, Mean, Source, Stated};
-pub use hash::{HASH_INCREMENT, HASH_MODULUS, HASH_MULTIPLIER, integer_place, text_place};
+pub use hash::{INTEGER_SEED, hash, integer_place, text_place};
+pub(crate) use hash::{PRIME, hash_key};
 pub use key::{Categories, Key, KeyKind};
 pub use rows::{Encoded, Example, Layout};
 pub use scale::{Scale, Span};

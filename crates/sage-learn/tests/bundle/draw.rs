@@ -271,7 +271,7 @@ pub fn graph(seed: u64) -> Graph {
         let activation = draw.pick(&[Activation::Relu, Activation::Tanh, Activation::Sigmoid]);
         layers.push(Shape { outputs: 1 + draw.below(9) as u32, activation });
     }
-    let link = draw.pick(&[Link::Identity, Link::Sigmoid, Link::Softmax]);
+    let link = draw.pick(&[Link::Identity, Link::Clipped { low: -0.5, high: 0.25 }, Link::Sigmoid, Link::Softmax]);
     let outputs = if link == Link::Softmax { 3 } else { 1 };
     layers.push(Shape { outputs, activation: Activation::Identity });
     let outline = Outline { schema, features, fields, layers, link };

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot get its value has failed")]
 
+mod assemble;
 mod draw;
 mod equality;
 mod files;

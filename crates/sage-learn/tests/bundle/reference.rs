@@ -1,6 +1,7 @@
 //! The forward pass, written plainly: formulas by their own evaluation, places by looking them up, layers by loops.
 
-use sage_learn::bundle::{Activation, Field, Graph, Link, Outline, Place, Scaled, hash};
+use sage_learn::bundle::{Activation, Field, Graph, Link, Outline, Place, Scaled};
+use sage_learn::encode::hash;
 use sage_learn::formula::Cell;
 
 /// The prediction for one row.
@@ -17,6 +18,7 @@ pub fn predict(graph: &Graph, row: &[Cell]) -> Vec<f32> {
     }
     match graph.outline().link {
         Link::Identity => current,
+        Link::Clipped { low, high } => current.into_iter().map(|value| value.clamp(low, high)).collect(),
         Link::Sigmoid => current.into_iter().map(sigmoid).collect(),
         Link::Softmax => {
             let greatest = current.iter().copied().fold(f32::NEG_INFINITY, f32::max);

@@ -1,0 +1,173 @@
+//! What was trained and what is served give the same: an encoding of every kind, models of every kind.
+
+use sage_kernel::Rows;
+use sage_learn::bundle::{Bundle, Feature, Model, Predictor, fields};
+use sage_learn::encode::{
+    Categories, Encoding, Field, FieldKind, Join, Key, KeyKind, Label, LabelKind, Mean, Scale, Source, Span, Stated,
+};
+use sage_learn::formula::{Cell, Column, Domain, Formula, Missing, Part};
+use sage_learn::linear::LinearModel;
+use sage_learn::network::{Inputs, Loss, Network, Shape};
+
+use super::draw::Draw;
+use super::files::card;
+
+/// The columns of the stream; the label is none of them.
+fn columns() -> Vec<Column> {
+    let column = |name: &str, domain| Column { name: name.to_owned(), domain, missing: Missing::Possible };
+    vec![
+        Column { missing: Missing::Never, ..column("at", Domain::Time { first: 0, last: 2_000_000_000 }) },
+        column("miles", Domain::Number { low: 0.0, high: 100.0 }),
+        column("zone", Domain::Whole { low: 0, high: 265 }),
+        column("kind", Domain::Text { categories: vec!["cab".to_owned(), "bus".to_owned()] }),
+        column("idle", Domain::Truth),
+    ]
+}
+
+/// What the encoding's columns are: the hour, then the stream's columns as they are.
+fn sources() -> Vec<Feature> {
+    let column = |name: &str| Formula::Column(name.to_owned());
+    let hour = Formula::Part(Part::Hour, Box::new(column("at")));
+    let feature = |name: &str, formula| Feature { name: name.to_owned(), formula };
+    let named = ["miles", "zone", "kind"].map(|name| feature(name, column(name)));
+    let mut sources = vec![feature("hour", hour)];
+    sources.extend(named);
+    sources.push(feature("nobody needs this", column("idle")));
+    sources
+}
+
+/// A row as an encoding sees it: the values of the sources.
+struct Seen(Vec<Cell>);
+
+impl Source for Seen {
+    fn number(&self, column: u32) -> Option<f64> {
+        match self.0.get(column as usize)? {
+            Cell::Number(number) => Some(*number),
+            Cell::Whole(whole) => Some(*whole as f64),
+            _ => None,
+        }
+    }
+
+    fn integer(&self, column: u32) -> Option<i64> {
+        self.number(column).filter(|number| number.floor() == *number).map(|number| number as i64)
+    }
+
+    fn text(&self, column: u32) -> Option<&str> {
+        if let Cell::Text(text) = self.0.get(column as usize)? { Some(text) } else { None }
+    }
+}
+
+fn encoding() -> Encoding {
+    let key = |column, kind| Key { column, kind };
+    let texts = || KeyKind::OneOf(Categories::Texts(vec!["cab".to_owned(), "bus".to_owned()]));
+    let hours = || KeyKind::OneOf(Categories::Integers((0..24).collect()));
+    let zones = || KeyKind::OneOf(Categories::Integers(vec![4, 12, 13, 200]));
+    let miles = || KeyKind::Bucket(vec![0.5, 2.0, 7.25]);
+    let scale = |low, high, span, missing| Scale { low, high, span, missing };
+    let join = |key: Key, mean, scale| FieldKind::Join(Join { key, mean, scale, table: Vec::new() });
+    let kinds = vec![
+        FieldKind::Number { column: 1, scale: scale(0.0, 30.0, Span::Signed, 0.25) },
+        FieldKind::Category(key(0, hours())),
+        join(key(0, hours()), Mean::Label, scale(-2.0, 3.0, Span::Signed, 0.0)),
+        FieldKind::Number { column: 2, scale: scale(10.0, 200.0, Span::Unit, 1.0) },
+        FieldKind::Category(key(3, texts())),
+        FieldKind::Category(key(2, zones())),
+        join(key(3, texts()), Mean::Label, scale(-2.0, 3.0, Span::Unit, 0.0)),
+        FieldKind::Category(key(1, miles())),
+        FieldKind::Category(key(2, KeyKind::HashInteger(9))),
+        join(key(1, miles()), Mean::Label, scale(-2.0, 3.0, Span::Signed, 0.0)),
+        FieldKind::Cross(key(3, texts()), key(1, miles())),
+        join(key(2, zones()), Mean::Label, scale(-2.0, 3.0, Span::Unit, 0.0)),
+    ];
+    let fields = kinds.into_iter().enumerate().map(|(place, kind)| Field { name: format!("field {place}"), kind });
+    let label = Label { column: 9, kind: LabelKind::Number { low: -2.0, high: 3.0 } };
+    let encoding = Encoding::new(Stated { fields: fields.collect(), label }).unwrap();
+    let mut draw = Draw(5);
+    let joins: Vec<(String, usize)> =
+        encoding.joins().map(|(name, _, join)| (name.to_owned(), join.key.places() as usize)).collect();
+    joins.into_iter().fold(encoding, |encoding, (name, places)| {
+        let means: Vec<f64> = (0..places).map(|_| even(&mut draw, -2.0, 3.0)).collect();
+        encoding.with_table(&name, &means).unwrap()
+    })
+}
+
+fn row(draw: &mut Draw) -> Vec<Cell> {
+    let null = |draw: &mut Draw, cell: Cell| if draw.below(7) == 0 { Cell::Null } else { cell };
+    let miles = Cell::Number([0.0, 0.5, 1.9, 2.0, 7.25, 40.0, -3.0][draw.below(7)]);
+    let zone = Cell::Whole([3, 4, 12, 13, 14, 200, 265, -8][draw.below(8)]);
+    let kind = Cell::Text(["cab", "bus", "tram"][draw.below(3)].to_owned());
+    let at = Cell::Whole(draw.below(2_000_000_000) as i64);
+    vec![at, null(draw, miles), null(draw, zone), null(draw, kind), Cell::Truth(true)]
+}
+
+fn seen(row: &[Cell]) -> Seen {
+    let Cell::Whole(at) = row[0] else { panic!("a time") };
+    Seen(vec![Cell::Number((at.rem_euclid(86_400) / 3_600) as f64), row[1].clone(), row[2].clone(), row[3].clone()])
+}
+
+fn even(draw: &mut Draw, low: f64, high: f64) -> f64 {
+    low + (high - low) * draw.unit()
+}
+
+fn drawn(shape: Shape, draw: &mut Draw) -> Network {
+    let parameters = shape.layers().into_iter().map(|layer| layer.parameters() as usize);
+    let parameters = parameters.map(|count| (0..count).map(|_| even(draw, -0.4, 0.4) as f32).collect()).collect();
+    Network::from_parameters(shape, parameters).unwrap()
+}
+
+#[test]
+fn a_graph_predicts_what_the_trainer_predicts() {
+    let (encoding, mut draw) = (encoding(), Draw(11));
+    let layout = encoding.layout();
+    let rows: Vec<Vec<Cell>> = (0..300).map(|_| row(&mut draw)).collect();
+    let encoded = encoding.encode(rows.iter().map(|row| seen(row)));
+    let weights = (0..layout.inputs()).map(|_| even(&mut draw, -1.0, 1.0)).collect();
+    let linear = LinearModel { weights, bias: 0.3, label: (-2.0, 3.0), ridge: 0.0 };
+    let widths = encoding.stated().fields.iter().filter_map(|field| match &field.kind {
+        FieldKind::Category(key) => Some(key.places()),
+        FieldKind::Cross(one, other) => Some(one.places() * other.places()),
+        _ => None,
+    });
+    let embedded = Inputs::Embedded { fields: widths.collect(), width: 3 };
+    let network =
+        |inputs, hidden, loss, draw: &mut Draw| drawn(Shape::new(layout, inputs, hidden, loss).unwrap(), draw);
+    let networks = [
+        network(Inputs::Direct, vec![8, 5], Loss::Squared, &mut draw),
+        network(Inputs::Direct, Vec::new(), Loss::Logistic, &mut draw),
+        network(embedded, vec![6], Loss::Logistic, &mut draw),
+    ];
+    let models = networks.iter().map(Model::Network).chain([Model::Linear(&linear)]);
+    for (place, model) in models.enumerate() {
+        let graph = fields(&columns(), &sources(), &encoding).unwrap().with(model).unwrap();
+        assert!(graph.outline().schema.columns().iter().all(|column| column.name != "idle"));
+        let bundle = Bundle::write(graph, &card(), b"{}").unwrap();
+        let graph = bundle.graph();
+        let inputs: Vec<Vec<Cell>> = rows.iter().map(|row| row[..4].to_vec()).collect();
+        let served = Predictor::new(graph).unwrap().rows(&inputs).unwrap();
+        for (at, served) in served.iter().enumerate() {
+            let trained = match model {
+                Model::Network(network) => network.forward(&encoded.row(at)),
+                Model::Linear(linear) => linear.predict(&encoded.row(at)) as f32,
+            };
+            assert!((served - trained).abs() <= 1e-5 * trained.abs().max(1.0), "model {place}: {served:?} {trained}");
+        }
+    }
+}
+
+#[test]
+fn what_a_graph_cannot_hold_is_refused_before_training() {
+    let label = Label { column: 9, kind: LabelKind::Truth };
+    let refused = |kind: FieldKind| {
+        let fields_ = vec![Field { name: "odd".to_owned(), kind }];
+        let encoding = Encoding::new(Stated { fields: fields_, label }).unwrap();
+        fields(&columns(), &sources(), &encoding).err().map(|refusal| refusal.to_string()).unwrap_or_default()
+    };
+    assert!(refused(FieldKind::Category(Key { column: 3, kind: KeyKind::HashText(8) })).contains("odd"));
+    let odd = Categories::Integers((0..500).map(|number| number * 2).collect());
+    assert!(refused(FieldKind::Category(Key { column: 2, kind: KeyKind::OneOf(odd) })).contains("hash them"));
+    let scale = Scale { low: 0.0, high: 1.0, span: Span::Unit, missing: 0.0 };
+    let key = Key { column: 3, kind: KeyKind::OneOf(Categories::Texts(vec!["cab".to_owned()])) };
+    let join = Join { key, mean: Mean::Label, scale, table: Vec::new() };
+    assert!(refused(FieldKind::Join(join)).contains("fitted"));
+    assert!(refused(FieldKind::Number { column: 7, scale }).contains("no formula"));
+}

@@ -21,6 +21,10 @@
 //! - under [`Strategy::Frugal`] a run of window doublings that starts at cost c costs a block at most
 //!   2c + a c₀, where a attempts were at the floor c₀.
 //!
+//! [`Strategy::Conserve`] can wait for ever where many compete: a pipeline that doubled its cost while it was almost alone
+//! asks that much of every block of a larger window, and the shares of later blocks may all be smaller. It has a
+//! deadline for that, and [`Strategy::Frugal`] comes down again.
+//!
 //! Attempts lost to a crash are tried again and paid again. These are bounds of the schedule; whether a test
 //! succeeds is up to luck as well.
 

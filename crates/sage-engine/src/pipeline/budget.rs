@@ -5,7 +5,7 @@
 use sage_kernel::{Delta, Epsilon, Rate};
 
 use super::parts::{read_count, read_width, without};
-use crate::adapt::{Mode, RiskSchedule, Strategy};
+use crate::adapt::{Limits, Mode, Plan, PlanError, RiskSchedule, Strategy, Units};
 use crate::document::{DocumentError, Section};
 use crate::stream::Width;
 
@@ -189,6 +189,23 @@ impl Adaptation {
         data_doublings: DOUBLINGS_DEFAULT,
         timeout: None,
     };
+
+    /// The plan of a pipeline that was submitted at this time, in milliseconds, and starts with `first`, cost and
+    /// blocks, and may go up to `most`.
+    ///
+    /// # Errors
+    /// When a number is zero, or the first attempt is already beyond the limits.
+    pub fn plan(&self, first: (u64, u32), most: (u64, u32), units: Units, submitted: u64) -> Result<Plan, PlanError> {
+        let timeout = self.timeout.map(|width| width.microseconds().unsigned_abs() / 1_000);
+        let limits = Limits {
+            cost: most.0,
+            window: most.1,
+            attempts: self.attempts,
+            data_doublings: self.data_doublings,
+            deadline: timeout.map(|timeout| submitted.saturating_add(timeout)),
+        };
+        Plan::new(first, limits, units)?.by(self.strategy, self.mode).with_risk(self.risk)
+    }
 
     pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         section.only(&["strategy", "mode", "risk", "attempts", "data_doublings", "timeout"])?;

@@ -4,3 +4,4 @@ mod driver;
 mod restart;
 mod rules;
 mod search;
+mod together;

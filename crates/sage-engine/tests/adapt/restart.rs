@@ -24,11 +24,11 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
 
 /// Does one action, recording events, and is perhaps stopped before the record of what it did.
 fn act(action: Action, turn: Turn, ledger: &mut Ledger, log: &mut Vec<Event>) {
-    let stopped = turn.stop % 3 == 0;
+    let stopped = turn.stop.is_multiple_of(3);
     let event = match action {
         Action::Choose(attempt) => Event::Chosen(attempt),
         // Now and then the ledger says no, to a key it has never said yes to.
-        Action::Charge(attempt) if turn.verdict % 11 == 0 && !ledger.charges.contains_key(&attempt.serial) => {
+        Action::Charge(attempt) if turn.verdict.is_multiple_of(11) && !ledger.charges.contains_key(&attempt.serial) => {
             Event::Refused
         }
         Action::Charge(attempt) => {

@@ -29,9 +29,11 @@ fn event(word: Word, allocation: &Allocation, arrived: &mut u64) -> Event {
         255 => PipelineId(u64::MAX),
         who => waiting.get(usize::from(who) % waiting.len().max(1)).copied().unwrap_or(PipelineId(0)),
     };
-    // Mostly small against the capacities, so that many spends fit.
-    let much = u64::from(much % 40);
-    let cost = Resources([much, much / 3, much / 2, u64::from(length % 3)]);
+    // Mostly small against the capacities, so that many spends fit; sometimes all that is left, or a little more.
+    let offer = allocation.offer(pipeline, BlockId(first)).0[0];
+    let all = offer.min(150) + u64::from(much % 2);
+    let much = if who % 3 == 0 { all } else { u64::from(much % 40) };
+    let cost = Resources([much, 0, much / 2, u64::from(length % 3) / 2]);
     match what % 16 {
         0..=3 => Event::Block { capacity: Resources([100 + much, 7, 50 + u64::from(who), u64::from(length)]) },
         4 | 5 => {

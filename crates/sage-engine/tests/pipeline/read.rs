@@ -1,6 +1,6 @@
 //! Files as people write them, and what they mean.
 
-use sage_engine::adapt::{Mode, RiskSchedule, Strategy};
+use sage_engine::adapt::{Limits, Mode, RiskSchedule, Strategy, Units};
 use sage_engine::pipeline::{
     Adaptation, Bounds, Descent, Extent, Feature, Goal, Keys, Label, Metric, Pipeline, RidgeTerm, Schedule, Source,
     Statistic, TestBound, Train,
@@ -237,6 +237,27 @@ fn the_written_form_gives_the_pipeline_back() {
         assert_eq!(read(&written).to_text(), written);
         assert_eq!(pipeline.clone().checked(), Ok(pipeline));
     }
+}
+
+/// The page for users shows files that are taken.
+#[test]
+fn the_examples_of_the_page_are_pipelines() {
+    let page = include_str!("../../../../docs/pipeline.md");
+    let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 4);
+    for example in examples {
+        assert!(Pipeline::parse(example).is_ok(), "{example}\n{:?}", Pipeline::parse(example));
+    }
+}
+
+#[test]
+fn a_file_becomes_a_plan() {
+    let plan = read(CLICKS).adaptation.plan((10, 4), (100, 50), Units::Share, 1_000).expect("a plan");
+    let fortnight = 14 * 86_400_000;
+    let limits =
+        Limits { cost: 100, window: 50, attempts: Some(8), data_doublings: 3, deadline: Some(1_000 + fortnight) };
+    assert_eq!((plan.first_cost(), plan.first_window(), *plan.limits()), (10, 4, limits));
+    assert_eq!((plan.strategy(), plan.mode(), plan.risk_divisor(3)), (Strategy::Conserve, Mode::Aggressive, 8));
 }
 
 /// What is put together by hand is held to the same rules as a file.

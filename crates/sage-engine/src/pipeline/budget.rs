@@ -102,8 +102,16 @@ impl Shares {
         let features = stage("features", stages.features, "no feature is computed from rows")?;
         let reject = stage("reject", stages.reject, "[validate] has no reject = true")?;
         let validate = stage("validate", stages.validate, "nothing is tested on the test lane")?;
-        if stages.validate && validate == Rate::ZERO {
-            return Err(section.wrong("validate", "above 0: a test without budget accepts nothing"));
+        for (key, has, share) in [
+            ("features", stages.features, features),
+            ("reject", stages.reject, reject),
+            ("validate", stages.validate, validate),
+        ] {
+            if has && share == Rate::ZERO {
+                return Err(
+                    section.wrong(key, "above 0: the pipeline has this stage, and without budget it does nothing")
+                );
+            }
         }
         let rest = Rate::LIMIT.units().checked_sub(features.units() + reject.units());
         let train = match share(&section, "train")? {

@@ -126,18 +126,13 @@ fn check_inputs(section: &Section<'_>, train: &Train, label: Option<&Label>, fea
 
 /// The label is of the kind that the learner and the metric are about. Of a column that is seen later.
 fn check_label(section: &Section<'_>, label: &Label, train: &Train, metric: Metric) -> Read<()> {
+    const CLASS: &str = "{ truth = \"...\" } or a column of truth values: learner or metric is about classes";
+    const NUMBER: &str =
+        "{ sql = \"...\", bounds = [0, 1] } or a column of numbers: learner or metric is about numbers";
     let classes = matches!(metric, Metric::LogLoss { .. } | Metric::Accuracy) || matches!(train, Train::Logistic(_));
     match label {
-        Label::Number { .. } if classes => Err(section.wrong(
-            "label",
-            "{ truth = \"...\" } or a column of truth values: this learner or metric is \
-                                        about classes",
-        )),
-        Label::Truth(_) if !classes => Err(section.wrong(
-            "label",
-            "{ sql = \"...\", bounds = [0, 1] } or a column of numbers: this learner or \
-                                        metric is about numbers",
-        )),
+        Label::Number { .. } if classes => Err(section.wrong("label", CLASS)),
+        Label::Truth(_) if !classes => Err(section.wrong("label", NUMBER)),
         _ => Ok(()),
     }
 }

@@ -4,6 +4,9 @@
 //! the kernel's nouns that a front end needs pass through here unchanged; what the engine adds are stages
 //! that decide no privacy question themselves:
 //!
+//! - [`pipeline`]: what the file of a pipeline says;
+//! - [`allocate`]: which pipeline may spend how much of which block;
+//! - [`adapt`]: what a pipeline tries next after an attempt that was not enough;
 //! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
 //! - [`generate`]: made-up streams of any size, for demonstrations and tests;
 //! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
@@ -14,14 +17,18 @@
 //! kernel's gate charges. Results are plain structs in the user's words.
 
 pub mod account;
+pub mod adapt;
+pub mod allocate;
 pub mod blocks;
 mod catalog;
 pub mod doctor;
+mod document;
 mod engine;
 pub mod generate;
 pub mod ingest;
 pub mod log;
 mod orders;
+pub mod pipeline;
 mod quiet;
 pub mod read;
 pub mod simulate;

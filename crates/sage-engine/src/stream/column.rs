@@ -4,9 +4,8 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 
-use super::error::StreamFileError;
 use super::key::time_of;
-use super::section::Section;
+use crate::document::{DocumentError, Section};
 
 /// What becomes of a value outside its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +108,7 @@ const TYPES: [(&str, Word); 6] = [
 ];
 
 impl Column {
-    pub(super) fn read(section: &Section<'_>) -> Result<Self, StreamFileError> {
+    pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         section.only(&["name", "type", "nullable", "min", "max", "outside", "categories", "other", "longest"])?;
         let name = section.text("name", NAME)?;
         let fine = !name.is_empty() && name.chars().count() <= NAME_LIMIT && !name.chars().any(char::is_control);
@@ -146,7 +145,7 @@ impl Column {
 }
 
 impl Word {
-    fn read(self, section: &Section<'_>) -> Result<Kind, StreamFileError> {
+    fn read(self, section: &Section<'_>) -> Result<Kind, DocumentError> {
         match self {
             Self::Number => read_number(section),
             Self::Integer => read_integer(section),
@@ -167,7 +166,7 @@ impl Word {
 
 const OUTSIDE: [(&str, Outside); 2] = [("clamp", Outside::Clamp), ("drop", Outside::Drop)];
 
-fn read_number(section: &Section<'_>) -> Result<Kind, StreamFileError> {
+fn read_number(section: &Section<'_>) -> Result<Kind, DocumentError> {
     let min = section.number("min", "the least value, a finite number known without looking at rows")?;
     let max = section.number("max", "the greatest value, a finite number known without looking at rows")?;
     if min > max {
@@ -176,7 +175,7 @@ fn read_number(section: &Section<'_>) -> Result<Kind, StreamFileError> {
     Ok(Kind::Number { min, max, outside: section.choice("outside", &OUTSIDE, Some(Outside::Clamp))? })
 }
 
-fn read_integer(section: &Section<'_>) -> Result<Kind, StreamFileError> {
+fn read_integer(section: &Section<'_>) -> Result<Kind, DocumentError> {
     let min = section.whole_number("min", "the least value, a whole number known without looking at rows")?;
     let max = section.whole_number("max", "the greatest value, a whole number known without looking at rows")?;
     if min > max {
@@ -185,9 +184,9 @@ fn read_integer(section: &Section<'_>) -> Result<Kind, StreamFileError> {
     Ok(Kind::Integer { min, max, outside: section.choice("outside", &OUTSIDE, Some(Outside::Clamp))? })
 }
 
-fn read_time(section: &Section<'_>) -> Result<Kind, StreamFileError> {
+fn read_time(section: &Section<'_>) -> Result<Kind, DocumentError> {
     const INSTANT: &str = "a time of years 1 to 9999 in quotes such as \"2026-11-01\" or \"2026-11-01T08:00\", in UTC";
-    let bound = |key: &str, all: i64| -> Result<i64, StreamFileError> {
+    let bound = |key: &str, all: i64| -> Result<i64, DocumentError> {
         let Some(text) = section.optional_text(key, INSTANT)? else { return Ok(all) };
         let found = time_of(text).filter(|instant| (ALL_TIME.0..=ALL_TIME.1).contains(instant));
         found.ok_or_else(|| section.wrong(key, INSTANT))
@@ -199,7 +198,7 @@ fn read_time(section: &Section<'_>) -> Result<Kind, StreamFileError> {
     Ok(Kind::Time { span })
 }
 
-fn read_category(section: &Section<'_>) -> Result<Kind, StreamFileError> {
+fn read_category(section: &Section<'_>) -> Result<Kind, DocumentError> {
     const CATEGORIES: &str = "a list of 1 to 100000 different texts, none of them empty";
     let categories =
         section.texts("categories", CATEGORIES)?.ok_or_else(|| section.missing("categories", CATEGORIES))?;

@@ -7,11 +7,9 @@
 mod change;
 mod codes;
 mod column;
-mod error;
 mod key;
 mod policy;
 mod read;
-mod section;
 mod width;
 mod write;
 
@@ -24,10 +22,11 @@ use sage_kernel::{Epsilon, Policy, Rate, Split};
 pub use change::{Change, Refused};
 pub use codes::{Attributes, Keyer};
 pub use column::{Column, Kind, Other, Outside};
-pub use error::StreamFileError;
 pub use key::{BlockRule, Cell, LATE_LEVEL, Levels, Span, late_key, time_of};
 pub use policy::{Limit, Limits, PolicyFile};
 pub use width::Width;
+
+pub use crate::document::DocumentError as StreamFileError;
 
 use crate::blocks::LANE_COLUMN;
 

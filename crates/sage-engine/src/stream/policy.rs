@@ -4,8 +4,7 @@
 
 use sage_kernel::{Ceiling, Context, Delta, Doors, Epsilon, Filter, Policy, Rule};
 
-use super::error::StreamFileError;
-use super::section::Section;
+use crate::document::{DocumentError, Section, quoted};
 
 /// A ceiling and the rule by which it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +42,7 @@ const RULES: [(&str, Rule); 3] = [("basic", Rule::Basic), ("strong", Rule::Stron
 const DOORS: &str = "[\"enforced\"] or [\"enforced\", \"declared\"]";
 
 impl Limit {
-    fn read(section: &Section<'_>) -> Result<Self, StreamFileError> {
+    fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         const EPSILON: &str = "a decimal above zero and at most 1000000, such as \"1.0\"";
         const DELTA: &str = "a decimal from zero to below one, such as \"1e-6\"";
         let epsilon = section.decimal("epsilon", EPSILON)?.ok_or_else(|| section.missing("epsilon", EPSILON))?;
@@ -69,7 +68,7 @@ impl Limit {
 }
 
 impl PolicyFile {
-    pub(super) fn read(section: &Section<'_>) -> Result<Self, StreamFileError> {
+    pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         section.only(&["epsilon", "delta", "filter", "doors", "contexts", "joint"])?;
         let doors = match section.texts("doors", DOORS)?.as_deref() {
             None => Doors::EnforcedOnly,
@@ -92,7 +91,7 @@ impl PolicyFile {
         });
         if let Limits::Contexts { contexts, joint } = &self.limits {
             for (name, limit) in contexts {
-                out.push_str(&format!("\n[[policy.contexts]]\nname = {}\n", super::write::quoted(name)));
+                out.push_str(&format!("\n[[policy.contexts]]\nname = {}\n", quoted(name)));
                 limit.write(out);
             }
             if let Some(joint) = joint {
@@ -122,14 +121,14 @@ impl PolicyFile {
     }
 }
 
-fn read_single(section: &Section<'_>) -> Result<Limits, StreamFileError> {
+fn read_single(section: &Section<'_>) -> Result<Limits, DocumentError> {
     if section.has("joint") {
         return Err(section.wrong("joint", "left out: it is the ceiling over several [[policy.contexts]]"));
     }
     Ok(Limits::Single(Limit::read(section)?))
 }
 
-fn read_contexts(section: &Section<'_>) -> Result<Limits, StreamFileError> {
+fn read_contexts(section: &Section<'_>) -> Result<Limits, DocumentError> {
     for key in ["epsilon", "delta", "filter"] {
         if section.has(key) {
             return Err(section.wrong(key, "left out: with contexts, each of them and `joint` has its own"));

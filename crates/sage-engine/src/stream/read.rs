@@ -3,39 +3,30 @@
 use std::collections::BTreeMap;
 
 use sage_kernel::{Epsilon, Rate, Split};
-use toml::de::DeTable;
 
 use super::column::{Column, Kind, Outside};
-use super::error::StreamFileError;
 use super::key::{BlockRule, PATH_VALUE_LIMIT, encoded};
 use super::policy::PolicyFile;
-use super::section::{Lines, Section};
 use super::width::Width;
 use super::{Census, Late, Role, StreamFile, Unit};
+use crate::document::{self, DocumentError, NAME, Section, is_name};
 
 /// More columns than any table has that a person declared.
 const COLUMNS_LIMIT: usize = 10_000;
-/// A file beyond this is no description of a stream.
-const TEXT_LIMIT: usize = 16 << 20;
 
-type Read<T> = Result<T, StreamFileError>;
+type Read<T> = Result<T, DocumentError>;
 
 pub(super) fn stream(text: &str) -> Read<StreamFile> {
-    if text.len() > TEXT_LIMIT {
-        return Err(StreamFileError::Syntax { line: 1, reason: "it is larger than 16 MiB".to_owned() });
-    }
-    let lines = Lines::of(text);
-    let table = DeTable::parse(text).map_err(|error| StreamFileError::Syntax {
-        line: error.span().map_or(1, |span| lines.line(&span)),
-        reason: error.message().to_owned(),
-    })?;
-    let whole = Section::whole(table.get_ref(), lines);
+    document::parse(text, read_whole)
+}
+
+fn read_whole(whole: &Section<'_>) -> Read<StreamFile> {
     whole.only(&["stream", "policy", "access", "columns"])?;
     let section = whole.section("stream")?.ok_or_else(|| whole.missing("stream", "a table [stream]"))?;
     let policy = whole.section("policy")?.ok_or_else(|| whole.missing("policy", "a table [policy]"))?;
     let policy = PolicyFile::read(&policy)?;
-    let access = read_access(&whole)?;
-    let columns = read_columns(&whole)?;
+    let access = read_access(whole)?;
+    let columns = read_columns(whole)?;
     let file = read_stream(&section, policy, access, columns)?;
     check_roles_of_columns(&section, &file)?;
     Ok(file)
@@ -56,10 +47,8 @@ fn read_stream(
         "census",
         "retention",
     ])?;
-    const NAME: &str = "1 to 64 small letters, digits, `-` or `_`, starting with a letter";
     let name = section.text("name", NAME)?;
-    let fine = name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'));
-    if !fine || name.len() > 64 || !name.starts_with(|letter: char| letter.is_ascii_lowercase()) {
+    if !is_name(name) {
         return Err(section.wrong("name", NAME));
     }
     let unit = read_unit(section)?;

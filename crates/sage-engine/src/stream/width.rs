@@ -17,7 +17,7 @@ const MINUTE_MICROSECONDS: i64 = 60_000_000;
 
 impl Width {
     /// What a text may be, for messages.
-    pub(super) const ALLOWED: &'static str =
+    pub(crate) const ALLOWED: &'static str =
         "a length of time in quotes such as \"15m\", \"1h\", \"1d\" or \"4w\", at least a minute and at most a century";
 
     /// One hour.

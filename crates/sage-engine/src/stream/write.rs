@@ -3,27 +3,7 @@
 use super::column::{ALL_TIME, Column, Kind, Other, Outside};
 use super::key::instant_text;
 use super::{Census, Late, Role, StreamFile, Unit};
-
-/// A text as TOML writes it between quotes.
-pub(super) fn quoted(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            letter if letter.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(letter))),
-            letter => out.push(letter),
-        }
-    }
-    out.push('"');
-    out
-}
-
-fn list(texts: &[String]) -> String {
-    let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
-    format!("[{}]", texts.join(", "))
-}
+use crate::document::{list, quoted};
 
 pub(super) fn stream(file: &StreamFile) -> String {
     let mut out = format!("[stream]\nname = {}\n", quoted(&file.name));

@@ -1,4 +1,4 @@
-//! Why a stream's file was not taken, with the line to look at.
+//! Why a file was not taken, with the line to look at.
 //!
 //! The texts quote the file, which its author may see; they must never quote a row.
 
@@ -6,10 +6,10 @@ use std::fmt;
 
 use crate::suggest::distance;
 
-/// Why a text is no stream.
+/// Why a text is not the description it is meant to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum StreamFileError {
+pub enum DocumentError {
     /// It is not TOML.
     Syntax {
         /// The line, from one.
@@ -50,7 +50,7 @@ pub enum StreamFileError {
     },
 }
 
-impl fmt::Display for StreamFileError {
+impl fmt::Display for DocumentError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Syntax { line, reason } => write!(out, "line {line}: this is not TOML: {reason}"),
@@ -69,7 +69,7 @@ impl fmt::Display for StreamFileError {
     }
 }
 
-impl std::error::Error for StreamFileError {}
+impl std::error::Error for DocumentError {}
 
 /// The nearest known name, if it is near enough to be what was meant.
 pub(super) fn nearest(typed: &str, known: &[&'static str]) -> Option<&'static str> {

@@ -7,49 +7,64 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::error::{StreamFileError, nearest};
+use super::error::{DocumentError, nearest};
 
 /// The whole text, to turn places into lines.
 #[derive(Clone, Copy)]
-pub(super) struct Lines<'text>(&'text str);
+pub(crate) struct Lines<'text>(&'text str);
 
 impl<'text> Lines<'text> {
-    pub(super) fn of(text: &'text str) -> Self {
+    pub(crate) fn of(text: &'text str) -> Self {
         Self(text)
     }
 
-    pub(super) fn line(self, span: &Range<usize>) -> usize {
+    pub(crate) fn line(self, span: &Range<usize>) -> usize {
         1 + self.0.bytes().take(span.start).filter(|&byte| byte == b'\n').count()
     }
 }
 
-/// A table with its name and its line.
-#[derive(Clone)]
-pub(super) struct Section<'file> {
-    table: &'file DeTable<'file>,
-    lines: Lines<'file>,
-    pub(super) path: String,
-    pub(super) line: usize,
+/// What kind of thing a key holds, for keys that may hold several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// A text.
+    Text,
+    /// A number, whole or not.
+    Number,
+    /// A list.
+    List,
+    /// A table.
+    Table,
+    /// Anything else.
+    Other,
 }
 
-type Read<T> = Result<T, StreamFileError>;
+/// A table with its name and its line.
+#[derive(Clone)]
+pub(crate) struct Section<'file> {
+    table: &'file DeTable<'file>,
+    lines: Lines<'file>,
+    pub(crate) path: String,
+    pub(crate) line: usize,
+}
+
+type Read<T> = Result<T, DocumentError>;
 
 impl<'file> Section<'file> {
-    pub(super) fn whole(table: &'file DeTable<'file>, lines: Lines<'file>) -> Self {
+    pub(crate) fn whole(table: &'file DeTable<'file>, lines: Lines<'file>) -> Self {
         Self { table, lines, path: String::new(), line: 1 }
     }
 
     /// The key with the names of the tables around it.
-    pub(super) fn field(&self, key: &str) -> String {
+    pub(crate) fn field(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
     /// Fails on the first key that is not one of these.
-    pub(super) fn only(&self, allowed: &[&'static str]) -> Read<()> {
+    pub(crate) fn only(&self, allowed: &[&'static str]) -> Read<()> {
         // The table is ordered by name; the first in the file is the one to show.
         let strangers = self.table.iter().filter(|(key, _)| !allowed.contains(&key.get_ref().as_ref()));
         let Some((key, _)) = strangers.min_by_key(|(key, _)| key.span().start) else { return Ok(()) };
-        Err(StreamFileError::Unknown {
+        Err(DocumentError::Unknown {
             line: self.lines.line(&key.span()),
             field: self.field(key.get_ref()),
             allowed: allowed.to_vec(),
@@ -57,7 +72,7 @@ impl<'file> Section<'file> {
         })
     }
 
-    pub(super) fn has(&self, key: &str) -> bool {
+    pub(crate) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
@@ -65,29 +80,29 @@ impl<'file> Section<'file> {
         self.table.get(key)
     }
 
-    pub(super) fn missing(&self, key: &str, allowed: impl Into<String>) -> StreamFileError {
-        StreamFileError::Missing { line: self.line, field: self.field(key), allowed: allowed.into() }
+    pub(crate) fn missing(&self, key: &str, allowed: impl Into<String>) -> DocumentError {
+        DocumentError::Missing { line: self.line, field: self.field(key), allowed: allowed.into() }
     }
 
     /// The key holds something it may not.
-    pub(super) fn wrong(&self, key: &str, allowed: impl Into<String>) -> StreamFileError {
+    pub(crate) fn wrong(&self, key: &str, allowed: impl Into<String>) -> DocumentError {
         let value = self.get(key);
         let line = value.map_or(self.line, |value| self.lines.line(&value.span()));
         let found = value.map_or_else(|| "not there".to_owned(), |value| shown(value.get_ref()));
-        StreamFileError::Wrong { line, field: self.field(key), found, allowed: allowed.into() }
+        DocumentError::Wrong { line, field: self.field(key), found, allowed: allowed.into() }
     }
 
-    pub(super) fn text(&self, key: &str, allowed: &str) -> Read<&'file str> {
+    pub(crate) fn text(&self, key: &str, allowed: &str) -> Read<&'file str> {
         self.optional_text(key, allowed)?.ok_or_else(|| self.missing(key, allowed))
     }
 
-    pub(super) fn optional_text(&self, key: &str, allowed: &str) -> Read<Option<&'file str>> {
+    pub(crate) fn optional_text(&self, key: &str, allowed: &str) -> Read<Option<&'file str>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         value.get_ref().as_str().map(Some).ok_or_else(|| self.wrong(key, allowed))
     }
 
     /// One of these words, or the default.
-    pub(super) fn choice<T: Copy>(&self, key: &str, words: &[(&'static str, T)], default: Option<T>) -> Read<T> {
+    pub(crate) fn choice<T: Copy>(&self, key: &str, words: &[(&'static str, T)], default: Option<T>) -> Read<T> {
         let names: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
         let allowed = names.join(" or ");
         let Some(text) = self.optional_text(key, &allowed)? else {
@@ -101,13 +116,13 @@ impl<'file> Section<'file> {
         })
     }
 
-    pub(super) fn flag(&self, key: &str, default: bool) -> Read<bool> {
+    pub(crate) fn flag(&self, key: &str, default: bool) -> Read<bool> {
         let Some(value) = self.get(key) else { return Ok(default) };
         value.get_ref().as_bool().ok_or_else(|| self.wrong(key, "true or false"))
     }
 
     /// A decimal as it is written: a text, a float or a whole number.
-    pub(super) fn decimal(&self, key: &str, allowed: &str) -> Read<Option<String>> {
+    pub(crate) fn decimal(&self, key: &str, allowed: &str) -> Read<Option<String>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         match value.get_ref() {
             DeValue::String(text) => Ok(Some(text.trim().to_owned())),
@@ -117,25 +132,38 @@ impl<'file> Section<'file> {
         }
     }
 
-    pub(super) fn number(&self, key: &str, allowed: &str) -> Read<f64> {
+    pub(crate) fn number(&self, key: &str, allowed: &str) -> Read<f64> {
         let value = self.get(key).ok_or_else(|| self.missing(key, allowed))?;
-        let text = match value.get_ref() {
-            DeValue::Float(float) => float.as_str(),
-            DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
-            _ => return Err(self.wrong(key, allowed)),
-        };
-        let number: Option<f64> = text.parse().ok();
-        number.filter(|number| number.is_finite()).ok_or_else(|| self.wrong(key, allowed))
+        finite(value.get_ref()).ok_or_else(|| self.wrong(key, allowed))
     }
 
-    pub(super) fn whole_number(&self, key: &str, allowed: &str) -> Read<i64> {
+    /// A list of finite numbers.
+    pub(crate) fn numbers(&self, key: &str, allowed: &str) -> Read<Vec<f64>> {
+        let value = self.get(key).ok_or_else(|| self.missing(key, allowed))?;
+        let list = value.get_ref().as_array().ok_or_else(|| self.wrong(key, allowed))?;
+        let numbers = list.iter().map(|item| finite(item.get_ref()));
+        numbers.collect::<Option<Vec<f64>>>().ok_or_else(|| self.wrong(key, allowed))
+    }
+
+    /// What kind of thing the key holds; nothing if it is not there.
+    pub(crate) fn shape(&self, key: &str) -> Option<Shape> {
+        Some(match self.get(key)?.get_ref() {
+            DeValue::String(_) => Shape::Text,
+            DeValue::Integer(_) | DeValue::Float(_) => Shape::Number,
+            DeValue::Array(_) => Shape::List,
+            DeValue::Table(_) => Shape::Table,
+            DeValue::Boolean(_) | DeValue::Datetime(_) => Shape::Other,
+        })
+    }
+
+    pub(crate) fn whole_number(&self, key: &str, allowed: &str) -> Read<i64> {
         let value = self.get(key).ok_or_else(|| self.missing(key, allowed))?;
         let integer = value.get_ref().as_integer().ok_or_else(|| self.wrong(key, allowed))?;
         i64::from_str_radix(integer.as_str(), integer.radix()).map_err(|_| self.wrong(key, allowed))
     }
 
     /// A list of texts.
-    pub(super) fn texts(&self, key: &str, allowed: &str) -> Read<Option<Vec<String>>> {
+    pub(crate) fn texts(&self, key: &str, allowed: &str) -> Read<Option<Vec<String>>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let list = value.get_ref().as_array().ok_or_else(|| self.wrong(key, allowed))?;
         let texts = list.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
@@ -143,7 +171,7 @@ impl<'file> Section<'file> {
     }
 
     /// The table under a key.
-    pub(super) fn section(&self, key: &str) -> Read<Option<Section<'file>>> {
+    pub(crate) fn section(&self, key: &str) -> Read<Option<Section<'file>>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         let table = value.get_ref().as_table().ok_or_else(|| self.wrong(key, "a table"))?;
         let line = self.lines.line(&value.span());
@@ -151,9 +179,9 @@ impl<'file> Section<'file> {
     }
 
     /// The tables of a list of tables.
-    pub(super) fn sections(&self, key: &str) -> Read<Vec<Section<'file>>> {
+    pub(crate) fn sections(&self, key: &str) -> Read<Vec<Section<'file>>> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
-        let allowed = format!("a list of tables, each under [[{}]]", self.field(key));
+        let allowed = format!("a list of tables, in braces or each under [[{}]]", self.field(key));
         let list = value.get_ref().as_array().ok_or_else(|| self.wrong(key, allowed.as_str()))?;
         let mut sections = Vec::with_capacity(list.len());
         for (place, item) in list.iter().enumerate() {
@@ -163,6 +191,15 @@ impl<'file> Section<'file> {
         }
         Ok(sections)
     }
+}
+
+fn finite(value: &DeValue<'_>) -> Option<f64> {
+    let text = match value {
+        DeValue::Float(float) => float.as_str(),
+        DeValue::Integer(integer) if integer.radix() == 10 => integer.as_str(),
+        _ => return None,
+    };
+    text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 fn shown(value: &DeValue<'_>) -> String {

@@ -1,0 +1,114 @@
+//! One resource of one block: what is free, what is reserved for whom, and what was used.
+//!
+//! Whoever waits when something is handed out gets a part, and the longest waiting get what is left over. So
+//! who came earlier never has less than who came later, and all reservations together are a staircase that falls with
+//! the order of arrival. It is kept as its steps: each is an amount that everybody has who came no later.
+
+use super::PipelineId;
+
+/// One resource of one block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pool {
+    capacity: u64,
+    free: u64,
+    /// What all that wait are allocated together.
+    reserved: u64,
+    /// What all that wait have used of it.
+    used: u64,
+    /// What those that left have used.
+    departed: u64,
+    /// In order of the pipelines, each of which waits.
+    steps: Vec<(PipelineId, u64)>,
+}
+
+impl Pool {
+    pub(super) const fn new(capacity: u64) -> Self {
+        Self { capacity, free: capacity, reserved: 0, used: 0, departed: 0, steps: Vec::new() }
+    }
+
+    pub(super) const fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    pub(super) const fn free(&self) -> u64 {
+        self.free
+    }
+
+    pub(super) const fn departed(&self) -> u64 {
+        self.departed
+    }
+
+    /// What nobody has used.
+    pub(super) const fn left(&self) -> u64 {
+        self.capacity - self.used - self.departed
+    }
+
+    /// What a waiting pipeline has by handing out.
+    pub(super) fn reserved_for(&self, pipeline: PipelineId) -> u64 {
+        self.steps.iter().rev().take_while(|(last, _)| *last >= pipeline).map(|(_, amount)| amount).sum()
+    }
+
+    /// What other waiting pipelines hold and have not used.
+    pub(super) fn held_by_others(&self, pipeline: PipelineId, used: u64) -> u64 {
+        (self.reserved - self.used) - (self.reserved_for(pipeline) - used)
+    }
+
+    /// Divides what is free evenly among those that wait; units left over go to the longest waiting.
+    pub(super) fn hand_out(&mut self, waiting: &[PipelineId]) {
+        let (Some(newest), Ok(count)) = (waiting.last(), u64::try_from(waiting.len())) else { return };
+        let (share, over) = (self.free / count, self.free % count);
+        self.add_step(*newest, share);
+        if let Some(last) = (over as usize).checked_sub(1) {
+            self.add_step(waiting[last], 1);
+        }
+        self.reserved += self.free;
+        self.free = 0;
+    }
+
+    fn add_step(&mut self, last: PipelineId, amount: u64) {
+        if amount == 0 {
+            return;
+        }
+        match self.steps.binary_search_by_key(&last, |(last, _)| *last) {
+            Ok(place) => self.steps[place].1 += amount,
+            Err(place) => self.steps.insert(place, (last, amount)),
+        }
+    }
+
+    /// Moves what is free to a pipeline that needs no reservation.
+    pub(super) fn take(&mut self, amount: u64) {
+        self.free -= amount;
+        self.reserved += amount;
+    }
+
+    /// The reverse.
+    pub(super) fn give_up(&mut self, amount: u64) {
+        self.free += amount;
+        self.reserved -= amount;
+    }
+
+    /// Something allocated is used.
+    pub(super) fn use_up(&mut self, amount: u64) {
+        self.used += amount;
+    }
+
+    /// The reverse.
+    pub(super) fn put_back(&mut self, amount: u64) {
+        self.used -= amount;
+    }
+
+    /// A pipeline leaves that was allocated and used so much; what it had beyond its use becomes free. Its step, if
+    /// it had one, becomes that of the pipeline before it.
+    pub(super) fn depart(&mut self, pipeline: PipelineId, before: Option<PipelineId>, allocated: u64, used: u64) {
+        self.reserved -= allocated;
+        self.used -= used;
+        self.departed += used;
+        self.free += allocated - used;
+        if let Ok(place) = self.steps.binary_search_by_key(&pipeline, |(last, _)| *last) {
+            let (_, amount) = self.steps.remove(place);
+            if let Some(before) = before {
+                self.add_step(before, amount);
+            }
+        }
+    }
+}

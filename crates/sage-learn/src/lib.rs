@@ -1,8 +1,9 @@
 //! What stands between the trusted kernel and the engine, and cannot leak when wrong.
 //!
-//! Nothing here charges, draws noise or reads a row: whatever it says, the kernel prices a request again
-//! before it reads. A mistake costs budget or accuracy, never privacy.
+//! Nothing here charges a stream, draws noise or reads a row: whatever it says, the kernel prices a request
+//! again before it reads. A mistake costs budget or accuracy, never privacy.
 //!
+//! - [`audit`]: attacks on the learners, and what their success says;
 //! - [`count`]: a running count from noisy sums;
 //! - [`encode`]: rows as learners read them;
 //! - [`network`]: logistic regression and multilayer networks;
@@ -10,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod count;
 pub mod encode;
 pub mod network;

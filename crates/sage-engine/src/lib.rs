@@ -5,6 +5,7 @@
 //! that decide no privacy question themselves:
 //!
 //! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
+//! - [`audit`]: attacks on the learners with made-up rows, and what their success says;
 //! - [`generate`]: made-up streams of any size, for demonstrations and tests;
 //! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
 //! - [`log`]: the log on disk, its single owner, the desk where many threads charge, exported heads;
@@ -14,6 +15,7 @@
 //! kernel's gate charges. Results are plain structs in the user's words.
 
 pub mod account;
+pub mod audit;
 pub mod blocks;
 mod catalog;
 pub mod doctor;

@@ -8,6 +8,7 @@
 //! - [`allocate`]: which pipeline may spend how much of which block;
 //! - [`adapt`]: what a pipeline tries next after an attempt that was not enough;
 //! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
+//! - [`audit`]: attacks on the learners with made-up rows, and what their success says;
 //! - [`generate`]: made-up streams of any size, for demonstrations and tests;
 //! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
 //! - [`log`]: the log on disk, its single owner, the desk where many threads charge, exported heads;
@@ -19,6 +20,7 @@
 pub mod account;
 pub mod adapt;
 pub mod allocate;
+pub mod audit;
 pub mod blocks;
 mod catalog;
 pub mod doctor;

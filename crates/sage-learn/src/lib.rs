@@ -4,6 +4,7 @@
 //! them, and by the reader that encodes them before a session holds them. Whatever it says, the kernel prices
 //! a request again before it reads. A mistake costs budget or accuracy, never privacy.
 //!
+//! - [`audit`]: attacks on the learners, and what their success says;
 //! - [`bundle`]: a trained model with its features as files that others can run;
 //! - [`count`]: a running count from noisy sums;
 //! - [`encode`]: rows as learners read them;
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod bundle;
 pub mod count;
 pub mod encode;

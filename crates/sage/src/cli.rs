@@ -2,6 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::audit::AuditCommand;
 use crate::blocks::BlocksArgs;
 use crate::doctor::DoctorArgs;
 use crate::ingest::IngestArgs;
@@ -37,6 +38,15 @@ The answers:
 All of them hold for adding or removing one row, and are rounded up. Noise is measured in
 sensitivities: sigma=2 is a standard deviation of twice what one row can change. Sampled steps take
 every row independently with probability q (Poisson sampling), not shuffled batches.";
+
+const AUDIT_EXAMPLES: &str = "\
+Examples:
+  sage audit canary --learner network --epsilon 1 --delta 1e-6
+  sage audit canary --learner linear --epsilon 4 --delta 1e-6 --runs 2000 --json
+  sage audit one-run --epsilon 4 --delta 1e-6
+
+An audit attacks a learner on made-up rows and measures what it loses at least. No stream is touched. That
+nothing is found proves nothing; that more is found than is claimed proves a fault: exit code 1.";
 
 const STREAM_EXAMPLES: &str = "\
 Examples:
@@ -103,6 +113,12 @@ pub(crate) enum Command {
     /// What a set of mechanisms costs, how much noise meets a target, how many fit
     #[command(after_help = ACCOUNT_EXAMPLES)]
     Account(Box<AccountArgs>),
+    /// Attack the learners on made-up rows: is more lost than claimed?
+    #[command(after_help = AUDIT_EXAMPLES)]
+    Audit {
+        #[command(subcommand)]
+        command: AuditCommand,
+    },
     /// A small simulated stream: blocks arrive, are charged, and retire
     Demo(DemoArgs),
     /// Streams and their policies: create, change, approve, show

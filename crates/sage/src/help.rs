@@ -25,7 +25,8 @@ Codes 10 to 69 belong to commands that talk to a server. Data goes to standard o
 else to standard error, so that a script can trust both.
 ";
 
-const TOPICS: [&str; 9] = ["account", "blocks", "demo", "doctor", "exit-codes", "generate", "help", "ingest", "stream"];
+const TOPICS: [&str; 10] =
+    ["account", "audit", "blocks", "demo", "doctor", "exit-codes", "generate", "help", "ingest", "stream"];
 
 /// Prints the help for a topic, or for everything.
 pub(crate) fn run(topic: Option<&str>) -> Result<(), Failure> {

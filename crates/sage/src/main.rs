@@ -4,6 +4,7 @@
 //! standard error, and the exit code says how it went (`sage help exit-codes`). No input makes it panic.
 
 mod account;
+mod audit;
 mod blocks;
 mod cli;
 mod demo;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     };
     let outcome = match &cli.command {
         Command::Account(asked) => account::run(asked),
+        Command::Audit { command } => audit::run(command),
         Command::Demo(asked) => demo::run(asked),
         Command::Stream { command } => stream::run(command),
         Command::Ingest(asked) => ingest::run(asked),

@@ -1,6 +1,7 @@
 //! The program as a user meets it: its streams, codes and topics. One test binary for all of it.
 
 mod account;
+mod audit;
 mod demo;
 mod document;
 mod generate;

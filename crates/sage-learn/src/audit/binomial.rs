@@ -1,0 +1,131 @@
+//! What counts say about probabilities: exact bounds for binomial trials, and quantiles of the normal law.
+
+use libm::{exp, lgamma, log, log1p, sqrt};
+
+use crate::plan::normal_quantile;
+
+/// The Clopper-Pearson bound from above: so few successes have at most the chance `chance` if the
+/// probability of one is larger than this.
+pub(super) fn upper(successes: usize, trials: usize, chance: f64) -> f64 {
+    if successes >= trials {
+        return 1.0;
+    }
+    let (k, n) = (successes as f64, trials as f64);
+    crossing(0.0, 1.0, |p| incomplete_beta(k + 1.0, n - k, p) >= 1.0 - chance)
+}
+
+/// The same from below.
+pub(super) fn lower(successes: usize, trials: usize, chance: f64) -> f64 {
+    1.0 - upper(trials - successes, trials, chance)
+}
+
+/// A quick stand-in for both bounds, by Wilson's formula: good enough to choose an event, not to judge one.
+pub(super) fn roughly(successes: usize, trials: usize, deviations: f64) -> (f64, f64) {
+    let (n, share) = (trials as f64, successes as f64 / trials as f64);
+    let square = deviations * deviations;
+    let middle = share + square / (2.0 * n);
+    let reach = deviations * sqrt(share * (1.0 - share) / n + square / (4.0 * n * n));
+    let scale = 1.0 + square / n;
+    ((middle - reach) / scale, (middle + reach) / scale)
+}
+
+/// The probability of at least so many successes.
+pub(super) fn at_least(successes: usize, trials: usize, probability: f64) -> f64 {
+    match successes {
+        0 => 1.0,
+        _ if successes > trials => 0.0,
+        _ => incomplete_beta(successes as f64, (trials - successes) as f64 + 1.0, probability),
+    }
+}
+
+/// Φ⁻¹, with its limits at both ends.
+pub(super) fn quantile(p: f64) -> f64 {
+    normal_quantile(p).unwrap_or(if p <= 0.0 { f64::NEG_INFINITY } else { f64::INFINITY })
+}
+
+/// Where a condition that holds from some point on begins, rounded up.
+pub(super) fn crossing(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
+    for _ in 0..100 {
+        let middle = 0.5 * (low + high);
+        if holds(middle) { high = middle } else { low = middle }
+    }
+    high
+}
+
+/// The regularised incomplete beta function, by its continued fraction.
+fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
+    if x <= 0.0 {
+        return 0.0;
+    }
+    if x >= 1.0 {
+        return 1.0;
+    }
+    if x > (a + 1.0) / (a + b + 2.0) {
+        return 1.0 - incomplete_beta(b, a, 1.0 - x);
+    }
+    let log_front = lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x) - log(a);
+    let floor = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
+    let (mut c, mut d) = (1.0, 1.0 / floor(1.0 - (a + b) * x / (a + 1.0)));
+    let mut fraction = d;
+    for step in 1..100_000 {
+        let m = f64::from(step);
+        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
+        d = 1.0 / floor(1.0 + even * d);
+        c = floor(1.0 + even / c);
+        fraction *= d * c;
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
+        d = 1.0 / floor(1.0 + odd * d);
+        c = floor(1.0 + odd / c);
+        fraction *= d * c;
+        if (d * c - 1.0).abs() < 1e-14 {
+            break;
+        }
+    }
+    (exp(log_front) * fraction).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The probability of exactly so many successes, by multiplication.
+    fn exactly(successes: usize, trials: usize, p: f64) -> f64 {
+        let choose: f64 = (0..successes).map(|place| (trials - place) as f64 / (place + 1) as f64).product();
+        choose * p.powi(successes as i32) * (1.0 - p).powi((trials - successes) as i32)
+    }
+
+    #[test]
+    fn tails_are_sums() {
+        for (trials, p) in [(1, 0.3), (7, 0.5), (40, 0.9), (40, 0.01)] {
+            for successes in 0..=trials + 1 {
+                let sum: f64 = (successes..=trials).map(|k| exactly(k, trials, p)).sum();
+                let found = at_least(successes, trials, p);
+                assert!((found - sum).abs() < 1e-12, "{successes} of {trials} at {p}: {found}, {sum}");
+            }
+        }
+    }
+
+    /// At the bound the tail has the chance that was asked for.
+    #[test]
+    fn bounds_leave_the_chance_they_were_given() {
+        for trials in [10, 1000, 50_000] {
+            for successes in [0, 1, trials / 3, trials - 1] {
+                for chance in [0.025, 1e-7] {
+                    let high = upper(successes, trials, chance);
+                    let left = 1.0 - at_least(successes + 1, trials, high);
+                    // Next to one a float is too coarse to leave exactly so much; it may leave less.
+                    let share = left / chance;
+                    assert!((0.999..1.0 + 1e-6).contains(&share), "{successes} of {trials}: {share} of {chance}");
+                    assert!(lower(successes, trials, chance) <= successes as f64 / trials as f64);
+                }
+            }
+            assert!(upper(trials, trials, 0.01) == 1.0 && lower(0, trials, 0.01) == 0.0);
+        }
+    }
+
+    #[test]
+    fn the_quick_stand_in_is_near() {
+        let (low, high) = roughly(300, 1000, 1.96);
+        assert!((low - lower(300, 1000, 0.025)).abs() < 2e-3 && (high - upper(300, 1000, 0.025)).abs() < 2e-3);
+    }
+}

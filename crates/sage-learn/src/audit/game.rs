@@ -1,0 +1,311 @@
+//! The games: a tiny learner on a few ordinary rows, with or without one row made to be found.
+//!
+//! Every play is charged at a gate with a log in memory, on a block of its own whose ceiling is what is
+//! claimed, and runs in a session of the kernel, as a pipeline's would. The attacker knows everything but the
+//! noise and whether the row is there, sees every number that is released, and gives one score. The rows are
+//! made up here; nothing of anyone's is read.
+
+use std::f64::consts::FRAC_1_SQRT_2;
+
+use libm::sqrt;
+use sage_kernel::accountant::{Composition, Loss as StepLoss};
+use sage_kernel::noise::{NoiseError, NoiseSource};
+use sage_kernel::{
+    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism, MemoryLog,
+    MomentBounds, Policy, Request, RequestKey, Rule, Session, Sigma, StreamId,
+};
+
+use super::bound::{Claim, log_likelihood};
+use super::report::{AuditError, Learner};
+use crate::encode::{Encoded, Layout};
+use crate::network::{Inputs, Loss, Network, Plan, Rates, Shape, Training, Work, train};
+use crate::plan::{gaussian_mu, gaussian_sigma};
+
+/// Blocks of a yard before a new one is made.
+const BLOCKS: u32 = 4096;
+
+/// Ordinary rows of a game.
+const ORDINARY: usize = 3;
+
+/// How large the row to be found is: far beyond every clip.
+const LOUD: f32 = 8192.0;
+
+/// A weight with which the row to be found has gradients of the same length in both layers of a network.
+const EVEN: f32 = 1.0 / 128.0;
+
+/// Steps of a network's training in which every row takes part.
+const STEPS: u32 = 4;
+
+/// Steps of a training in which rows take part with a chance, and that chance, as a share of the rows.
+const SAMPLED: (u32, f64) = (8, 0.25);
+
+/// So short a step that the weights, and with them every gradient, stay nearly where they are, and long
+/// enough that single precision shows how far they moved.
+const RATE: f64 = 1e-5;
+
+/// A gate with blocks enough, each of which is charged once.
+pub(super) struct Yard {
+    gate: Gate<MemoryLog>,
+    stream: StreamId,
+    filter: Filter,
+    used: u32,
+}
+
+impl Yard {
+    pub(super) fn new(filter: Filter) -> Result<Self, AuditError> {
+        let mut gate = Gate::open(MemoryLog::default()).map_err(AuditError::Gate)?;
+        let policy = Policy::single(filter.clone(), Doors::EnforcedOnly);
+        let stream = gate.create_stream(0, "audit", policy).map_err(AuditError::Gate)?;
+        let keys = (0..BLOCKS).map(|block| block.to_string()).collect();
+        gate.add_blocks(0, stream, keys).map_err(AuditError::Gate)?;
+        Ok(Self { gate, stream, filter, used: 0 })
+    }
+
+    /// Charges the cost on a fresh block and opens a session on the rows.
+    pub(super) fn open<N: NoiseSource>(
+        &mut self, cost: Cost, rows: Encoded, noise: N,
+    ) -> Result<Session<Encoded, N>, AuditError> {
+        if self.used == BLOCKS {
+            *self = Self::new(self.filter.clone())?;
+        }
+        let request = Request {
+            key: RequestKey::from_text(&self.used.to_string()),
+            stream: self.stream,
+            context: ContextId(0),
+            blocks: Blocks::range(self.used, self.used).map_err(|_| AuditError::Refused)?,
+            costs: [Some(cost), None],
+            door: Door::Enforced,
+            purpose: "audit".to_owned(),
+        };
+        self.used += 1;
+        let answer = self.gate.charge(0, vec![request]).map_err(AuditError::Gate)?.pop();
+        let Some(Answer::Granted(grant)) = answer else { return Err(AuditError::Refused) };
+        let permit = self.gate.start(0, grant).map_err(AuditError::Gate)?;
+        permit.open(noise, |_| Ok([vec![rows], Vec::new()]))
+    }
+}
+
+/// A learner, ready to be played with.
+pub(super) struct Game {
+    yard: Yard,
+    cost: Cost,
+    claim: Claim,
+    kind: Kind,
+}
+
+enum Kind {
+    Network { plan: Plan, network: Network },
+    Linear { sigma: Sigma },
+}
+
+impl Game {
+    /// The learner with as much noise as its plan puts in for the target.
+    pub(super) fn new(learner: Learner, target: Ceiling) -> Result<Self, AuditError> {
+        let (epsilon, delta) = numbers(target);
+        let exact = gaussian_mu(epsilon, delta).map_err(|_| AuditError::OutOfReach)?;
+        let gaussian = Claim::Gaussian { mu: exact, delta };
+        let basic = Filter::new(Rule::Basic, target).ok_or(AuditError::OutOfReach)?;
+        match learner {
+            Learner::Network => {
+                let plan = network_plan(&deep()?, (STEPS, 1.0), ORDINARY + 1, target)?;
+                Self::network(Yard::new(basic)?, gaussian, plan)
+            }
+            Learner::SampledNetwork => {
+                let plan = network_plan(&deep()?, SAMPLED, ORDINARY + 1, target)?;
+                let step = StepLoss::SampledGaussian { q: SAMPLED.1, sigma: deviation(plan.step().sigma) };
+                let composition = Composition::new(&[(step, u64::from(plan.steps()))]);
+                let composition = composition.map_err(|_| AuditError::OutOfReach)?;
+                // The plan has asked the filter of the target itself, which evaluates the distribution of the
+                // loss. To do so at every charge would take longer than the plays; Rényi orders do not.
+                let roomy = Filter::new(Rule::Renyi, ROOMY).ok_or(AuditError::OutOfReach)?;
+                Self::network(Yard::new(roomy)?, Claim::composed(epsilon, delta, &composition), plan)
+            }
+            Learner::Linear => {
+                let (sigma, cost) = linear_noise(&basic, target)?;
+                Ok(Self { yard: Yard::new(basic)?, cost, claim: gaussian, kind: Kind::Linear { sigma } })
+            }
+        }
+    }
+
+    fn network(yard: Yard, claim: Claim, plan: Plan) -> Result<Self, AuditError> {
+        let cost = plan.charge().ok_or(AuditError::OutOfReach)?;
+        // Ordinary rows do not pass the bend, so that the row to be found has both layers' weights to itself.
+        let weights = vec![vec![-1.0, EVEN, 0.0], vec![EVEN, 0.0]];
+        let network = Network::from_parameters(deep()?, weights).ok_or(AuditError::OutOfReach)?;
+        Ok(Self { yard, cost, claim, kind: Kind::Network { plan, network } })
+    }
+
+    pub(super) const fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Plays once and gives the attacker's score.
+    pub(super) fn play<N: NoiseSource>(&mut self, world: World, noise: N) -> Result<f64, AuditError> {
+        let canaries: &[u32] = match world {
+            World::Without => &[],
+            World::With => &[0],
+        };
+        // A network is wrong about the row if it has the label zero; a sum of labels moves if it has not.
+        let label = match self.kind {
+            Kind::Network { .. } => 0.0,
+            Kind::Linear { .. } => 1.0,
+        };
+        let rows = rows_with(1, canaries, label)?;
+        let mut session = self.yard.open(self.cost.clone(), rows, noise)?;
+        match &self.kind {
+            Kind::Network { plan, network } => {
+                let released = train_watched(&mut session, plan, network.clone())?;
+                let rate = plan.step().rate.units() as f64 / 1e12;
+                let along = |step: &Vec<Vec<f64>>| (step[0][1] + step[1][0]) * FRAC_1_SQRT_2 / plan.step().clip;
+                let found: Vec<f64> = released.iter().map(along).collect();
+                Ok(score_steps(&found, rate, deviation(plan.step().sigma)))
+            }
+            Kind::Linear { sigma } => linear_score(&mut session, *sigma),
+        }
+    }
+}
+
+/// Whether the row to be found is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum World {
+    Without,
+    With,
+}
+
+/// Room for charges whose ceiling is not the claim.
+const ROOMY: Ceiling = Ceiling {
+    epsilon: Epsilon::from_units(55_000_000_000_000).expect("below the limit"),
+    delta: Delta::from_units(500_000_000_000_000_000).expect("below the limit"),
+};
+
+pub(super) fn numbers(target: Ceiling) -> (f64, f64) {
+    (target.epsilon.units() as f64 / 1e12, target.delta.units() as f64 / 1e18)
+}
+
+fn deviation(sigma: Sigma) -> f64 {
+    sigma.units() as f64 / 1e9
+}
+
+/// A number that ordinary rows share, and one for each canary.
+fn layout(canaries: u32) -> Layout {
+    Layout { numbers: 1 + canaries, named: 0, places: 0 }
+}
+
+/// Logistic regression: its gradient is the row itself times an error, so a row can point where it likes.
+pub(super) fn flat(canaries: u32) -> Result<Shape, AuditError> {
+    shape(canaries, Vec::new())
+}
+
+/// A network with a bend, so that a gradient has two layers to be clipped over.
+fn deep() -> Result<Shape, AuditError> {
+    shape(1, vec![1])
+}
+
+fn shape(canaries: u32, hidden: Vec<u32>) -> Result<Shape, AuditError> {
+    Shape::new(layout(canaries), Inputs::Direct, hidden, Loss::Logistic).map_err(|_| AuditError::OutOfReach)
+}
+
+/// So many steps in which rows take part with a chance, with the noise that the target needs.
+pub(super) fn network_plan(shape: &Shape, steps: (u32, f64), rows: usize, target: Ceiling) -> Result<Plan, AuditError> {
+    let rows = rows as f64;
+    let work = Work { rows, batch: rows * steps.1, steps: steps.0, clip: 1.0 };
+    Plan::new(shape, work, target, Rule::Basic).map_err(AuditError::Plan)
+}
+
+/// How many steps the trainings of an audit have in which every row takes part.
+pub(super) const fn full_steps() -> (u32, f64) {
+    (STEPS, 1.0)
+}
+
+/// Ordinary rows, then those canaries that are in: each alone in its direction, and longer than any clip.
+pub(super) fn rows_with(canaries: u32, present: &[u32], label: f32) -> Result<Encoded, AuditError> {
+    let layout = layout(canaries);
+    let width = layout.numbers as usize;
+    let mut numbers = vec![0.0; (ORDINARY + present.len()) * width];
+    let (ordinary, loud) = numbers.split_at_mut(ORDINARY * width);
+    ordinary.chunks_mut(width).for_each(|row| row[0] = 1.0);
+    loud.chunks_mut(width).zip(present).for_each(|(row, &canary)| row[1 + canary as usize] = LOUD);
+    let mut labels = vec![1.0; ORDINARY];
+    labels.resize(ORDINARY + present.len(), label);
+    Encoded::from_parts(layout, numbers, Vec::new(), labels).ok_or(AuditError::OutOfReach)
+}
+
+/// Trains a step at a time and gives, for each, the noisy sums layer by layer: what the released weights
+/// moved by, over how far a step goes.
+pub(super) fn train_watched<N: NoiseSource>(
+    session: &mut Session<Encoded, N>, plan: &Plan, mut network: Network,
+) -> Result<Vec<Vec<Vec<f64>>>, AuditError> {
+    let training = Training { rates: Rates::Constant(RATE), momentum: 0.0, decay: 0.0, threads: 1 };
+    let step = plan.first(1);
+    let mut released = Vec::with_capacity(plan.steps() as usize);
+    for _ in 0..plan.steps() {
+        let next = train(session, Lane::Train, &step, &training, network.clone()).map_err(AuditError::Train)?;
+        let scale = -plan.expected() / RATE;
+        let moved = |(after, before): (&f32, &f32)| (f64::from(*after) - f64::from(*before)) * scale;
+        let layers = next.parameters().iter().zip(network.parameters());
+        released.push(layers.map(|(after, before)| after.iter().zip(before).map(moved).collect()).collect());
+        network = next;
+    }
+    Ok(released)
+}
+
+/// What evidence counts for that no noise of this size leaves by chance.
+const SURE: f64 = 1e6;
+
+/// The score of a row's number in each step, in clips.
+///
+/// A step without any noise, or two with the same, would be surer evidence than any likelihood: numbers
+/// closer than a millionth of the noise to zero, to one clip, to each other or to one clip apart come about
+/// in less than one step of a hundred thousand, and are scored as if they never did.
+pub fn score_steps(found: &[f64], rate: f64, sigma: f64) -> f64 {
+    let near = |value: f64, wanted: f64| (value - wanted).abs() <= 1e-6 * sigma;
+    let likely: f64 = found.iter().map(|&number| log_likelihood(number, rate, sigma)).sum();
+    let silent = found.iter().filter(|&&number| near(number, 0.0)).count() as f64;
+    let shown = found.iter().filter(|&&number| near(number, 1.0)).count() as f64;
+    let pairs = || found.iter().zip(found.iter().skip(1)).map(|(before, after)| (after - before).abs());
+    let moved = pairs().filter(|&moved| near(moved, 1.0)).count() as f64;
+    let same = pairs().filter(|&moved| near(moved, 0.0)).count() as f64;
+    likely + SURE * (2.0 * (shown + moved) - silent - same)
+}
+
+/// The noise with which the filter admits a matrix, a vector and an eigenvalue, and what they cost.
+fn linear_noise(filter: &Filter, target: Ceiling) -> Result<(Sigma, Cost), AuditError> {
+    let (epsilon, delta) = numbers(target);
+    let least = gaussian_sigma(epsilon, delta).map_err(|_| AuditError::OutOfReach)? * sqrt(3.0);
+    let blocks = Blocks::range(0, 0).map_err(|_| AuditError::OutOfReach)?;
+    let mut more = 1e-9;
+    while more < 0.1 {
+        let units = libm::ceil(least * (1.0 + more) * 1e9) as u64;
+        let sigma = Sigma::from_units(units).ok_or(AuditError::OutOfReach)?;
+        let releases = [3, 2, 1].map(|coordinates| Mechanism::Gaussian { sigma, coordinates, count: 1 });
+        let cost = Cost::at_delta(releases.to_vec(), target.delta).map_err(|_| AuditError::OutOfReach)?;
+        let price = filter.price(&cost, Lane::Train, &blocks);
+        if price.is_ok_and(|price| filter.admits(&vec![0; filter.caps().len()], &price)) {
+            return Ok((sigma, cost));
+        }
+        more *= 4.0;
+    }
+    Err(AuditError::OutOfReach)
+}
+
+/// What a linear learner releases. The row has a direction to itself, in which the matrix has no other part:
+/// it moves the matrix, the vector and the smallest eigenvalue, each by all that one row can.
+fn linear_score<N: NoiseSource>(session: &mut Session<Encoded, N>, sigma: Sigma) -> Result<f64, AuditError> {
+    let bounds = MomentBounds { width: 2, feature_norm: 1.0, label_size: 1.0 };
+    let moments = session.moments(Lane::Train, bounds, |row, features| {
+        features.iter_mut().zip(row.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
+        f64::from(row.label)
+    });
+    let moments = moments.map_err(AuditError::Session)?;
+    let matrix = session.noisy_matrix(&moments, sigma).map_err(AuditError::Session)?;
+    let cross = session.noisy_cross(&moments, sigma).map_err(AuditError::Session)?;
+    let eigenvalue = session.noisy_smallest_eigenvalue(&moments, sigma).map_err(AuditError::Session)?;
+    let found = [matrix[3], cross[1], eigenvalue];
+    Ok(found.iter().map(|&number| log_likelihood(number, 1.0, deviation(sigma))).sum())
+}
+
+impl From<NoiseError> for AuditError {
+    fn from(error: NoiseError) -> Self {
+        Self::Noise(error)
+    }
+}

@@ -13,46 +13,55 @@ use serde_json::{Value, json};
 use crate::postgres::Server;
 use crate::workspace::{self, Failure, text};
 
-/// A set of measurements: the crates with their bench programs, and the peers.
+/// A set of measurements: the crates with their bench programs and the names to ask them for (all if none), and
+/// the peers.
 struct Suite {
     name: &'static str,
-    programs: &'static [(&'static str, &'static str)],
+    programs: &'static [(&'static str, &'static str, &'static [&'static str])],
     peers: Peers,
 }
 
 /// Where the peers' numbers come from.
 enum Peers {
-    /// A program of its own, and what it installs.
+    /// Programs of their own, and what they install. Ours find the same Python by their environment.
     Python(Python),
     /// A server, and a Python with what its requirements name, which our programs find by their environment.
     Beside { requirements: &'static str },
 }
 
 struct Python {
-    program: &'static str,
+    programs: &'static [&'static str],
     requirements: &'static str,
 }
 
 const SUITES: &[Suite] = &[
     Suite {
         name: "kernel",
-        programs: &[("sage-kernel", "kernel"), ("sage-learn", "plan")],
+        programs: &[("sage-kernel", "kernel", &[]), ("sage-learn", "plan", &[])],
         peers: Peers::Python(Python {
-            program: "xtask/peers/kernel_peers.py",
+            programs: &["xtask/peers/kernel_peers.py"],
             requirements: "xtask/peers/kernel_requirements.txt",
         }),
     },
     Suite {
         name: "learn",
-        programs: &[("sage-learn", "learn")],
+        programs: &[
+            ("sage-learn", "learn", &[]),
+            ("sage-learn", "linear", &[]),
+            ("sage-engine", "scan", &["group_by_mean"]),
+        ],
         peers: Peers::Python(Python {
-            program: "xtask/peers/learn_peers.py",
+            programs: &["xtask/peers/learn_peers.py", "xtask/peers/learn_linear.py"],
             requirements: "xtask/peers/learn_requirements.txt",
         }),
     },
     Suite {
         name: "engine",
-        programs: &[("sage-engine", "engine"), ("sage-engine", "ingest"), ("sage-engine", "scan")],
+        programs: &[
+            ("sage-engine", "engine", &[]),
+            ("sage-engine", "ingest", &[]),
+            ("sage-engine", "scan", &["scan", "generate_taxi"]),
+        ],
         peers: Peers::Beside { requirements: "xtask/peers/engine_requirements.txt" },
     },
 ];
@@ -72,16 +81,17 @@ pub(crate) fn run(words: &[&str]) -> Result<(), Failure> {
     let options = options(words)?;
     let suite = options.suite;
     let left_out = |failure| format!("{failure}\n{WITHOUT_PEERS}");
-    let beside = match suite.peers {
-        Peers::Beside { requirements } if options.peers => Some(beside(suite, requirements).map_err(left_out)?),
-        _ => None,
-    };
+    let beside = if options.peers { Some(beside(suite).map_err(left_out)?) } else { None };
     eprintln!("measuring ours");
     let ours = measure_ours(suite, beside.as_ref())?;
     let mut peers = Vec::new();
-    if let (Peers::Python(python), true) = (&suite.peers, options.peers) {
+    if let (Peers::Python(python), Some(beside)) = (&suite.peers, &beside) {
         eprintln!("measuring the peers, some of which take minutes");
-        peers = measure_peers(suite.name, python).map_err(left_out)?;
+        for program in python.programs {
+            let program = workspace::root().join(program);
+            let measured = workspace::output(Command::new(&beside.python).arg(program)).map_err(left_out)?;
+            peers.extend(lines(&measured)?);
+        }
     }
     let rows = pair(&ours, &peers)?;
     if !options.json {
@@ -114,32 +124,33 @@ fn options<'a>(words: &[&str]) -> Result<Options<'a>, Failure> {
 
 /// What stands beside our programs while they run.
 struct Beside {
-    server: Server,
+    server: Option<Server>,
     python: PathBuf,
 }
 
-fn beside(suite: &Suite, requirements: &str) -> Result<Beside, Failure> {
-    let python = virtual_environment(suite.name, requirements)?;
-    Ok(Beside { server: Server::start(Path::new(ON_DISK))?, python })
+fn beside(suite: &Suite) -> Result<Beside, Failure> {
+    let (requirements, server) = match suite.peers {
+        Peers::Python(Python { requirements, .. }) => (requirements, None),
+        Peers::Beside { requirements } => (requirements, Some(Server::start(Path::new(ON_DISK))?)),
+    };
+    Ok(Beside { server, python: virtual_environment(suite.name, requirements)? })
 }
 
 fn measure_ours(suite: &Suite, beside: Option<&Beside>) -> Result<Vec<Value>, Failure> {
     let mut measured = Vec::new();
-    for (package, program) in suite.programs {
-        let mut command = workspace::cargo(&["bench", "--quiet", "-p", package, "--bench", program]);
+    for (package, program, names) in suite.programs {
+        let call = ["bench", "--quiet", "-p", package, "--bench", program, "--"];
+        let mut command = workspace::cargo(&[&call[..], names].concat());
         command.env("SAGE_BENCH_PLACE", ON_DISK);
         if let Some(Beside { server, python }) = beside {
-            command.env("SAGE_BENCH_POSTGRES", server.sockets()).env("SAGE_BENCH_PGBENCH", server.pgbench());
             command.env("SAGE_BENCH_PYTHON", python);
+            if let Some(server) = server {
+                command.env("SAGE_BENCH_POSTGRES", server.sockets()).env("SAGE_BENCH_PGBENCH", server.pgbench());
+            }
         }
         measured.extend(lines(&workspace::output(&mut command)?)?);
     }
     Ok(measured)
-}
-
-fn measure_peers(suite: &str, python: &Python) -> Result<Vec<Value>, Failure> {
-    let program = virtual_environment(suite, python.requirements)?;
-    lines(&workspace::output(Command::new(program).arg(workspace::root().join(python.program)))?)
 }
 
 /// The Python of an environment with the suite's requirements; made on first use and whenever they

@@ -42,6 +42,7 @@ pub(crate) fn everything() -> Result<(), Failure> {
     steps.insert(0, call("packages", packages::for_tests));
     steps.push(call("bundles in Python", bundles_in_python));
     steps.push(call("bench kernel, with peers", || bench::run(&["kernel"])));
+    steps.push(call("bench learn, with peers", || bench::run(&["learn"])));
     steps.push(call("bench engine, with peers", || bench::run(&["engine"])));
     perform(steps)
 }

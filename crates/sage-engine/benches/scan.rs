@@ -1,12 +1,14 @@
-//! Measurements of reading and of the generator, for `cargo xtask bench engine`.
+//! Measurements of reading and of the generator, for `cargo xtask bench engine` and `cargo xtask bench learn`.
 //!
 //! One JSON object a line is printed: `name`, `ours`, `peer`, `unit`. The peer of `scan` is plain
 //! DataFusion on the same files, with the same filter and expressions, in the same run, one after the
-//! other. With names as arguments only those run.
+//! other. That of `group_by_mean` is DuckDB on the same files and rows, without noise, on two threads, in a process
+//! that is already warm; `SAGE_BENCH_PYTHON` is a Python that has it. With names as arguments only those run.
 
 use std::fs::File;
 use std::hint::black_box;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,12 +20,13 @@ use object_store::local::LocalFileSystem;
 use parquet::arrow::ArrowWriter;
 use sage_engine::blocks::{LANE_COLUMN, Part};
 use sage_engine::generate::{Day, Taxi, write};
-use sage_engine::read::{Expression, Query, Source, Unit, open, prepare};
+use sage_engine::read::{Expression, Query, Row, Source, Unit, open, prepare};
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
     Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism,
-    MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, StreamId,
+    MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, StreamId, TableNoise,
 };
+use sage_learn::statistics::GroupBy;
 use tempfile::TempDir;
 
 const STREAM: &str = "taxi";
@@ -41,6 +44,68 @@ fn main() {
     if wanted("generate_taxi") {
         generate_taxi();
     }
+    if wanted("group_by_mean") {
+        group_by_mean();
+    }
+}
+
+/// The mean speed of every hour of the day.
+const SPEED: &str = "CASE WHEN duration > 0 THEN distance * 3600 / duration END";
+const TOP_SPEED: f64 = 100.0;
+
+const MEANS: &str = "\
+import duckdb, sys, time
+base = duckdb.connect()
+base.execute('SET threads = 2')
+best = 1e9
+for _ in range(9):
+    start = time.perf_counter()
+    found = base.execute(sys.argv[1]).fetchall()
+    best = min(best, time.perf_counter() - start)
+assert len(found) == 24, found
+print(best)
+";
+
+/// Private means of 24 groups from Parquet, the charge and the noise included.
+fn group_by_mean() {
+    let folder = TempDir::new().expect("a folder");
+    let taxi = Taxi::new(HOURS * 8_448, first_day(), 1).expect("a stream");
+    let parts = write_blocks(&taxi, folder.path(), 24);
+    let mut yard = Yard::new(&parts);
+    let store = LocalFileSystem::new_with_prefix(folder.path()).expect("a store");
+    let parts = parts.into_iter().enumerate().map(|(block, part)| (BlockId(block as u32), part));
+    let source = Source::new(yard.gate.ledger(), STREAM, parts, Arc::new(store)).expect("parts of the blocks");
+    let column = |(name, sql): (&str, &str)| Expression { name: name.to_owned(), sql: sql.to_owned() };
+    let columns = [("hour", "extract(hour from pickup)"), ("speed", SPEED)].map(column).to_vec();
+    let query = Query { filter: None, columns };
+    let epsilon = Epsilon::cost("0.1").expect("a loss");
+    let group = GroupBy { keys: 24, bounds: (0.0, TOP_SPEED), noise: TableNoise::Laplace(epsilon) };
+    let mut best = f64::INFINITY;
+    for _ in 0..7 {
+        let start = Instant::now();
+        let prepared = prepare(&Taxi::schema(), &query).expect("allowed");
+        let permit = yard.permit_for(&Cost::new(group.mechanisms()).expect("a cost"));
+        let source_of_noise = SecureNoise::new().expect("randomness");
+        let mut session = open(permit, source_of_noise, &source, &prepared, &Unit::Row).expect("reads");
+        let groups =
+            group.run(&mut session, Lane::Train, 0.05, |row: Row<'_>| Some((row.integer(0)? as u32, row.number(1)?)));
+        assert_eq!(black_box(groups.expect("covered")).len(), 24);
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    let peer = std::env::var_os("SAGE_BENCH_PYTHON").map(|python| {
+        let files = folder.path().join(STREAM).join("**").join("*.parquet");
+        let query = format!(
+            "SELECT extract(hour from pickup) AS hour, avg(least(greatest({SPEED}, 0), {TOP_SPEED})) \
+             FROM read_parquet('{}') WHERE NOT {LANE_COLUMN} AND pickup IS NOT NULL GROUP BY hour",
+            files.display()
+        );
+        let output = Command::new(python).args(["-c", MEANS, &query]).output().expect("DuckDB runs");
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        let seconds: f64 = text.parse().unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+        taxi.rows() as f64 / seconds
+    });
+    let theirs = peer.map(|peer| format!(r#","peer":{peer:.0}"#)).unwrap_or_default();
+    println!(r#"{{"name":"group_by_mean","ours":{:.0}{theirs},"unit":"rows/s"}}"#, taxi.rows() as f64 / best);
 }
 
 fn first_day() -> Day {
@@ -65,7 +130,7 @@ fn generate_taxi() {
 fn scan() {
     let folder = TempDir::new().expect("a folder");
     let taxi = Taxi::new(HOURS * 4_224, first_day(), 1).expect("a stream");
-    let parts = write_blocks(&taxi, folder.path());
+    let parts = write_blocks(&taxi, folder.path(), 1);
     let mut yard = Yard::new(&parts);
     let store = LocalFileSystem::new_with_prefix(folder.path()).expect("a store");
     let parts = parts.into_iter().enumerate().map(|(block, part)| (BlockId(block as u32), part));
@@ -128,16 +193,26 @@ impl Yard {
 
     /// Leave to read all the blocks, and to count what was read.
     fn permit(&mut self) -> Permit {
-        self.requests += 1;
         let cost = Cost::new(vec![Mechanism::Pure { epsilon: Epsilon::cost("0.1").expect("a loss") }]);
         let cost = cost.expect("a cost");
+        let door = Door::Declared { author: "bench".to_owned(), reason: "to count made-up rows".to_owned() };
+        self.charged([Some(cost.clone()), Some(cost)], door)
+    }
+
+    /// Leave to read the train lane of all the blocks.
+    fn permit_for(&mut self, cost: &Cost) -> Permit {
+        self.charged([Some(cost.clone()), None], Door::Enforced)
+    }
+
+    fn charged(&mut self, costs: [Option<Cost>; 2], door: Door) -> Permit {
+        self.requests += 1;
         let request = Request {
             key: RequestKey::from_text(&self.requests.to_string()),
             stream: StreamId(0),
             context: ContextId(0),
             blocks: Blocks::range(0, self.blocks - 1).expect("blocks"),
-            costs: [Some(cost.clone()), Some(cost)],
-            door: Door::Declared { author: "bench".to_owned(), reason: "to count made-up rows".to_owned() },
+            costs,
+            door,
             purpose: "bench".to_owned(),
         };
         let answer = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
@@ -146,12 +221,12 @@ impl Yard {
     }
 }
 
-/// Writes every hour's rides as a part of its own: the train lane's row group, then the test lane's.
-fn write_blocks(taxi: &Taxi, folder: &Path) -> Vec<Part> {
+/// Writes the rides of every so many hours as a part: the train lane's row group, then the test lane's.
+fn write_blocks(taxi: &Taxi, folder: &Path, hours: i64) -> Vec<Part> {
     let rides: Vec<RecordBatch> = taxi.batches().collect();
     let rides = arrow::compute::concat_batches(&Taxi::schema(), &rides).expect("one schema");
     let times = rides.column(0).as_primitive::<TimestampMicrosecondType>();
-    let hour_at = |row: usize| times.is_valid(row).then(|| times.value(row) / 3_600_000_000);
+    let hour_at = |row: usize| times.is_valid(row).then(|| times.value(row) / 3_600_000_000 / hours);
     let mut parts = Vec::new();
     let mut first = 0;
     while first < rides.num_rows() {

@@ -67,8 +67,8 @@ impl Translation<'_> {
             }
             Expr::InList(list) => self.list(part, list)?,
             Expr::Case(case) => self.case(case)?,
-            Expr::Cast(cast) => self.cast(part, &cast.expr, cast.field.data_type())?,
-            Expr::TryCast(cast) => self.cast(part, &cast.expr, cast.field.data_type())?,
+            Expr::Cast(cast) => self.cast(&cast.expr, cast.field.data_type())?,
+            Expr::TryCast(cast) => self.cast(&cast.expr, cast.field.data_type())?,
             Expr::ScalarFunction(function) => self.function(part, function)?,
             other => return self.refused(other, NO_GRAPH),
         })
@@ -122,12 +122,12 @@ impl Translation<'_> {
             Operator::GtEq => Some(Comparison::AtLeast),
             _ => None,
         };
-        let (left, right) = (self.boxed(left)?, self.boxed(right)?);
+        let both = || Ok::<_, QueryRefusal>((self.boxed(left)?, self.boxed(right)?));
         match (arithmetic, comparison, op) {
-            (Some(arithmetic), ..) => Ok(Formula::Arithmetic(arithmetic, left, right)),
-            (_, Some(comparison), _) => Ok(Formula::Compare(comparison, left, right)),
-            (.., Operator::And) => Ok(Formula::Both(left, right)),
-            (.., Operator::Or) => Ok(Formula::Either(left, right)),
+            (Some(arithmetic), ..) => both().map(|(left, right)| Formula::Arithmetic(arithmetic, left, right)),
+            (_, Some(comparison), _) => both().map(|(left, right)| Formula::Compare(comparison, left, right)),
+            (.., Operator::And) => both().map(|(left, right)| Formula::Both(left, right)),
+            (.., Operator::Or) => both().map(|(left, right)| Formula::Either(left, right)),
             _ => self.refused(part, NO_GRAPH),
         }
     }
@@ -171,14 +171,14 @@ impl Translation<'_> {
         Ok(Formula::Case(Case { branches, otherwise }))
     }
 
-    fn cast(&self, part: &Expr, inner: &Expr, to: &DataType) -> Translated {
+    fn cast(&self, inner: &Expr, to: &DataType) -> Translated {
         let from = inner.get_type(self.schema);
         let from = from.map_err(|error| QueryRefusal::unreadable(self.place, error.strip_backtrace()))?;
         match (from, to) {
             (DataType::Boolean, to) if to.is_numeric() => Ok(Formula::AsNumber(self.boxed(inner)?)),
             (from, DataType::Float64) if from.is_integer() || from.is_floating() => self.of(inner),
             (from, to) if from == *to => self.of(inner),
-            _ => self.refused(part, NO_CAST),
+            _ => Err(QueryRefusal::part(self.place, format!("CAST({} AS {to})", inner.human_display()), NO_CAST)),
         }
     }
 

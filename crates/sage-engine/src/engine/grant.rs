@@ -4,13 +4,16 @@
 //! before the start, the start before the first byte. It must never open a block by another way.
 
 use sage_kernel::noise::SecureNoise;
-use sage_kernel::{Answer, ContextId, Cost, Door, Finished, Grant, GrantId, Head, Request, RequestKey, Session};
+use sage_kernel::{
+    Answer, ContextId, Cost, Door, Finished, Grant, GrantId, Head, Permit, Request, RequestKey, Session,
+};
+use sage_learn::encode::{Encoded, Encoding};
 
 use super::blocks::{numbers, set};
 use super::policy::{found, in_role};
 use super::{Engine, EngineError, Principal, now};
 use crate::catalog::Stage;
-use crate::read::{self, Batch, Query, Source};
+use crate::read::{self, Batch, Prepared, Query, ReadError, Source, Unit};
 use crate::stream::{self, Role};
 
 /// A question to the ledger, in the user's words.
@@ -109,6 +112,26 @@ impl Engine {
     /// # Errors
     /// Before anything is read: when the query is not row by row. After: when a block cannot be read.
     pub fn open_session(&self, granted: Granted, query: &Query) -> Result<Session<Batch>, EngineError> {
+        self.started(granted, query, read::open)
+    }
+
+    /// As [`Engine::open_session`], with rows as learners read them. The encoding's columns are the query's.
+    ///
+    /// # Errors
+    /// As [`Engine::open_session`].
+    pub fn open_encoded(
+        &self, granted: Granted, query: &Query, encoding: &Encoding,
+    ) -> Result<Session<Encoded>, EngineError> {
+        self.started(granted, query, |permit, noise, source, prepared, unit| {
+            read::open_encoded(permit, noise, source, prepared, unit, encoding)
+        })
+    }
+
+    /// Checks the query, starts the grant and lets the reader use the permit.
+    fn started<R>(
+        &self, granted: Granted, query: &Query,
+        open: impl FnOnce(Permit, SecureNoise, &Source, &Prepared, &Unit) -> Result<Session<R>, ReadError>,
+    ) -> Result<Session<R>, EngineError> {
         let noise = SecureNoise::new()?;
         let Granted { grant, stream, blocks } = granted;
         let catalog = self.catalog();
@@ -125,8 +148,7 @@ impl Engine {
             Ok((gate.start(now(), grant)?, source))
         })?;
         let id = permit.grant();
-        let opened = read::open(permit, noise, &source, &prepared, &unit);
-        opened.map_err(|error| {
+        open(permit, noise, &source, &prepared, &unit).map_err(|error| {
             // The charge stands; that nothing will leave under it is worth a line in the log, if it takes one.
             drop(self.burn(id));
             EngineError::Read(error)
@@ -151,12 +173,12 @@ impl Engine {
 }
 
 /// What one row of a session is.
-fn unit_of(file: &stream::StreamFile) -> read::Unit {
+fn unit_of(file: &stream::StreamFile) -> Unit {
     match (&file.unit, &file.user) {
         (stream::Unit::User { contribution }, Some(column)) => {
             let most = std::num::NonZeroUsize::new(*contribution as usize).unwrap_or(std::num::NonZeroUsize::MIN);
-            read::Unit::User { column: column.clone(), most }
+            Unit::User { column: column.clone(), most }
         }
-        _ => read::Unit::Row,
+        _ => Unit::Row,
     }
 }

@@ -2,6 +2,7 @@
 //! knows of all of it.
 
 mod doctor;
+mod learn;
 mod life;
 mod order;
 mod policy;

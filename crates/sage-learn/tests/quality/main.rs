@@ -36,7 +36,8 @@ fn a_line_through_taxi_rides_costs_little_more_than_without_privacy() {
     }
 }
 
-/// Five runs were from 6 to 8 % below the best line.
+/// Eight runs were from 5 to 10 % below the best line. The middle of three is taken all the same, because how
+/// far a run with noise gets varies more than its mean does.
 #[test]
 fn a_private_network_beats_lines_without_privacy() {
     let Some(rides) = Rides::read() else { return };
@@ -48,10 +49,13 @@ fn a_private_network_beats_lines_without_privacy() {
     }
     let encoding = rides.for_networks();
     let held_out = rides.table.encode(&encoding, rides.training..rides.table.rows());
-    let network = settings::ride_network("1", rides.table.encode(&encoding, 0..rides.training));
-    let found = plain::squared(&plain::predictions(&network, &held_out), &held_out);
-    println!("taxi: best line without privacy {best:.6}, private network {found:.6}");
-    assert!(found < best, "a network {found}, the best line {best}");
+    let mut found = [0.0; 3].map(|_: f64| {
+        let network = settings::ride_network("1", rides.table.encode(&encoding, 0..rides.training));
+        plain::squared(&plain::predictions(&network, &held_out), &held_out)
+    });
+    found.sort_by(f64::total_cmp);
+    println!("taxi: best line without privacy {best:.6}, private networks {found:.6?}");
+    assert!(found[1] < best, "networks {found:?}, the best line {best}");
 }
 
 /// Five runs kept from 98 to 101 % of the gain.

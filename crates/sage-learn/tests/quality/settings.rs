@@ -9,12 +9,14 @@ use crate::private::{beginning_at, network};
 /// A network for rides: one hidden layer of 64, which begins at a label of a quarter of an hour.
 ///
 /// The clip is above most gradients once the network predicts roughly; a smaller one makes it predict medians.
-/// Its divisor and rate come from the number of rows, which a stream would release with noise of its own.
+/// Of the rows of a year a step has about 4096. The rate and the divisor come from the number of rows, which a
+/// stream would release with noise of its own.
 pub(crate) fn ride_network(epsilon: &str, rows: Encoded) -> Network {
     let shape = Shape::new(rows.layout(), Inputs::Direct, vec![64], Loss::Squared).expect("a shape");
-    let work = Work::epochs(rows.count() as f64, 4096.0, 16.0, 1.0);
-    let training = Training { rates: Rates::Cosine(0.3), momentum: 0.9, decay: 0.0, threads: 1 };
-    network(beginning_at(Network::new(shape, 0), 3.0, 0.1), work, &training, epsilon, rows)
+    let count = rows.count() as f64;
+    let work = Work { rows: count, batch: count / 164.0, steps: 2624, clip: 1.0 };
+    let training = Training { rates: Rates::Cosine(0.2), momentum: 0.9, decay: 0.0, threads: 1 };
+    network(beginning_at(Network::new(shape, 0), 5.0, 0.1), work, &training, epsilon, rows)
 }
 
 /// Logistic regression for flights, which begins at one late flight in five.
@@ -24,7 +26,8 @@ pub(crate) fn ride_network(epsilon: &str, rows: Encoded) -> Network {
 pub(crate) fn flight_model(epsilon: &str, rows: Encoded) -> Network {
     let shape = Shape::new(rows.layout(), Inputs::Direct, Vec::new(), Loss::Logistic).expect("a shape");
     let clip = f64::from(rows.layout().named + 1).sqrt();
-    let work = Work::epochs(rows.count() as f64, 8192.0, 4.0, clip);
+    let count = rows.count() as f64;
+    let work = Work { rows: count, batch: count / 275.0, steps: 1100, clip };
     let training = Training { rates: Rates::Cosine(0.4), momentum: 0.9, decay: 0.0, threads: 1 };
     network(beginning_at(Network::new(shape, 0), 1.0, -1.4), work, &training, epsilon, rows)
 }

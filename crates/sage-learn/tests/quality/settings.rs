@@ -1,0 +1,33 @@
+//! The shapes and settings that were found to work, fixed before any row is read.
+
+use sage_kernel::Rows;
+use sage_learn::encode::Encoded;
+use sage_learn::network::{Inputs, Loss, Network, Rates, Shape, Training, Work};
+
+use crate::private::{beginning_at, network};
+
+/// A network for rides: one hidden layer of 64, which begins at a label of a quarter of an hour.
+///
+/// The clip is above most gradients once the network predicts roughly; a smaller one makes it predict medians.
+/// Of the rows of a year a step has about 4096. The rate and the divisor come from the number of rows, which a
+/// stream would release with noise of its own.
+pub(crate) fn ride_network(epsilon: &str, rows: Encoded) -> Network {
+    let shape = Shape::new(rows.layout(), Inputs::Direct, vec![64], Loss::Squared).expect("a shape");
+    let count = rows.count() as f64;
+    let work = Work { rows: count, batch: count / 164.0, steps: 2624, clip: 1.0 };
+    let training = Training { rates: Rates::Cosine(0.2), momentum: 0.9, decay: 0.0, threads: 1 };
+    network(beginning_at(Network::new(shape, 0), 5.0, 0.1), work, &training, epsilon, rows)
+}
+
+/// Logistic regression for flights, which begins at one late flight in five.
+///
+/// No gradient is longer than the root of one for each place and one for the bias; a shorter clip would shorten
+/// those of late flights alone, and chances would come out far too low.
+pub(crate) fn flight_model(epsilon: &str, rows: Encoded) -> Network {
+    let shape = Shape::new(rows.layout(), Inputs::Direct, Vec::new(), Loss::Logistic).expect("a shape");
+    let clip = f64::from(rows.layout().named + 1).sqrt();
+    let count = rows.count() as f64;
+    let work = Work { rows: count, batch: count / 275.0, steps: 1100, clip };
+    let training = Training { rates: Rates::Cosine(0.4), momentum: 0.9, decay: 0.0, threads: 1 };
+    network(beginning_at(Network::new(shape, 0), 1.0, -1.4), work, &training, epsilon, rows)
+}

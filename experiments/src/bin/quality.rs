@@ -58,13 +58,10 @@ impl<'rows> Task<'rows> {
     fn print(&self, model: &str, every: usize, losses: &[f64]) {
         let mean = losses.iter().sum::<f64>() / losses.len() as f64;
         let worst = losses.iter().fold(f64::NEG_INFINITY, |worst, &loss| worst.max(loss));
-        println!(
-            "{{\"task\":\"{}\",\"model\":\"{model}\",\"rows\":{},\"loss\":\"{}\",\"runs\":{},\"mean\":{mean:.6},\"worst\":{worst:.6}}}",
-            self.name,
-            self.training.div_ceil(every),
-            self.loss,
-            losses.len(),
-        );
+        let (task, loss) = (self.name, self.loss);
+        let (rows, runs) = (self.training.div_ceil(every), losses.len());
+        print!("{{\"task\":\"{task}\",\"model\":\"{model}\",\"rows\":{rows},\"loss\":\"{loss}\",");
+        println!("\"runs\":{runs},\"mean\":{mean:.6},\"worst\":{worst:.6}}}");
     }
 
     fn repeat(&self, model: &str, every: usize, loss: impl Fn(Encoded) -> f64) {
@@ -79,10 +76,10 @@ fn lines(rides: &Rides, runs: usize) {
     task.print("mean", 1, &[plain::squared(&of_mean, &task.held_out)]);
     for every in EVERY {
         let plain = plain::ridge(&task.rows(every));
-        task.print("none", every, &[plain::squared(&plain::line(&plain, &task.held_out), &task.held_out)]);
+        task.print("without privacy", every, &[plain::squared(&plain::line(&plain, &task.held_out), &task.held_out)]);
         for epsilon in EPSILONS {
             let plan = private::linear_plan(task.encoding.layout(), epsilon, Ridge::Fixed);
-            task.repeat(epsilon, every, |rows| {
+            task.repeat(&format!("epsilon {epsilon}"), every, |rows| {
                 let model = private::linear(&plan, epsilon, rows);
                 plain::squared(&plain::line(&model, &task.held_out), &task.held_out)
             });
@@ -95,9 +92,9 @@ fn networks(rides: &Rides, runs: usize) {
     let best = Task::new("taxi best line", "squared", &rides.table, rides.training, rides.for_the_best_line(), runs);
     for every in EVERY {
         let plain = plain::ridge(&best.rows(every));
-        best.print("none", every, &[plain::squared(&plain::line(&plain, &best.held_out), &best.held_out)]);
+        best.print("without privacy", every, &[plain::squared(&plain::line(&plain, &best.held_out), &best.held_out)]);
         for epsilon in [LOOSE, EPSILONS[0], EPSILONS[1]] {
-            task.repeat(epsilon, every, |rows| {
+            task.repeat(&format!("epsilon {epsilon}"), every, |rows| {
                 let network = settings::ride_network(epsilon, rows);
                 plain::squared(&plain::predictions(&network, &task.held_out), &task.held_out)
             });
@@ -111,9 +108,13 @@ fn logistic(flights: &Flights, runs: usize) {
     task.print("base rate", 1, &[plain::log_loss(&of_base, &task.held_out)]);
     for every in EVERY {
         let weights = plain::logistic(&task.rows(every));
-        task.print("none", every, &[plain::log_loss(&plain::chances(&weights, &task.held_out), &task.held_out)]);
+        task.print(
+            "without privacy",
+            every,
+            &[plain::log_loss(&plain::chances(&weights, &task.held_out), &task.held_out)],
+        );
         for epsilon in EPSILONS {
-            task.repeat(epsilon, every, |rows| {
+            task.repeat(&format!("epsilon {epsilon}"), every, |rows| {
                 let model = settings::flight_model(epsilon, rows);
                 plain::log_loss(&plain::predictions(&model, &task.held_out), &task.held_out)
             });

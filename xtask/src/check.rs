@@ -57,6 +57,8 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
         cargo("lint seeded", &[&["clippy"], &seeded_kernel[..], &deny_warnings].concat()),
         cargo("test", &["test", "--workspace", "--exclude", "sage-kernel", "--no-fail-fast"]),
         cargo("test kernel", &[&["test"], &seeded_kernel[..]].concat()),
+        // What must not compile differs where seeded noise does not exist.
+        cargo("doors without seeded noise", &["test", "-p", "sage-kernel", "--test", "doors"]),
     ];
     if workspace::exists(EXPERIMENTS) {
         let place = ["--manifest-path", EXPERIMENTS];

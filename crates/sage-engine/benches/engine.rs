@@ -217,7 +217,7 @@ fn start(place: &Path, finish: impl FnOnce(&Engine)) -> Outcome {
     }
     drop(log);
     let open = || match Engine::open(directory.path(), &Places::default()).expect("a sound directory") {
-        Opened::Ready(engine) => engine,
+        Opened::Ready(engine) => *engine,
         Opened::PutBack(_) => panic!("nothing was put back"),
     };
     finish(&open());

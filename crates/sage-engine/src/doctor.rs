@@ -10,9 +10,10 @@ use std::path::Path;
 use sage_kernel::{Gate, GrantId, Head};
 
 use crate::blocks::{BlockStore, StoreError};
-use crate::catalog::{Catalog, Note, Noted};
+use crate::catalog::{Catalog, Ended, Note, Noted};
 use crate::engine::{EngineError, Places, now};
 use crate::log::{Directory, SqliteLog};
+use crate::release::{Kind, Shelf};
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +29,16 @@ pub enum Finding {
     Running(GrantId),
     /// The ledger has a stream that no note describes.
     Undescribed(String),
+    /// The files of a release are gone, or are not those that were released.
+    Release(String),
+    /// No event names a file beside the releases: what a crash during a release leaves.
+    Unreleased(String),
 }
 
 impl Finding {
     /// Whether repairing ends it.
     pub const fn is_repairable(&self) -> bool {
-        matches!(self, Self::Orphan(_) | Self::Running(_))
+        matches!(self, Self::Orphan(_) | Self::Running(_) | Self::Unreleased(_))
     }
 }
 
@@ -54,6 +59,12 @@ impl fmt::Display for Finding {
                     "grant {grant} was started by a process that is gone; --repair burns it, and so does the next start"
                 )
             }
+            Self::Release(name) => {
+                write!(out, "the files of release {name} are not those that were released; restore them from a backup")
+            }
+            Self::Unreleased(path) => {
+                write!(out, "releases/{path} belongs to no release in the log; --repair removes it")
+            }
             Self::Undescribed(stream) => {
                 write!(out, "stream \"{stream}\" has no file in the log; compare the log with a copy")
             }
@@ -66,6 +77,7 @@ pub struct Doctor {
     gate: Gate<Noted<SqliteLog>>,
     catalog: Catalog,
     blocks: BlockStore,
+    shelf: Shelf,
     findings: Vec<Finding>,
     /// Kept for its lock.
     _directory: Directory,
@@ -91,7 +103,8 @@ impl Doctor {
             }
         }
         let blocks = BlockStore::open(&places.address(path))?;
-        let mut doctor = Self { gate, catalog, blocks, findings: Vec::new(), _directory: directory };
+        let shelf = Shelf::open(path)?;
+        let mut doctor = Self { gate, catalog, blocks, shelf, findings: Vec::new(), _directory: directory };
         doctor.look()?;
         Ok(doctor)
     }
@@ -125,10 +138,40 @@ impl Doctor {
         let stored = self.blocks.list("")?;
         findings.extend(stored.into_iter().filter(|path| !named.contains(path)).map(Finding::Orphan));
         findings.extend(self.gate.ledger().running().map(Finding::Running));
+        self.look_at_releases(&mut findings)?;
         let streams = (0..).map_while(|place| self.gate.ledger().stream(sage_kernel::StreamId(place)));
         let undescribed = streams.map(|stream| stream.name()).filter(|name| self.catalog.stream(name).is_none());
         findings.extend(undescribed.map(|name| Finding::Undescribed(name.to_owned())));
         self.findings = findings;
+        Ok(())
+    }
+
+    /// Every release is on the shelf as it was released, and nothing else is, but for reports that a note repeats.
+    fn look_at_releases(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
+        let mut digests = BTreeSet::new();
+        for (name, version, release) in self.catalog.works().releases() {
+            let sound = match release.kind {
+                Kind::Model => self.shelf.model(&release.digest).is_ok(),
+                Kind::Statistic => self.shelf.statistic(&release.digest).is_ok(),
+            };
+            if !sound {
+                findings.push(Finding::Release(format!("{name}@{version}")));
+            }
+            digests.insert(release.digest.as_str());
+        }
+        let tries = self.catalog.works().runs().flat_map(|(_, run)| &run.tries);
+        let reports: BTreeSet<String> = tries
+            .filter_map(|one| match &one.ended {
+                Some(Ended::Judged(report)) => Some(Shelf::report_path(report.digest())),
+                _ => None,
+            })
+            .collect();
+        for path in self.shelf.list()? {
+            let folder = path.split('/').next().unwrap_or_default();
+            if !digests.contains(folder) && !reports.contains(&path) {
+                findings.push(Finding::Unreleased(path));
+            }
+        }
         Ok(())
     }
 
@@ -141,6 +184,7 @@ impl Doctor {
         for finding in &self.findings {
             match finding {
                 Finding::Orphan(path) => self.blocks.delete(path)?,
+                Finding::Unreleased(path) => self.shelf.delete(path)?,
                 Finding::Running(grant) => self.gate.burn(now(), *grant)?,
                 _ => {}
             }

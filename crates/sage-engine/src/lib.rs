@@ -5,6 +5,7 @@
 //! that decide no privacy question themselves:
 //!
 //! - [`pipeline`]: what the file of a pipeline says;
+//! - [`plan`]: a pipeline held against its stream, and what an attempt of it will be charged;
 //! - [`allocate`]: which pipeline may spend how much of which block;
 //! - [`adapt`]: what a pipeline tries next after an attempt that was not enough;
 //! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
@@ -31,15 +32,19 @@ pub mod ingest;
 pub mod log;
 mod orders;
 pub mod pipeline;
+pub mod plan;
 mod quiet;
 pub mod read;
+pub mod release;
+pub mod run;
+mod schedule;
 pub mod simulate;
 pub mod stream;
 pub mod suggest;
 
 pub use engine::{
-    Ask, BlockView, Engine, EngineError, Fed, Granted, LaneView, Opened, Places, PolicyOutcome, Principal, PutBack,
-    Snapshot, State, StreamView, UnitCount,
+    Ask, AttemptOutcome, AttemptView, BlockView, Engine, EngineError, Fed, Granted, Job, LaneView, Opened, Places,
+    PolicyOutcome, Principal, PutBack, ReleaseView, RunView, Snapshot, State, StreamView, UnitCount,
 };
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,

@@ -2,6 +2,7 @@
 
 use std::panic::{set_hook, take_hook};
 use std::sync::Once;
+use std::thread::Builder;
 
 /// The name of the threads that hold rows.
 pub(crate) const READER: &str = "sage-reader";
@@ -19,10 +20,18 @@ pub(crate) fn silence_readers() {
     });
 }
 
+/// Does something on a thread of its own that may hold rows; nothing if it panics, which is not told further.
+pub(crate) fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    silence_readers();
+    std::thread::scope(|scope| {
+        let thread = Builder::new().name(READER.to_owned()).spawn_scoped(scope, work);
+        thread.ok().and_then(|thread| thread.join().ok())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::thread::Builder;
 
     use super::*;
 

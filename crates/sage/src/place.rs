@@ -33,7 +33,7 @@ pub(crate) struct WhoArgs {
 
 impl PlaceArgs {
     pub(crate) fn places(&self) -> Places {
-        Places { heads: self.heads.clone(), blocks: self.blocks.clone() }
+        Places { heads: self.heads.clone(), blocks: self.blocks.clone(), ..Places::default() }
     }
 
     /// Opens a directory that is there.
@@ -53,7 +53,7 @@ impl PlaceArgs {
     /// Opens the directory, making it if it is new.
     pub(crate) fn open_or_make(&self) -> Result<Engine, Failure> {
         match Engine::open(&self.dir, &self.places())? {
-            Opened::Ready(engine) => Ok(engine),
+            Opened::Ready(engine) => Ok(*engine),
             Opened::PutBack(log) => {
                 let (present, known) = log.heads();
                 Err(Failure::no_answer(

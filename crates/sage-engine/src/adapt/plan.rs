@@ -31,7 +31,8 @@ pub enum RiskSchedule {
 }
 
 /// What one unit of cost is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Units {
     /// A part of ε. Half of it on twice the rows leaves noise to signal as it was.
     Epsilon,

@@ -2,11 +2,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::plan::{Mode, Plan, Strategy, Units};
 use super::world::World;
 
 /// One attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Attempt {
     /// Which test of the pipeline it is, from one.
     pub index: u32,
@@ -21,7 +24,8 @@ pub struct Attempt {
 }
 
 /// What a test said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It meets the target.
     Accept,
@@ -51,7 +55,8 @@ pub enum Event {
 }
 
 /// Why a pipeline stops without a verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum End {
     /// Its deadline passed.
     TimedOut,
@@ -59,10 +64,16 @@ pub enum End {
     Cancelled,
     /// A limit leaves nothing to try.
     Limit(Limit),
+    /// Attempt after attempt was lost: each costs, and the next would be no better.
+    Failing,
 }
 
+/// How many attempts in a row may be lost before the pipeline gives up.
+const LOST_IN_A_ROW: u32 = 3;
+
 /// The limit that leaves nothing to try.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// No more attempts.
     Attempts,
@@ -152,13 +163,15 @@ pub struct State {
     /// Whether the last judged attempt had half the cost of the one before.
     halved: bool,
     spent: u128,
+    /// Attempts lost since the last that was judged.
+    lost: u32,
 }
 
 impl State {
     /// Nothing happened yet.
     pub const fn new(plan: Plan) -> Self {
         let phase = Phase::Idle;
-        Self { plan, phase, judged: None, tests: 0, choices: 0, data_doublings: 0, halved: false, spent: 0 }
+        Self { plan, phase, judged: None, tests: 0, choices: 0, data_doublings: 0, halved: false, spent: 0, lost: 0 }
     }
 
     /// The state after these events.
@@ -208,7 +221,7 @@ impl State {
                 let spent = self.spent - u128::from(attempt.cost);
                 Ok(Self { phase: Phase::Idle, tests: attempt.index - 1, spent, ..self })
             }
-            (Phase::Running(_), Event::Burnt) => Ok(Self { phase: Phase::Idle, ..self }),
+            (Phase::Running(_), Event::Burnt) => Ok(Self { phase: Phase::Idle, lost: self.lost + 1, ..self }),
             (Phase::Running(attempt), Event::Judged(verdict)) => Ok(self.judge(attempt, verdict)),
             (Phase::Idle | Phase::Chosen(_) | Phase::Running(_), Event::Ended(end)) => {
                 Ok(Self { phase: Phase::Over(Outcome::Stopped(end)), ..self })
@@ -237,7 +250,7 @@ impl State {
             Verdict::Retry => Phase::Idle,
         };
         let data_doublings = self.data_doublings + u32::from(grown);
-        Self { phase, judged: Some(attempt), data_doublings, halved, ..self }
+        Self { phase, judged: Some(attempt), data_doublings, halved, lost: 0, ..self }
     }
 
     /// What to do in this world. Only [`Action::Choose`] and [`Action::Stop`] depend on it, and both are recorded
@@ -253,6 +266,9 @@ impl State {
 
     fn choose(&self, world: World<'_>) -> Action {
         let limits = self.plan.limits();
+        if self.lost >= LOST_IN_A_ROW {
+            return Action::Stop(End::Failing);
+        }
         if limits.attempts.is_some_and(|attempts| self.tests >= attempts) {
             return Action::Stop(End::Limit(Limit::Attempts));
         }

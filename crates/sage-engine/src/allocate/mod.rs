@@ -42,6 +42,7 @@ use pool::Pool;
 use sage_kernel::{BlockId, Blocks};
 
 pub use queue::{Scheduler, Unlock};
+pub(crate) use resources::SHARES;
 pub use resources::{RESOURCES, Resources};
 
 /// A pipeline; those that arrive later have greater numbers.

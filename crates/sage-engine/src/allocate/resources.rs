@@ -16,7 +16,7 @@ pub const RESOURCES: usize = 4;
 pub struct Resources(pub [u64; RESOURCES]);
 
 /// Units of share that make up the cap at the primary order.
-const SHARES: u64 = 1_000_000_000;
+pub(crate) const SHARES: u64 = 1_000_000_000;
 /// The same with a millionth more, so that costs which were each rounded are not short together.
 const SHARES_OF_COST: u128 = 1_000_001_000;
 

@@ -1,15 +1,17 @@
-//! The catalog: what the log says of streams and blocks that is no question of budget.
+//! The catalog: what the log says of streams, blocks, runs and releases that is no question of budget.
 //!
 //! Like the ledger it is a fold of the log by a pure function, which checks every note it takes: a log that
 //! breaks the rules is not opened. It must never hold a row, a count of rows or a budget.
 
 mod note;
 mod noted;
+mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use note::Note;
 pub(crate) use noted::Noted;
+pub(crate) use run::{Ended, Released, Run, Step, Try, Works};
 use sage_learn::count::Node;
 
 use crate::blocks::Part;
@@ -59,10 +61,12 @@ pub(crate) struct Stream {
     pub(crate) quarantine: Vec<Part>,
 }
 
-/// All streams, by name.
+/// Everything but budgets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
+    /// By name.
     streams: BTreeMap<String, Stream>,
+    works: Works,
 }
 
 /// A note that the rules do not allow at its place.
@@ -80,12 +84,21 @@ impl Catalog {
         self.streams.iter().map(|(name, stream)| (name.as_str(), stream))
     }
 
+    /// All runs and what they released.
+    pub(crate) const fn works(&self) -> &Works {
+        &self.works
+    }
+
     /// Whether the note is allowed at this point.
     pub(crate) fn allows(&self, note: &Note) -> bool {
         if let Note::StreamDefined { stream, text, .. } = note {
             return StreamFile::parse(text).is_ok_and(|file| file.name == *stream);
         }
-        let Some(stream) = self.streams.get(note.stream()) else { return false };
+        let stream = note.stream().and_then(|name| self.streams.get(name));
+        if note.is_of_works() {
+            return self.works.allows(note, stream);
+        }
+        let Some(stream) = stream else { return false };
         match note {
             Note::StreamDefined { .. } | Note::PolicyProposed { .. } => true,
             Note::RowsIngested { manifest, .. } => Manifest::from_bytes(manifest).is_ok_and(|manifest| {
@@ -101,6 +114,7 @@ impl Catalog {
                 *level < 32 && !stream.counted.contains_key(&node) && node.steps().end <= stream.sealed.len() as u64
             }
             Note::BlocksDeleted { blocks, .. } => blocks.iter().all(|key| stream.stage(key) != Stage::Deleted),
+            _ => false,
         }
     }
 
@@ -115,9 +129,11 @@ impl Catalog {
         if let Note::StreamDefined { stream, text, secret, .. } = note {
             return self.define(stream, &text, secret);
         }
-        let stream = self.streams.get_mut(note.stream()).ok_or(Misplaced)?;
+        if note.is_of_works() {
+            return self.works.apply(note);
+        }
+        let stream = note.stream().and_then(|name| self.streams.get_mut(name)).ok_or(Misplaced)?;
         match note {
-            Note::StreamDefined { .. } => {}
             Note::PolicyProposed { text, by, .. } => stream.proposal = Some(Proposal { text, by }),
             Note::RowsIngested { manifest, .. } => {
                 let manifest = Manifest::from_bytes(&manifest).map_err(|_| Misplaced)?;
@@ -140,6 +156,7 @@ impl Catalog {
                 let deleted = || Block { stage: Stage::Deleted, parts: Vec::new() };
                 stream.blocks.extend(blocks.into_iter().map(|key| (key, deleted())));
             }
+            _ => return Err(Misplaced),
         }
         Ok(())
     }

@@ -6,8 +6,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that happened to a stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+use super::run::Step;
+use crate::plan::Terms;
+
+/// One thing that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Note {
     /// This is the stream's file from now on. The policy in force is the kernel's, not the one in here.
@@ -34,6 +37,14 @@ pub(crate) enum Note {
     UnitsCounted { stream: String, level: u32, first: u64, train: i64, test: i64 },
     /// The files of these retired blocks are no longer kept.
     BlocksDeleted { stream: String, blocks: Vec<String>, by: String },
+    /// A pipeline was submitted, in milliseconds since 1970. Its run has the next number.
+    RunSubmitted { stream: String, text: String, by: String, at: u64, terms: Terms },
+    /// Something happened to a run.
+    RunStepped { run: u64, step: Step },
+    /// A name for a version of a release from now on.
+    AliasMoved { release: String, alias: String, version: u32, by: String },
+    /// A version is no longer offered. What it cost stays spent.
+    ReleaseWithdrawn { release: String, version: u32, by: String, reason: String },
 }
 
 impl Note {
@@ -51,15 +62,28 @@ impl Note {
         serde_json::from_slice(body).ok()
     }
 
-    /// The stream it speaks of.
-    pub(crate) fn stream(&self) -> &str {
+    /// Whether it is about runs and releases.
+    pub(crate) const fn is_of_works(&self) -> bool {
+        matches!(
+            self,
+            Self::RunSubmitted { .. }
+                | Self::RunStepped { .. }
+                | Self::AliasMoved { .. }
+                | Self::ReleaseWithdrawn { .. }
+        )
+    }
+
+    /// The stream it speaks of; nothing for what is about a run or a release.
+    pub(crate) fn stream(&self) -> Option<&str> {
         match self {
+            Self::RunStepped { .. } | Self::AliasMoved { .. } | Self::ReleaseWithdrawn { .. } => None,
             Self::StreamDefined { stream, .. }
             | Self::PolicyProposed { stream, .. }
             | Self::RowsIngested { stream, .. }
             | Self::BlocksSealed { stream, .. }
             | Self::UnitsCounted { stream, .. }
-            | Self::BlocksDeleted { stream, .. } => stream,
+            | Self::RunSubmitted { stream, .. }
+            | Self::BlocksDeleted { stream, .. } => Some(stream),
         }
     }
 }
@@ -114,7 +138,7 @@ mod tests {
             Note::UnitsCounted { stream: stream(), level: 3, first: 8, train: -1, test: 70 },
             Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: by() },
         ] {
-            assert_eq!(note.stream(), "taxi");
+            assert_eq!(note.stream(), Some("taxi"));
             assert_eq!(Note::from_bytes(&note.to_bytes()), Some(note));
         }
     }

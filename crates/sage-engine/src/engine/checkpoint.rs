@@ -33,8 +33,8 @@ impl History {
         self.bytes.extend(body);
     }
 
-    /// Folds the notes.
-    pub(super) fn catalog(&self) -> Result<Catalog, EngineError> {
+    /// Folds the notes; whoever follows sees each of them with the catalog that has just taken it.
+    pub(super) fn fold(&self, mut follow: impl FnMut(&Note, &Catalog)) -> Result<Catalog, EngineError> {
         let mut catalog = Catalog::default();
         let mut rest = &self.bytes[..];
         while let Some((number, after)) = rest.split_first_chunk::<8>() {
@@ -44,8 +44,9 @@ impl History {
                 .split_first_chunk::<8>()
                 .and_then(|(length, after)| after.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?));
             let Some((body, after)) = cut else { return Err(broken) };
-            let applied = Note::from_bytes(body).map(|note| catalog.apply(note));
-            applied.and_then(Result::ok).ok_or(broken)?;
+            let Some(note) = Note::from_bytes(body) else { return Err(broken) };
+            catalog.apply(note.clone()).map_err(|_| broken)?;
+            follow(&note, &catalog);
             rest = after;
         }
         Ok(catalog)

@@ -1,14 +1,18 @@
 //! Why the engine did not do what it was asked, and who asked.
 
-use std::fmt;
+use std::fmt::{self, Display as _};
 
 use sage_kernel::noise::NoiseError;
 use sage_kernel::{BlocksError, CostError, GateError, GrantState, Refusal, SessionError};
+use sage_learn::bundle::PredictError;
 
 use crate::blocks::StoreError;
 use crate::ingest::IngestError;
 use crate::log::{HeadsError, OpenError};
+use crate::pipeline::PipelineFileError;
+use crate::plan::PlanRefusal;
 use crate::read::{QueryRefusal, ReadError};
+use crate::release::ShelfError;
 use crate::stream::{Refused, Role, StreamFileError};
 
 /// Who asks, by the name that stream files use.
@@ -98,6 +102,24 @@ pub enum EngineError {
     Secret(String),
     /// A file of the directory that is not the log could not be used.
     File(String, std::io::Error),
+    /// The file of a pipeline cannot be meant.
+    PipelineFile(PipelineFileError),
+    /// A pipeline does not fit its stream.
+    Plan(PlanRefusal),
+    /// There is no such run.
+    NoRun(u64),
+    /// The run is over.
+    RunOver(u64),
+    /// There is no such release.
+    NoRelease(String),
+    /// The release is no longer offered.
+    Withdrawn(String, String),
+    /// This cannot be the name of a version.
+    Alias(String),
+    /// A release cannot be read.
+    Shelf(ShelfError),
+    /// A model does not run.
+    Predict(PredictError),
 }
 
 impl fmt::Display for EngineError {
@@ -158,6 +180,31 @@ impl fmt::Display for EngineError {
                  another, users would fall into both lanes"
             ),
             Self::File(name, error) => write!(out, "{name}: {error}"),
+            _ => self.fmt_of_runs(out),
+        }
+    }
+}
+
+impl EngineError {
+    /// What went wrong with a pipeline, a run or a release.
+    fn fmt_of_runs(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PipelineFile(error) => error.fmt(out),
+            Self::Plan(refusal) => refusal.fmt(out),
+            Self::NoRun(run) => write!(out, "there is no run {run}; list them with: sage runs"),
+            Self::RunOver(run) => write!(out, "run {run} is over; see how it ended with: sage explain {run}"),
+            Self::NoRelease(name) => write!(out, "there is no release \"{name}\"; list them with: sage models list"),
+            Self::Withdrawn(name, reason) => {
+                write!(out, "release \"{name}\" was withdrawn: {reason}; other versions: sage models list")
+            }
+            Self::Alias(alias) => write!(
+                out,
+                "\"{alias}\" cannot name a version: use letters, digits and -, at most 64 of them, no number alone and \
+                 not \"latest\""
+            ),
+            Self::Shelf(error) => error.fmt(out),
+            Self::Predict(error) => error.fmt(out),
+            _ => out.write_str("this did not work"),
         }
     }
 }
@@ -186,4 +233,6 @@ from! {
     QueryRefusal => Query,
     ReadError => Read,
     NoiseError => Noise,
+    ShelfError => Shelf,
+    PredictError => Predict,
 }

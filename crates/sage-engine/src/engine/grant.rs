@@ -5,14 +5,14 @@
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, ContextId, Cost, Door, Finished, Grant, GrantId, Head, Permit, Request, RequestKey, Session,
+    Answer, ContextId, Cost, Door, Finished, Gate, Grant, GrantId, Head, Permit, Policy, Request, RequestKey, Session,
 };
 use sage_learn::encode::{Encoded, Encoding};
 
 use super::blocks::{numbers, set};
 use super::policy::{found, in_role};
-use super::{Engine, EngineError, Principal, now};
-use crate::catalog::Stage;
+use super::{Engine, EngineError, Principal, Store, now};
+use crate::catalog::{Catalog, Stage};
 use crate::read::{self, Batch, Prepared, Query, ReadError, Source, Unit};
 use crate::stream::{self, Role};
 
@@ -66,31 +66,7 @@ impl Engine {
 
     /// Charges a question that the stream's own file asks.
     pub(super) fn charge_for_engine(&self, ask: Ask) -> Result<Granted, EngineError> {
-        let request = self.with(|gate, catalog| {
-            let (id, known) = found(gate, catalog, &ask.stream)?;
-            // A block that is open grows; one that is deleted is retired, and the kernel says so.
-            let blocks = set(gate, id, &ask.blocks)?;
-            if let Some(key) = ask.blocks.iter().find(|key| known.stage(key) == Stage::Open) {
-                return Err(EngineError::Stage { block: key.clone(), needed: "sealed yet: wait for it, or seal it" });
-            }
-            let names = gate.ledger().stream(id).map_or(&[][..], |stream| stream.policy().contexts());
-            let place = match &ask.context {
-                None => Some(0),
-                Some(name) => names.iter().position(|context| context.name == *name),
-            };
-            let place = place.and_then(|place| u32::try_from(place).ok());
-            Ok(Request {
-                key: RequestKey::from_text(&ask.key),
-                stream: id,
-                context: ContextId(
-                    place.ok_or_else(|| EngineError::NoContext(ask.context.clone().unwrap_or_default()))?,
-                ),
-                blocks,
-                costs: ask.costs.clone(),
-                door: ask.door.clone(),
-                purpose: ask.purpose.clone(),
-            })
-        })?;
+        let request = self.with(|gate, catalog| request(gate, catalog, &ask))?;
         let (stream, blocks) = (ask.stream, ask.blocks);
         match self.desk.charge(request)? {
             Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant)) => Ok(Granted { grant, stream, blocks }),
@@ -170,6 +146,36 @@ impl Engine {
     pub fn burn(&self, grant: GrantId) -> Result<(), EngineError> {
         self.with(|gate, _| Ok(gate.burn(now(), grant)?))
     }
+}
+
+/// The question as the kernel takes it.
+pub(super) fn request(gate: &Gate<Store>, catalog: &Catalog, ask: &Ask) -> Result<Request, EngineError> {
+    let (id, known) = found(gate, catalog, &ask.stream)?;
+    // A block that is open grows; one that is deleted is retired, and the kernel says so.
+    let blocks = set(gate, id, &ask.blocks)?;
+    if let Some(key) = ask.blocks.iter().find(|key| known.stage(key) == Stage::Open) {
+        return Err(EngineError::Stage { block: key.clone(), needed: "sealed yet: wait for it, or seal it" });
+    }
+    let policy = gate.ledger().stream(id).map(|stream| stream.policy());
+    Ok(Request {
+        key: RequestKey::from_text(&ask.key),
+        stream: id,
+        context: policy.map_or(Ok(ContextId(0)), |policy| context(policy, ask.context.as_deref()))?,
+        blocks,
+        costs: ask.costs.clone(),
+        door: ask.door.clone(),
+        purpose: ask.purpose.clone(),
+    })
+}
+
+/// The context of this name; the first where none is named.
+pub(super) fn context(policy: &Policy, name: Option<&str>) -> Result<ContextId, EngineError> {
+    let place = match name {
+        None => Some(0),
+        Some(name) => policy.contexts().iter().position(|context| context.name == name),
+    };
+    let place = place.and_then(|place| u32::try_from(place).ok());
+    place.map(ContextId).ok_or_else(|| EngineError::NoContext(name.unwrap_or_default().to_owned()))
 }
 
 /// What one row of a session is.

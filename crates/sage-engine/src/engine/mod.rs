@@ -5,35 +5,48 @@
 //! kernel, under a grant that is durable. It must never decide about a budget, draw noise, or say in an
 //! error what is in a row.
 
+mod attempt;
 mod blocks;
 mod census;
 mod checkpoint;
+mod drive;
 mod error;
 mod feed;
 mod grant;
 mod policy;
+mod releases;
+mod runs;
 mod secret;
 mod snapshot;
+mod submit;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sage_kernel::{Gate, GateError, Head};
+use sage_learn::bundle::Predictor;
 
 pub use census::UnitCount;
+pub use drive::Job;
 pub use error::{EngineError, Principal};
 pub use feed::Fed;
 pub use grant::{Ask, Granted};
 pub use policy::PolicyOutcome;
+pub use releases::ReleaseView;
+pub use runs::{AttemptOutcome, AttemptView, RunView};
 pub use snapshot::{BlockView, LaneView, Snapshot, State, StreamView};
 
 use checkpoint::History;
 
+use crate::allocate::Scheduler;
 use crate::blocks::BlockStore;
 use crate::catalog::{Catalog, Note, Noted};
 use crate::log::{Checked, Desk, Directory, Heads, KnownHead, RolledBack, Sound, SqliteLog};
+use crate::release::Shelf;
+use crate::schedule::Schedule;
 
 type Store = Noted<SqliteLog>;
 
@@ -45,6 +58,8 @@ pub struct Places {
     pub heads: Vec<PathBuf>,
     /// Where blocks are kept: a directory, or an address such as `s3://bucket/prefix`. None: in the directory.
     pub blocks: Option<String>,
+    /// Whose turn it is where many pipelines wait.
+    pub scheduler: Scheduler,
 }
 
 impl Places {
@@ -60,10 +75,10 @@ const EXPORT_EVERY: NonZeroU64 = NonZeroU64::new(1000).expect("not zero");
 /// What opening a directory came to.
 pub enum Opened {
     /// All is well.
-    Ready(Engine),
+    Ready(Box<Engine>),
     /// The log is older than a head that was exported from it: it has been put back from a copy, and what was
     /// spent since is forgotten. Nothing is granted until an officer has acknowledged that.
-    PutBack(PutBack),
+    PutBack(Box<PutBack>),
 }
 
 /// A directory whose log was put back from a copy.
@@ -72,6 +87,7 @@ pub struct PutBack {
     blocks: BlockStore,
     log: RolledBack<Store>,
     history: History,
+    scheduler: Scheduler,
 }
 
 impl PutBack {
@@ -86,7 +102,7 @@ impl PutBack {
     /// When the log cannot be written.
     pub fn acknowledge(self, officer: &Principal) -> Result<Engine, EngineError> {
         let sound = self.log.acknowledge(now(), officer.name())?;
-        Engine::ready(self.directory, self.blocks, sound, self.history)
+        Engine::ready(self.directory, self.blocks, sound, self.history, self.scheduler)
     }
 }
 
@@ -98,6 +114,14 @@ pub struct Engine {
     catalog: Mutex<Arc<Catalog>>,
     /// The notes that the catalog is a fold of.
     history: Mutex<History>,
+    /// Who may ask for what.
+    schedule: Mutex<Schedule>,
+    /// Where releases lie.
+    shelf: Shelf,
+    /// Released models that were asked, by their digests.
+    predictors: Mutex<BTreeMap<String, Arc<Predictor>>>,
+    /// Runs of which an attempt is being performed.
+    busy: Mutex<BTreeSet<u64>>,
     /// One batch at a time: who checks a batch's name must be the one to write it down.
     feeding: Mutex<()>,
 }
@@ -114,19 +138,36 @@ impl Engine {
         let blocks = BlockStore::open(&places.address(path))?;
         let (gate, history) = checkpoint::open(&directory)?;
         Ok(match Heads::new(places.heads.clone(), EXPORT_EVERY).check(gate)? {
-            Checked::Sound(sound) => Opened::Ready(Self::ready(directory, blocks, sound, history)?),
-            Checked::RolledBack(log) => Opened::PutBack(PutBack { directory, blocks, log, history }),
+            Checked::Sound(sound) => {
+                Opened::Ready(Box::new(Self::ready(directory, blocks, sound, history, places.scheduler)?))
+            }
+            Checked::RolledBack(log) => {
+                Opened::PutBack(Box::new(PutBack { directory, blocks, log, history, scheduler: places.scheduler }))
+            }
         })
     }
 
     fn ready(
-        directory: Directory, blocks: BlockStore, mut sound: Sound<Store>, history: History,
+        directory: Directory, blocks: BlockStore, mut sound: Sound<Store>, history: History, scheduler: Scheduler,
     ) -> Result<Self, EngineError> {
         sound.burn_running(now())?;
         let desk = Desk::new(sound, now);
-        let catalog = Mutex::new(Arc::new(history.catalog()?));
+        let mut schedule = Schedule::new(scheduler);
+        let catalog = Mutex::new(Arc::new(history.fold(|note, catalog| schedule.follow(note, catalog))?));
         let history = Mutex::new(history);
-        let engine = Self { directory, desk, blocks, catalog, history, feeding: Mutex::new(()) };
+        let shelf = Shelf::open(directory.path())?;
+        let engine = Self {
+            directory,
+            desk,
+            blocks,
+            catalog,
+            history,
+            schedule: Mutex::new(schedule),
+            shelf,
+            predictors: Mutex::default(),
+            busy: Mutex::default(),
+            feeding: Mutex::new(()),
+        };
         engine.with(|_, _| Ok(()))?;
         Ok(engine)
     }
@@ -156,7 +197,8 @@ impl Engine {
             for (number, kind, body) in gate.log().take_below(gate.head().length) {
                 if kind == Note::KIND {
                     let note = Note::from_bytes(&body).ok_or(EngineError::Catalog { number })?;
-                    Arc::make_mut(&mut catalog).apply(note).map_err(|_| EngineError::Catalog { number })?;
+                    Arc::make_mut(&mut catalog).apply(note.clone()).map_err(|_| EngineError::Catalog { number })?;
+                    lock(&self.schedule).follow(&note, &catalog);
                     lock(&self.history).push(number, body);
                 }
             }

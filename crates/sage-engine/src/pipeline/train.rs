@@ -47,6 +47,8 @@ pub struct Descent {
     pub decay: f64,
     /// The longest gradient of one row.
     pub clip: f64,
+    /// About how many rows of a block are learned from, where the stream does not count them.
+    pub rows: Option<u32>,
 }
 
 /// How a pipeline is trained.
@@ -91,7 +93,7 @@ const WORDS: [(&str, Word); 5] = [
     ("command", Word::Command),
 ];
 const TERMS: [(&str, RidgeTerm); 2] = [("adaptive", RidgeTerm::Adaptive), ("fixed", RidgeTerm::Fixed)];
-const DESCENT: [&str; 7] = ["epochs", "batch", "learning_rate", "schedule", "momentum", "decay", "clip"];
+const DESCENT: [&str; 8] = ["epochs", "batch", "learning_rate", "schedule", "momentum", "decay", "clip", "rows"];
 
 impl Descent {
     /// What stands where a file says nothing.
@@ -103,10 +105,12 @@ impl Descent {
         momentum: 0.0,
         decay: 0.0,
         clip: 1.0,
+        rows: None,
     };
 
     fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         const BATCH: &str = "a whole number from 1 to 10000000: the rows of a step, on average";
+        const ROWS: &str = "a whole number from 1 to 1000000000: the rows of a block, about, known without looking";
         let default = Self::DEFAULT;
         let number = |key: &str, allowed: &str, default: f64, fits: fn(f64) -> bool| {
             read_number(section, key, allowed, Some(default), fits)
@@ -125,6 +129,10 @@ impl Descent {
             })?,
             decay: number("decay", "a number from 0 to 1", default.decay, |decay| (0.0..=1.0).contains(&decay))?,
             clip: number("clip", "a number above 0 and at most 1000000", default.clip, above_zero)?,
+            rows: match section.has("rows") {
+                true => Some(read_count(section, "rows", 1_000_000_000, ROWS)?),
+                false => default.rows,
+            },
         })
     }
 
@@ -139,6 +147,9 @@ impl Descent {
              clip = {:?}\n",
             self.epochs, self.batch, self.learning_rate, self.momentum, self.decay, self.clip
         ));
+        if let Some(rows) = self.rows {
+            out.push_str(&format!("rows = {rows}\n"));
+        }
     }
 }
 
@@ -172,13 +183,11 @@ impl Train {
                 Ok(Self::Ridge(section.choice("ridge", &TERMS, Some(RidgeTerm::Adaptive))?))
             }
             Word::Logistic => {
-                let [epochs, batch, rate, schedule, momentum, decay, clip] = DESCENT;
-                section.only(&["kind", epochs, batch, rate, schedule, momentum, decay, clip])?;
+                section.only(&[&["kind"], &DESCENT[..]].concat())?;
                 Ok(Self::Logistic(Descent::read(section)?))
             }
             Word::Network => {
-                let [epochs, batch, rate, schedule, momentum, decay, clip] = DESCENT;
-                section.only(&["kind", "layers", epochs, batch, rate, schedule, momentum, decay, clip])?;
+                section.only(&[&["kind", "layers"], &DESCENT[..]].concat())?;
                 Ok(Self::Network { layers: read_layers(section)?, descent: Descent::read(section)? })
             }
             Word::Statistic => Ok(Self::Statistic(Statistic::read(section)?)),

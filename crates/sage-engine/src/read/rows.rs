@@ -154,10 +154,15 @@ impl<'rows> Record<'rows> {
         }
     }
 
-    /// A whole number.
+    /// A whole number. Arithmetic gives real numbers, so those that are whole count too, as far as every whole
+    /// number is one.
     pub fn integer(self, place: usize) -> Option<i64> {
         match self.batch.columns.get(place)? {
             Column::Integer(column) => column.is_valid(self.place).then(|| column.value(self.place)),
+            Column::Number(_) => {
+                let whole = |number: &f64| number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
+                self.number(place).filter(whole).map(|number| number as i64)
+            }
             _ => None,
         }
     }

@@ -51,7 +51,7 @@ pub(crate) fn somebody(name: &str) -> Principal {
 impl World {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let places = Places { heads: vec![folder.path().join("head")], blocks: None };
+        let places = Places { heads: vec![folder.path().join("head")], ..Places::default() };
         Self { folder, places }
     }
 
@@ -65,7 +65,7 @@ impl World {
 
     pub(crate) fn open(&self) -> Engine {
         match Engine::open(&self.path(), &self.places).expect("a sound directory") {
-            Opened::Ready(engine) => engine,
+            Opened::Ready(engine) => *engine,
             Opened::PutBack(_) => panic!("nothing was put back"),
         }
     }

@@ -42,6 +42,7 @@ pub fn fields(columns: &[Column], sources: &[Feature], encoding: &Encoding) -> R
     let mut fields = Vec::new();
     for field in &encoding.stated().fields {
         fields.push(match &field.kind {
+            FieldKind::Beside { .. } => continue,
             FieldKind::Number { column, scale } => {
                 let feature = writing.source(*column)?;
                 Field::Number(scaled(feature, scale))

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::key::{Key, Prepared};
-use super::rows::{Encoded, Layout};
+use super::rows::{Encoded, Layout, Parts};
 use super::scale::Scale;
 
 /// One row, as an encoding looks at it: columns by their place, nothing where a value is null, of another
@@ -52,6 +52,13 @@ pub enum FieldKind {
         /// Its bounds.
         scale: Scale,
     },
+    /// A number in its span that stands beside the row: a table can be fitted from it, and no learner sees it.
+    Beside {
+        /// The column.
+        column: u32,
+        /// Its bounds.
+        scale: Scale,
+    },
     /// A place by one column.
     Category(Key),
     /// A place for every pair of places of two columns.
@@ -83,7 +90,7 @@ pub struct Join {
 pub enum Mean {
     /// The label's.
     Label,
-    /// That of the numeric field of this name.
+    /// That of the number of this name, which may stand beside the row.
     Field(String),
 }
 
@@ -228,6 +235,7 @@ impl Encoding {
             prepared.push(field.kind.prepare());
             match &field.kind {
                 FieldKind::Number { .. } | FieldKind::Join(_) => layout.numbers += 1,
+                FieldKind::Beside { .. } => {}
                 FieldKind::Category(_) | FieldKind::Cross(..) => {
                     layout.named += 1;
                     places += field.kind.places();
@@ -276,6 +284,18 @@ impl Encoding {
         })
     }
 
+    /// The place of a number beside a row, and its scale.
+    pub fn beside(&self, name: &str) -> Option<(usize, Scale)> {
+        self.besides().enumerate().find(|(_, (own, _))| *own == name).map(|(place, (_, scale))| (place, scale))
+    }
+
+    fn besides(&self) -> impl Iterator<Item = (&str, Scale)> {
+        self.stated.fields.iter().filter_map(|field| match field.kind {
+            FieldKind::Beside { scale, .. } => Some((field.name.as_str(), scale)),
+            _ => None,
+        })
+    }
+
     fn numeric(&self) -> impl Iterator<Item = (usize, &Field)> {
         let numeric = |field: &&Field| matches!(field.kind, FieldKind::Number { .. } | FieldKind::Join(_));
         self.stated.fields.iter().filter(numeric).enumerate()
@@ -283,7 +303,7 @@ impl Encoding {
 
     /// Encodes rows. No row can make it fail.
     pub fn encode(&self, rows: impl Iterator<Item = impl Source>) -> Encoded {
-        let mut encoded = Encoded::new(self.layout);
+        let mut encoded = Encoded::beside(self.layout, self.besides().count());
         for row in rows {
             self.push(&row, &mut encoded);
         }
@@ -291,11 +311,12 @@ impl Encoding {
     }
 
     fn push(&self, row: &impl Source, encoded: &mut Encoded) {
-        let (numbers, places, labels) = encoded.parts_mut();
+        let Parts { numbers, places, labels, beside } = encoded.parts_mut();
         let mut first = 0;
         for (field, prepared) in self.stated.fields.iter().zip(&self.prepared) {
             match (&field.kind, prepared) {
                 (FieldKind::Number { column, scale }, _) => numbers.push(scale.apply(row.number(*column))),
+                (FieldKind::Beside { column, scale }, _) => beside.push(scale.apply(row.number(*column))),
                 (FieldKind::Join(join), [Some(key), _]) => {
                     let place = join.key.place(key, row);
                     numbers.push(join.table.get(place as usize).copied().unwrap_or(place as f32));
@@ -318,7 +339,7 @@ impl Encoding {
 impl FieldKind {
     fn check(&self, fields: &[Field]) -> Result<(), EncodingError> {
         match self {
-            Self::Number { scale, .. } => scale.check(),
+            Self::Number { scale, .. } | Self::Beside { scale, .. } => scale.check(),
             Self::Category(key) => key.check(),
             Self::Cross(one, other) => one
                 .check()
@@ -330,7 +351,8 @@ impl FieldKind {
                 let known = match &join.mean {
                     Mean::Label => true,
                     Mean::Field(name) => {
-                        fields.iter().any(|field| field.name == *name && matches!(field.kind, Self::Number { .. }))
+                        let is_number = |kind: &Self| matches!(kind, Self::Number { .. } | Self::Beside { .. });
+                        fields.iter().any(|field| field.name == *name && is_number(&field.kind))
                     }
                 };
                 let sized = join.table.is_empty() || join.table.len() == join.key.places() as usize;
@@ -344,13 +366,13 @@ impl FieldKind {
         match self {
             Self::Category(key) => u64::from(key.places()),
             Self::Cross(one, other) => u64::from(one.places()) * u64::from(other.places()),
-            Self::Number { .. } | Self::Join(_) => 0,
+            Self::Number { .. } | Self::Beside { .. } | Self::Join(_) => 0,
         }
     }
 
     fn prepare(&self) -> [Option<Prepared>; 2] {
         match self {
-            Self::Number { .. } => [None, None],
+            Self::Number { .. } | Self::Beside { .. } => [None, None],
             Self::Category(key) => [Some(key.prepare()), None],
             Self::Cross(one, other) => [Some(one.prepare()), Some(other.prepare())],
             Self::Join(join) => [Some(join.key.prepare()), None],

@@ -30,19 +30,38 @@ pub struct Encoded {
     numbers: Vec<f32>,
     places: Vec<u32>,
     labels: Vec<f32>,
+    /// How many numbers stand beside a row.
+    width_beside: usize,
+    beside: Vec<f32>,
 }
 
 impl Encoded {
     /// No rows yet.
     pub const fn new(layout: Layout) -> Self {
-        Self { layout, numbers: Vec::new(), places: Vec::new(), labels: Vec::new() }
+        Self::beside(layout, 0)
     }
 
     /// Rows one after the other; nothing if the sizes do not fit the layout.
     pub fn from_parts(layout: Layout, numbers: Vec<f32>, places: Vec<u32>, labels: Vec<f32>) -> Option<Self> {
         let rows = labels.len();
         let fits = numbers.len() == rows * layout.numbers as usize && places.len() == rows * layout.named as usize;
-        fits.then_some(Self { layout, numbers, places, labels })
+        fits.then_some(Self { layout, numbers, places, labels, width_beside: 0, beside: Vec::new() })
+    }
+
+    /// The same rows with one more number beside each, after those that are there; nothing if there is not one for
+    /// each row.
+    pub fn with_beside(mut self, column: &[f32]) -> Option<Self> {
+        if column.len() != self.labels.len() {
+            return None;
+        }
+        let mut beside = Vec::with_capacity(self.beside.len() + column.len());
+        for (place, number) in column.iter().enumerate() {
+            beside.extend_from_slice(&self.beside[place * self.width_beside..][..self.width_beside]);
+            beside.push(*number);
+        }
+        self.beside = beside;
+        self.width_beside += 1;
+        Some(self)
     }
 
     /// How wide the rows are.
@@ -64,9 +83,27 @@ impl Encoded {
         }
     }
 
-    pub(super) const fn parts_mut(&mut self) -> (&mut Vec<f32>, &mut Vec<u32>, &mut Vec<f32>) {
-        (&mut self.numbers, &mut self.places, &mut self.labels)
+    /// No rows yet, each of which will have so many numbers beside it.
+    pub(super) const fn beside(layout: Layout, width_beside: usize) -> Self {
+        Self { layout, numbers: Vec::new(), places: Vec::new(), labels: Vec::new(), width_beside, beside: Vec::new() }
     }
+
+    pub(super) const fn parts_mut(&mut self) -> Parts<'_> {
+        Parts {
+            numbers: &mut self.numbers,
+            places: &mut self.places,
+            labels: &mut self.labels,
+            beside: &mut self.beside,
+        }
+    }
+}
+
+/// What the numbers of a batch are written into, row by row.
+pub(super) struct Parts<'rows> {
+    pub(super) numbers: &'rows mut Vec<f32>,
+    pub(super) places: &'rows mut Vec<u32>,
+    pub(super) labels: &'rows mut Vec<f32>,
+    pub(super) beside: &'rows mut Vec<f32>,
 }
 
 /// One encoded row.
@@ -78,6 +115,8 @@ pub struct Example<'rows> {
     pub places: &'rows [u32],
     /// What is to be predicted.
     pub label: f32,
+    /// What stands beside it.
+    pub beside: &'rows [f32],
 }
 
 impl Rows for Encoded {
@@ -95,6 +134,7 @@ impl Rows for Encoded {
             numbers: &self.numbers[place * numbers..][..numbers],
             places: &self.places[place * named..][..named],
             label: self.labels[place],
+            beside: &self.beside[place * self.width_beside..][..self.width_beside],
         }
     }
 }

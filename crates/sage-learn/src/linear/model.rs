@@ -24,6 +24,14 @@ impl LinearModel {
         self.weights.len() == layout.inputs() as usize
     }
 
+    /// The model of labels in these bounds, where this one is of labels moved from there to the range from 0 to 1.
+    #[must_use]
+    pub fn stretched(self, (low, high): (f64, f64)) -> Self {
+        let width = high - low;
+        let weights = self.weights.into_iter().map(|weight| weight * width).collect();
+        Self { weights, bias: self.bias * width + low, label: (low, high), ridge: self.ridge }
+    }
+
     /// The label this model expects of a row; within the label's bounds whatever the row holds.
     pub fn predict(&self, row: &Example<'_>) -> f64 {
         let numbers = row.numbers.iter().zip(&self.weights).map(|(&number, weight)| f64::from(number) * weight);

@@ -17,4 +17,4 @@ mod weights;
 pub use plan::{Plan, PlanError, Work};
 pub use shape::{Inputs, Loss, Shape, ShapeError};
 pub use train::{Diverged, Rates, TrainError, Training, train};
-pub use weights::Network;
+pub use weights::{Network, OneByOne};

@@ -1,5 +1,7 @@
 //! The weights of a network, and what it predicts with them.
 
+use std::cell::RefCell;
+
 use sage_kernel::Rows;
 
 use super::pass::{Ready, Room, logistic};
@@ -53,6 +55,19 @@ impl Network {
         (sized && network.is_finite()).then_some(network)
     }
 
+    /// The network of labels in these bounds, where this one is of labels moved from there to the range from 0 to 1:
+    /// its last layer is stretched. Nothing if it predicts chances, which have no bounds of their own, or if a weight
+    /// leaves the range of numbers.
+    pub fn stretched(mut self, (low, high): (f64, f64)) -> Option<Self> {
+        let last = self.parameters.last_mut().filter(|_| self.shape.loss() == Loss::Squared)?;
+        let width = (high - low) as f32;
+        last.iter_mut().for_each(|weight| *weight *= width);
+        if let Some(bias) = last.last_mut() {
+            *bias += low as f32;
+        }
+        self.is_finite().then_some(self)
+    }
+
     /// What it looks like.
     pub const fn shape(&self) -> &Shape {
         &self.shape
@@ -76,9 +91,12 @@ impl Network {
     ///
     /// A place that does not exist counts as none; what is no number gives no number.
     pub fn forward(&self, example: &Example<'_>) -> f32 {
-        let mut predicted = [0.0];
-        Ready::forward_only(self).predict(&mut Room::new(self, 1), &[*example], &mut predicted);
-        self.shown(predicted[0])
+        self.one_by_one().forward(example)
+    }
+
+    /// The network made ready to predict row after row.
+    pub fn one_by_one(&self) -> OneByOne<'_> {
+        OneByOne { network: self, ready: Ready::forward_only(self), room: RefCell::new(Room::new(self, 1)) }
     }
 
     /// What it predicts for every row of a batch.
@@ -114,6 +132,22 @@ impl Network {
                 })
                 .collect(),
         }
+    }
+}
+
+/// A network that is ready to predict row after row.
+pub struct OneByOne<'network> {
+    network: &'network Network,
+    ready: Ready<'network>,
+    room: RefCell<Room>,
+}
+
+impl OneByOne<'_> {
+    /// As [`Network::forward`].
+    pub fn forward(&self, example: &Example<'_>) -> f32 {
+        let mut predicted = [0.0];
+        self.ready.predict(&mut self.room.borrow_mut(), &[*example], &mut predicted);
+        self.network.shown(predicted[0])
     }
 }
 

@@ -34,9 +34,13 @@ pub fn fit_join<N: NoiseSource>(
             row.numbers.get(place).map(|key| (*key as u32, f64::from(row.label)))
         })?,
         Mean::Field(field) => {
-            let (from, scale) = encoding.number(field).ok_or(StatisticError::Bounds)?;
+            let (from, scale, beside) = match (encoding.number(field), encoding.beside(field)) {
+                (Some((from, scale)), _) => (from, scale, false),
+                (None, Some((from, scale))) => (from, scale, true),
+                (None, None) => return Err(StatisticError::Bounds),
+            };
             plan.run(session, Lane::Train, 0.05, |row| {
-                let number = row.numbers.get(from)?;
+                let number = if beside { row.beside } else { row.numbers }.get(from)?;
                 row.numbers.get(place).map(|key| (*key as u32, decoded(*number, scale)))
             })?
         }

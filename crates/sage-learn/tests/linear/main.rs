@@ -143,8 +143,12 @@ fn hard_cases_give_finite_models() {
                 for case in cases {
                     let model = train(&plan, case).unwrap();
                     assert!(finite(&model), "{model:?}");
-                    let odd =
-                        sage_learn::encode::Example { numbers: &[f32::NAN; 2][..width], places: &[900], label: 0.0 };
+                    let odd = sage_learn::encode::Example {
+                        numbers: &[f32::NAN; 2][..width],
+                        places: &[900],
+                        label: 0.0,
+                        beside: &[],
+                    };
                     assert!((LABEL.0..=LABEL.1).contains(&model.predict(&odd)));
                 }
             }

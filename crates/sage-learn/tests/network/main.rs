@@ -131,7 +131,7 @@ fn a_step_without_noise_is_the_sum_over_the_rows() {
 fn split(rows: Encoded) -> Vec<Encoded> {
     let layout = rows.layout();
     let one = |place| {
-        let Example { numbers, places, label } = sage_kernel::Rows::row(&rows, place);
+        let Example { numbers, places, label, .. } = sage_kernel::Rows::row(&rows, place);
         Encoded::from_parts(layout, numbers.to_vec(), places.to_vec(), vec![label]).expect("a row")
     };
     (0..sage_kernel::Rows::count(&rows)).map(one).collect()
@@ -259,10 +259,11 @@ fn odd_rows_give_finite_networks() {
         let training = Training { rates: Rates::Constant(0.01), ..PLAIN };
         let network =
             train(&mut session, Lane::Train, &plan, &training, Network::new(shape.clone(), 1)).expect("trains");
-        let predicted = network.forward(&Example { numbers: &[0.1, 0.2, 0.3, 0.4], places: &[], label: 0.0 });
+        let predicted =
+            network.forward(&Example { numbers: &[0.1, 0.2, 0.3, 0.4], places: &[], label: 0.0, beside: &[] });
         assert!((0.0..=1.0).contains(&predicted), "{predicted}");
-        assert!(network.forward(&Example { numbers: &[f32::NAN; 4], places: &[], label: 0.0 }).is_nan());
-        assert!(network.forward(&Example { numbers: &[1.0], places: &[], label: 0.0 }).is_nan());
+        assert!(network.forward(&Example { numbers: &[f32::NAN; 4], places: &[], label: 0.0, beside: &[] }).is_nan());
+        assert!(network.forward(&Example { numbers: &[1.0], places: &[], label: 0.0, beside: &[] }).is_nan());
     }
 }
 

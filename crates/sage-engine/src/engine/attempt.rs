@@ -1,0 +1,160 @@
+//! An attempt is performed: rows are read, what comes of them is judged, and what was accepted is released.
+//!
+//! The order is that of the protocol: the files of a release and the report are durable before the kernel's
+//! release, and the log's note is last. Stopped in between, the next start finds the report by the digest that the
+//! kernel released, or finds the grant burnt.
+
+use sage_kernel::{GrantId, GrantState};
+use sage_learn::validate::Decision;
+
+use super::drive::Job;
+use super::policy::found;
+use super::{Engine, EngineError, lock, submit};
+use crate::adapt::Phase;
+use crate::catalog::{Run, Step};
+use crate::pipeline::{Goal, Metric, Train};
+use crate::quiet;
+use crate::release::{self, Artefact, Receipt};
+use crate::run::{Done, Lost, Product, Report, compute, train_and_test};
+use crate::schedule;
+
+/// How many threads an attempt computes with.
+const THREADS: usize = 2;
+
+impl Engine {
+    /// Performs an attempt and writes down how it ended. One that fails is lost, and what it was charged stays
+    /// charged; that is no error.
+    ///
+    /// # Errors
+    /// When the log or the store of releases fails.
+    pub fn perform(&self, job: Job) -> Result<(), EngineError> {
+        let (run, grant) = (job.run, job.granted.id());
+        let outcome = self.attempt(job);
+        let settled = self.settle(run, grant, outcome);
+        lock(&self.busy).remove(&run);
+        settled
+    }
+
+    /// Writes down how an attempt ended.
+    fn settle(&self, run: u64, grant: GrantId, outcome: Result<Option<Report>, Lost>) -> Result<(), EngineError> {
+        let reason = match outcome {
+            Ok(Some(report)) => return self.step(run, Step::Judged { report }),
+            Ok(None) => None,
+            Err(Lost(reason)) => Some(reason),
+        };
+        let state = self.with(|gate, _| Ok(gate.ledger().grant_state(grant)))?;
+        if state == Some(GrantState::Started) {
+            self.burn(grant)?;
+        }
+        match reason.filter(|_| self.is_running(run)) {
+            Some(reason) => self.step(run, Step::Lost { reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn is_running(&self, run: u64) -> bool {
+        let catalog = self.catalog();
+        catalog.works().run(run).is_some_and(|own| matches!(own.state.phase(), Phase::Running(_)))
+    }
+
+    /// Everything from the first row to the kernel's release; nothing if the run was stopped meanwhile.
+    fn attempt(&self, job: Job) -> Result<Option<Report>, Lost> {
+        let Job { run, attempt, recipe, bill, granted } = job;
+        let grant = granted.id();
+        let lost = |error: EngineError| Lost(error.to_string());
+        let done = quiet::alone(|| match &recipe.pipeline().train {
+            Train::Statistic(statistic) => {
+                let session = self.open_session(granted, recipe.query()).map_err(lost)?;
+                compute(session, &recipe, statistic, &bill, &attempt)
+            }
+            _ => {
+                let Some(inputs) = recipe.inputs() else { return Err(Lost("a model needs features".to_owned())) };
+                let session = self.open_encoded(granted, recipe.query(), inputs.encoding()).map_err(lost)?;
+                train_and_test(session, &recipe, &bill, &attempt, THREADS)
+            }
+        });
+        // What a panic says may hold a value of a row.
+        let broken = || Err(Lost("the attempt broke off; this is a defect of the program".to_owned()));
+        let Done { finished, verdict, product } = done.unwrap_or_else(broken)?;
+        if !self.is_running(run) {
+            return Ok(None);
+        }
+        let mut digest = None;
+        if verdict.decision == Decision::Accept {
+            let receipt = self.receipt(run, &bill, grant).map_err(lost)?;
+            let artefact = artefact(product, &receipt)?;
+            self.shelf.put(&artefact).map_err(|error| Lost(error.to_string()))?;
+            digest = Some(artefact.digest);
+        }
+        let report = Report::new((run, attempt.serial), &verdict, digest);
+        self.shelf.put_report(&report).map_err(|error| Lost(error.to_string()))?;
+        self.release(finished, report.digest()).map_err(lost)?;
+        Ok(Some(report))
+    }
+
+    fn receipt(&self, run: u64, bill: &crate::plan::Bill, grant: GrantId) -> Result<Receipt, EngineError> {
+        self.with(|gate, catalog| {
+            let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
+            let pipeline = &own.pipeline;
+            let (id, known) = found(gate, catalog, &pipeline.stream)?;
+            let missing = || EngineError::NoStream(pipeline.stream.clone());
+            let context = schedule::context_of(own, Some(known)).ok_or_else(missing)?;
+            let policy = gate.ledger().stream(id).map(|stream| stream.policy()).ok_or_else(missing)?;
+            let filter = &policy.contexts().get(context as usize).ok_or_else(missing)?.filter;
+            let last = own.last().ok_or(EngineError::NoRun(run))?;
+            let key = |place: u32| known.sealed.get(place as usize).cloned().unwrap_or_default();
+            let blocks = last.blocks.iter().map(|&(first, last)| match first == last {
+                true => key(first),
+                false => format!("{} to {}", key(first), key(last)),
+            });
+            let validate = pipeline.validate.as_ref();
+            Ok(Receipt {
+                pipeline: pipeline.name.clone(),
+                run,
+                attempt: last.attempt.serial,
+                attempts: own.state.attempts(),
+                by: own.by.clone(),
+                stream: pipeline.stream.clone(),
+                context: pipeline.context.clone(),
+                blocks: blocks.collect(),
+                filter: filter.rule().to_string(),
+                epsilon: submit::lane_losses(filter, bill).map(|epsilon| epsilon.to_string()),
+                delta: filter.ceiling().delta.to_string(),
+                unit: known.file.unit_text().to_owned(),
+                door: "enforced".to_owned(),
+                charge: grant.0,
+                validator: validate.map(|validate| metric(validate.metric).to_owned()),
+                target: validate.map(|_| target(own)),
+                confidence: validate.map(|validate| validate.confidence.to_string()),
+            })
+        })
+    }
+}
+
+fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, Lost> {
+    let made = match product {
+        Product::Model(graph) => release::model(*graph, receipt),
+        Product::Statistic(published) => release::statistic(&published, receipt),
+    };
+    made.map_err(Lost)
+}
+
+const fn metric(metric: Metric) -> &'static str {
+    match metric {
+        Metric::SquaredError { .. } => "mean squared error",
+        Metric::LogLoss { .. } => "mean logarithmic loss",
+        Metric::AbsoluteError { .. } => "mean absolute error",
+        Metric::Accuracy => "accuracy",
+        Metric::Precision => "precision",
+    }
+}
+
+fn target(run: &Run) -> String {
+    match run.pipeline.validate.as_ref().map(|validate| (&validate.goal, validate.metric)) {
+        Some((Goal::Target(target), Metric::Accuracy)) => format!("at least {target}"),
+        Some((Goal::Target(target), _)) => format!("at most {target}"),
+        Some((Goal::BetterThan { alias, margin }, _)) if *margin == 0.0 => format!("better than {alias}"),
+        Some((Goal::BetterThan { alias, margin }, _)) => format!("better than {alias} by {margin}"),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,141 @@
+//! What was released: listed, named, withdrawn, asked.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sage_learn::bundle::Predictor;
+
+use super::policy::{found, in_role};
+use super::{Engine, EngineError, Principal, lock, note};
+use crate::catalog::{Catalog, Note, Released};
+use crate::release::Kind;
+use crate::run::Published;
+use crate::stream::Role;
+
+/// A version of a release.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReleaseView {
+    /// Its name, that of the pipeline.
+    pub name: String,
+    /// Its version, the first of which is one.
+    pub version: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// The stream.
+    pub stream: String,
+    /// The run that released it.
+    pub run: u64,
+    /// The digest of its files.
+    pub digest: String,
+    /// Other names of this version.
+    pub aliases: Vec<String>,
+    /// Why it is no longer offered, if it is not.
+    pub withdrawn: Option<String>,
+}
+
+impl Engine {
+    /// All releases, by name and version.
+    pub fn releases(&self) -> Vec<ReleaseView> {
+        let catalog = self.catalog();
+        catalog.works().releases().map(|(name, version, one)| view(&catalog, name, version, one)).collect()
+    }
+
+    /// The release that is meant by `name`, `name@3`, `name@champion` or `name@latest`.
+    ///
+    /// # Errors
+    /// When there is none, or it was withdrawn.
+    pub fn release_named(&self, text: &str) -> Result<ReleaseView, EngineError> {
+        let catalog = self.catalog();
+        let missing = || EngineError::NoRelease(text.to_owned());
+        let (name, which) = text.split_once('@').unwrap_or((text, "latest"));
+        let version = which.parse().ok().or_else(|| catalog.works().alias(name, which)).ok_or_else(missing)?;
+        let one = catalog.works().release(name, version).ok_or_else(missing)?;
+        match &one.withdrawn {
+            Some(reason) => Err(EngineError::Withdrawn(text.to_owned(), reason.clone())),
+            None => Ok(view(&catalog, name, version, one)),
+        }
+    }
+
+    /// The files of a release.
+    ///
+    /// # Errors
+    /// When one cannot be read.
+    pub fn release_files(&self, release: &ReleaseView) -> Result<Vec<(String, Bytes)>, EngineError> {
+        Ok(self.shelf.files(&release.digest)?)
+    }
+
+    /// A released model, ready to predict.
+    ///
+    /// # Errors
+    /// When it is no model, or its files are not those that were released.
+    pub fn predictor(&self, release: &ReleaseView) -> Result<Arc<Predictor>, EngineError> {
+        if release.kind != Kind::Model {
+            return Err(EngineError::NoRelease(format!("{} (it is a statistic)", release.name)));
+        }
+        if let Some(ready) = lock(&self.predictors).get(&release.digest) {
+            return Ok(Arc::clone(ready));
+        }
+        let bundle = self.shelf.model(&release.digest)?;
+        let ready = Arc::new(Predictor::new(bundle.graph())?);
+        lock(&self.predictors).insert(release.digest.clone(), Arc::clone(&ready));
+        Ok(ready)
+    }
+
+    /// A released statistic.
+    ///
+    /// # Errors
+    /// When it is no statistic, or its files are not those that were released.
+    pub fn statistic(&self, release: &ReleaseView) -> Result<Published, EngineError> {
+        match release.kind {
+            Kind::Statistic => Ok(self.shelf.statistic(&release.digest)?),
+            Kind::Model => Err(EngineError::NoRelease(format!("{} (it is a model)", release.name))),
+        }
+    }
+
+    /// Gives a version another name, which any other version then no longer has.
+    ///
+    /// # Errors
+    /// When there is no such release, or the principal is no ML engineer of its stream.
+    pub fn move_alias(&self, by: &Principal, release: &ReleaseView, alias: &str) -> Result<(), EngineError> {
+        let fine =
+            !alias.is_empty() && alias.len() <= 64 && alias.chars().all(|sign| sign.is_alphanumeric() || sign == '-');
+        // A number is a version, and the latest is found, not named.
+        if !fine || alias == "latest" || alias.parse::<u32>().is_ok() {
+            return Err(EngineError::Alias(alias.to_owned()));
+        }
+        let (release, version, stream) = (release.name.clone(), release.version, release.stream.clone());
+        let moved = Note::AliasMoved { release, alias: alias.to_owned(), version, by: by.name().to_owned() };
+        self.as_engineer(by, &stream, &moved)
+    }
+
+    /// Has a version no longer offered. What it cost stays spent, and who has it keeps it.
+    ///
+    /// # Errors
+    /// When there is no such release, or the principal is no ML engineer of its stream.
+    pub fn withdraw(&self, by: &Principal, release: &ReleaseView, reason: &str) -> Result<(), EngineError> {
+        let (name, version, stream) = (release.name.clone(), release.version, release.stream.clone());
+        let (by_name, reason) = (by.name().to_owned(), reason.to_owned());
+        self.as_engineer(by, &stream, &Note::ReleaseWithdrawn { release: name, version, by: by_name, reason })
+    }
+
+    fn as_engineer(&self, by: &Principal, stream: &str, written: &Note) -> Result<(), EngineError> {
+        self.with(|gate, catalog| {
+            let (_, known) = found(gate, catalog, stream)?;
+            in_role(&known.file, by, Role::MlEngineer)?;
+            Ok(note(gate, catalog, written)?)
+        })
+    }
+}
+
+fn view(catalog: &Catalog, name: &str, version: u32, one: &Released) -> ReleaseView {
+    ReleaseView {
+        name: name.to_owned(),
+        version,
+        kind: one.kind,
+        stream: catalog.works().run(one.run).map(|run| run.pipeline.stream.clone()).unwrap_or_default(),
+        run: one.run,
+        digest: one.digest.clone(),
+        aliases: catalog.works().aliases(name, version),
+        withdrawn: one.withdrawn.clone(),
+    }
+}

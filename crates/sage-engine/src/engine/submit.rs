@@ -1,0 +1,146 @@
+//! Pipelines go in: looked at, submitted, stopped.
+
+use sage_kernel::{Filter, Lane};
+use sage_learn::plan::{fits, odometer};
+
+use super::policy::{found, in_role};
+use super::{Engine, EngineError, Principal, grant, note, now};
+use crate::adapt::{End, Phase};
+use crate::catalog::{Note, Step};
+use crate::pipeline::Pipeline;
+use crate::plan::{Bill, Known, Preview, Recipe, Terms};
+use crate::stream::Role;
+
+impl Engine {
+    /// Submits a pipeline from the text of its file. From now on it is tried until it is accepted, rejected or out
+    /// of means. Gives the number of its run.
+    ///
+    /// # Errors
+    /// When the file cannot be meant, does not fit its stream, or the principal is no ML engineer of the stream.
+    pub fn submit(&self, by: &Principal, text: &str) -> Result<u64, EngineError> {
+        self.submit_at(by, text, now())
+    }
+
+    /// As [`Engine::submit`], at this time in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`].
+    pub fn submit_at(&self, by: &Principal, text: &str, at: u64) -> Result<u64, EngineError> {
+        let pipeline = Pipeline::parse(text).map_err(EngineError::PipelineFile)?;
+        let (recipe, terms, _) = self.held_against(by, pipeline)?;
+        let (stream, text) = (recipe.pipeline().stream.clone(), recipe.pipeline().to_text());
+        let submitted = Note::RunSubmitted { stream, text, by: by.name().to_owned(), at, terms };
+        self.with(|gate, catalog| {
+            note(gate, catalog, &submitted)?;
+            Ok(catalog.works().runs().count() as u64 + 1)
+        })
+    }
+
+    /// What would happen to a pipeline if it were submitted now. It costs nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`].
+    pub fn preview(&self, by: &Principal, text: &str) -> Result<Preview, EngineError> {
+        let pipeline = Pipeline::parse(text).map_err(EngineError::PipelineFile)?;
+        let (recipe, terms, filter) = self.held_against(by, pipeline)?;
+        let catalog = self.catalog();
+        let name = &recipe.pipeline().stream;
+        let known = catalog.stream(name).ok_or_else(|| EngineError::NoStream(name.clone()))?;
+        let rows = super::drive::rows_of(recipe.pipeline(), known, &[]);
+        let bill = |cost: u64, window: u32| {
+            let rows = rows.map(|each| each * f64::from(window));
+            Bill::new(&recipe, Known { filter: &filter, terms, cost, rows }).map_err(EngineError::Plan)
+        };
+        let first = bill(terms.first_cost, terms.first_window)?;
+        // The costliest attempt may be one that no window ever has the rows for.
+        let most = bill(terms.most_cost, terms.first_window)?;
+        let lefts = self.left_for(&recipe, &filter, &first)?;
+        let window = terms.first_window as usize;
+        let mut newest: Vec<u64> = lefts.iter().rev().copied().filter(|left| *left > 0).take(window).collect();
+        newest.sort_unstable();
+        Ok(Preview {
+            pipeline: recipe.pipeline().name.clone(),
+            stream: name.clone(),
+            window: terms.first_window,
+            eligible: u32::try_from(lefts.iter().filter(|left| **left > 0).count()).unwrap_or(u32::MAX),
+            first: alone(&filter, &first),
+            most: alone(&filter, &most),
+            runs_left: if newest.len() < window { 0 } else { newest.first().copied().unwrap_or(0) },
+        })
+    }
+
+    /// Stops a run. An attempt that is under way is brought to its end without effect.
+    ///
+    /// # Errors
+    /// When there is no such run, it is over, or the principal is no ML engineer of its stream.
+    pub fn stop_run(&self, by: &Principal, run: u64) -> Result<(), EngineError> {
+        self.with(|gate, catalog| {
+            let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
+            let (_, known) = found(gate, catalog, &own.pipeline.stream)?;
+            in_role(&known.file, by, Role::MlEngineer)?;
+            if matches!(own.state.phase(), Phase::Over(_)) {
+                return Err(EngineError::RunOver(run));
+            }
+            Ok(note(gate, catalog, &Note::RunStepped { run, step: Step::Ended { end: End::Cancelled } })?)
+        })
+    }
+
+    /// A pipeline held against its stream, its terms, and the filter that counts what it costs.
+    fn held_against(&self, by: &Principal, pipeline: Pipeline) -> Result<(Recipe, Terms, Filter), EngineError> {
+        let (file, filter) = self.with(|gate, catalog| {
+            let (id, known) = found(gate, catalog, &pipeline.stream)?;
+            in_role(&known.file, by, Role::MlEngineer)?;
+            let missing = || EngineError::NoStream(pipeline.stream.clone());
+            let policy = gate.ledger().stream(id).map(|stream| stream.policy()).ok_or_else(missing)?;
+            let context = grant::context(policy, pipeline.context.as_deref())?;
+            let filter = policy.contexts().get(context.0 as usize).map(|context| context.filter.clone());
+            Ok((known.file.clone(), filter.ok_or_else(missing)?))
+        })?;
+        let terms = Terms::new(&pipeline, &file, &filter).map_err(EngineError::Plan)?;
+        let recipe = Recipe::new(pipeline, &file).map_err(EngineError::Plan)?;
+        Ok((recipe, terms, filter))
+    }
+
+    /// How often each sealed block, oldest first, still admits a bill.
+    fn left_for(&self, recipe: &Recipe, filter: &Filter, bill: &Bill) -> Result<Vec<u64>, EngineError> {
+        self.with(|gate, catalog| {
+            let (id, known) = found(gate, catalog, &recipe.pipeline().stream)?;
+            let ledgered = gate.ledger().stream(id);
+            let Some(ledgered) = ledgered else { return Ok(Vec::new()) };
+            let context = grant::context(ledgered.policy(), recipe.pipeline().context.as_deref())?;
+            let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
+            let left = |block| {
+                if ledgered.is_retired(block) {
+                    return 0;
+                }
+                let lanes = Lane::BOTH.into_iter().zip(&bill.costs).filter_map(|(lane, cost)| {
+                    let anywhere = sage_kernel::Blocks::range(0, 0).ok()?;
+                    let amounts = filter.price(cost.as_ref()?, lane, &anywhere).ok()?;
+                    Some(fits(filter, ledgered.spent(context, block, lane).unwrap_or_default(), &amounts))
+                });
+                lanes.min().unwrap_or(0)
+            };
+            Ok(numbers.into_iter().map(left).collect())
+        })
+    }
+}
+
+/// The ε that a bill by itself comes to at δ_g, on the lane where it costs more.
+fn alone(filter: &Filter, bill: &Bill) -> sage_kernel::Epsilon {
+    let lanes = lane_losses(filter, bill);
+    lanes[0].max(lanes[1])
+}
+
+/// The ε that a bill by itself comes to at δ_g on each lane.
+pub(super) fn lane_losses(filter: &Filter, bill: &Bill) -> [sage_kernel::Epsilon; 2] {
+    let mut losses = [sage_kernel::Epsilon::ZERO; 2];
+    for ((loss, cost), lane) in losses.iter_mut().zip(&bill.costs).zip(Lane::BOTH) {
+        let anywhere = sage_kernel::Blocks::range(0, 0);
+        let (Some(cost), Ok(anywhere)) = (cost, anywhere) else { continue };
+        if let Ok(amounts) = filter.price(cost, lane, &anywhere) {
+            let spent: Vec<u128> = amounts.units().iter().map(|&units| u128::from(units)).collect();
+            *loss = odometer(filter, &spent);
+        }
+    }
+    losses
+}

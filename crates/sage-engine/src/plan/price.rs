@@ -1,0 +1,118 @@
+//! From units of the ledger to noise: the filter itself is asked what each amount of noise costs.
+//!
+//! What is planned is therefore what will be charged, under every rule. Searches are over the kernel's integers and
+//! come out the same on every machine where the kernel's prices do.
+
+use sage_kernel::{Blocks, Cost, Delta, Epsilon, Filter, Lane, Mechanism, Rule, Sigma, TableNoise};
+use sage_learn::plan::gaussian_sigma;
+
+use super::refusal::PlanRefusal;
+use crate::allocate::Resources;
+
+/// The prices of one filter.
+#[derive(Clone, Copy)]
+pub(super) struct Prices<'filter> {
+    pub(super) filter: &'filter Filter,
+    /// The δ at which mechanisms are stated that need one.
+    pub(super) delta: Delta,
+}
+
+/// From a thousandth of the sensitivity to a million times.
+const SIGMAS: (u64, u64) = (1_000_000, 1_000_000_000_000_000);
+/// From 10^-9 to a hundred.
+const EPSILONS: (u64, u64) = (1_000, 100_000_000_000_000);
+/// How close a search ends, relative to what it found: one part in so many.
+const CLOSE: u64 = 10_000;
+
+impl Prices<'_> {
+    /// The cost of mechanisms on a lane, stated at the δ where one of them needs it.
+    pub(super) fn cost(&self, parts: Vec<Mechanism>) -> Result<Cost, PlanRefusal> {
+        let pure = parts.iter().all(|part| matches!(part, Mechanism::Pure { .. } | Mechanism::Laplace { .. }));
+        let stated = self.filter.rule() != Rule::Renyi && !pure;
+        let cost = if stated { Cost::at_delta(parts, self.delta) } else { Cost::new(parts) };
+        cost.map_err(|error| PlanRefusal::part("budget", error.to_string()))
+    }
+
+    /// What costs of both lanes come to.
+    pub(super) fn resources(&self, costs: [Option<&Cost>; 2]) -> Result<Resources, PlanRefusal> {
+        let Ok(anywhere) = Blocks::range(0, 0) else { return Ok(Resources::ZERO) };
+        let mut amounts = [None, None];
+        for ((amounts, cost), lane) in amounts.iter_mut().zip(costs).zip(Lane::BOTH) {
+            let priced = cost.map(|cost| self.filter.price(cost, lane, &anywhere));
+            *amounts = priced.transpose().map_err(PlanRefusal::Unpriced)?;
+        }
+        let found = Resources::of_cost(self.filter, amounts.each_ref().map(Option::as_ref));
+        found.ok_or_else(|| PlanRefusal::part("budget", "a fixed stream charges only what was declared"))
+    }
+
+    /// What mechanisms lose on the train lane; the test lane's prices are the same.
+    fn loss(&self, parts: Vec<Mechanism>) -> Result<u64, PlanRefusal> {
+        let cost = self.cost(parts)?;
+        Ok(self.resources([Some(&cost), None])?.loss(Lane::Train))
+    }
+
+    /// What one release that by itself is (ε, δ)-differentially private loses.
+    pub(super) fn units(&self, epsilon: Epsilon) -> Result<u64, PlanRefusal> {
+        if self.filter.rule() == Rule::Basic {
+            return Ok(epsilon.units());
+        }
+        let alone = (epsilon.units() as f64 / 1e12, self.delta.units() as f64 / 1e18);
+        let sigma = gaussian_sigma(alone.0, alone.1).ok().and_then(|sigma| Sigma::from_units((sigma * 1e9) as u64));
+        self.loss(vec![match sigma {
+            Some(sigma) => Mechanism::Gaussian { sigma, coordinates: 1, count: 1 },
+            None => Mechanism::Laplace { epsilon, count: 1 },
+        }])
+    }
+
+    /// The least noise with which mechanisms lose at most so much.
+    pub(super) fn least_sigma(
+        &self, most: u64, parts: impl Fn(Sigma) -> Vec<Mechanism>,
+    ) -> Result<Option<Sigma>, PlanRefusal> {
+        let fits = |units: u64| match Sigma::from_units(units) {
+            Some(sigma) => Ok(self.loss(parts(sigma))? <= most),
+            None => Ok(false),
+        };
+        Ok(edge(SIGMAS.1, SIGMAS.0, fits)?.and_then(Sigma::from_units))
+    }
+
+    /// The least noise with which so many tables lose at most so much together.
+    pub(super) fn table(&self, most: u64, tables: u32) -> Result<Option<TableNoise>, PlanRefusal> {
+        if self.filter.rule() == Rule::Basic {
+            let each = Epsilon::from_units(most / u64::from(tables.max(1)));
+            return Ok(each.filter(|epsilon| *epsilon > Epsilon::ZERO).map(TableNoise::Laplace));
+        }
+        let parts = |sigma: Sigma| {
+            let one = TableNoise::Gaussian(sigma).mechanism();
+            one.map(|one| vec![one; tables as usize]).unwrap_or_default()
+        };
+        Ok(self.least_sigma(most, parts)?.map(TableNoise::Gaussian))
+    }
+
+    /// The largest ε of one Laplace release that loses at most so much.
+    pub(super) fn laplace(&self, most: u64) -> Result<Option<Epsilon>, PlanRefusal> {
+        let fits = |units: u64| match Epsilon::from_units(units) {
+            Some(epsilon) => Ok(self.loss(vec![Mechanism::Laplace { epsilon, count: 1 }])? <= most),
+            None => Ok(false),
+        };
+        Ok(edge(EPSILONS.0, EPSILONS.1, fits)?.and_then(Epsilon::from_units))
+    }
+}
+
+/// The number nearest to `far` that still fits, nearly, where `safe` and all between it and the edge do.
+fn edge<E>(safe: u64, far: u64, fits: impl Fn(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
+    if !fits(safe)? {
+        return Ok(None);
+    }
+    if fits(far)? {
+        return Ok(Some(far));
+    }
+    let (mut inside, mut outside) = (safe, far);
+    while inside.abs_diff(outside) > 1 + inside.min(outside) / CLOSE {
+        // Halfway by ratio: the range spans many powers of ten.
+        let (one, other) = (inside.min(outside), inside.max(outside));
+        let middle = (u128::from(one) * u128::from(other)).isqrt();
+        let middle = u64::try_from(middle).unwrap_or(other).clamp(one + 1, other - 1);
+        if fits(middle)? { inside = middle } else { outside = middle }
+    }
+    Ok(Some(inside))
+}

@@ -1,0 +1,105 @@
+//! The files of a release.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray};
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+use sage_learn::bundle::{Bundle, Card, Door, Graph, Validation, try_out};
+use serde::{Deserialize, Serialize};
+
+use super::receipt::Receipt;
+use crate::run::Published;
+
+/// What a release is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A model that predicts.
+    Model,
+    /// A number or a table.
+    Statistic,
+}
+
+/// Files, and the digest that vouches for them.
+pub(crate) struct Artefact {
+    pub(crate) digest: String,
+    pub(crate) files: Vec<(String, Bytes)>,
+}
+
+/// The files of a model, once it has been tried on made-up rows.
+pub(crate) fn model(graph: Graph, receipt: &Receipt) -> Result<Artefact, String> {
+    try_out(&graph).map_err(|refusal| refusal.to_string())?;
+    let bytes = serde_json::to_vec_pretty(receipt).map_err(|error| error.to_string())?;
+    let bundle = Bundle::write(graph, &card(receipt), &bytes).map_err(|error| error.to_string())?;
+    let files = bundle.files().map(|(name, bytes)| (name.to_owned(), Bytes::copy_from_slice(bytes)));
+    Ok(Artefact { digest: bundle.digest(), files: files.collect() })
+}
+
+/// The files of a statistic.
+pub(crate) fn statistic(published: &Published, receipt: &Receipt) -> Result<Artefact, String> {
+    let json = |value: Result<Vec<u8>, serde_json::Error>| value.map(Bytes::from).map_err(|error| error.to_string());
+    let files = vec![
+        ("receipt.json".to_owned(), json(serde_json::to_vec_pretty(receipt))?),
+        (STATISTIC.to_owned(), json(serde_json::to_vec_pretty(published))?),
+        ("statistic.parquet".to_owned(), table(published)?),
+    ];
+    Ok(Artefact { digest: digest(&files), files })
+}
+
+/// BLAKE3 over the names, lengths and bytes of files in the order of their names.
+pub(super) fn digest(files: &[(String, Bytes)]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for (name, bytes) in files {
+        hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes());
+        hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// The file of a statistic that is read back.
+pub(super) const STATISTIC: &str = "statistic.json";
+
+fn table(published: &Published) -> Result<Bytes, String> {
+    let lines = &published.lines;
+    let keys: StringArray = lines.iter().map(|line| line.key.as_deref()).collect();
+    let number = |part: fn(&crate::run::Line) -> Option<f64>| -> ArrayRef {
+        Arc::new(lines.iter().map(part).collect::<Float64Array>())
+    };
+    let batch = RecordBatch::try_from_iter_with_nullable([
+        ("key", Arc::new(keys) as ArrayRef, true),
+        ("value", number(|line| line.value), true),
+        ("low", number(|line| line.low), true),
+        ("high", number(|line| line.high), true),
+    ])
+    .map_err(|error| error.to_string())?;
+    let properties = WriterProperties::builder().set_created_by("sage".to_owned()).build();
+    let mut writer =
+        ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).map_err(|error| error.to_string())?;
+    writer.write(&batch).map_err(|error| error.to_string())?;
+    writer.into_inner().map(Bytes::from).map_err(|error| error.to_string())
+}
+
+fn card(receipt: &Receipt) -> Card {
+    // What a model loses is what its costlier lane loses: nobody is in both.
+    let [train, test] = &receipt.epsilon;
+    let validation = receipt.validator.as_ref().map(|validator| Validation {
+        validator: validator.clone(),
+        target: receipt.target.clone().unwrap_or_default(),
+        confidence: receipt.confidence.clone().unwrap_or_default(),
+    });
+    Card {
+        name: receipt.pipeline.clone(),
+        intended_use: format!("Released by the pipeline {} on the stream {}.", receipt.pipeline, receipt.stream),
+        stream: receipt.stream.clone(),
+        blocks: receipt.blocks.clone(),
+        epsilon: format!("{train} (train lane), {test} (test lane)"),
+        delta: receipt.delta.clone(),
+        unit: receipt.unit.clone(),
+        filter: receipt.filter.clone(),
+        door: if receipt.door == "attested" { Door::Attested } else { Door::Enforced },
+        validation,
+        attempts: receipt.attempts,
+    }
+}

@@ -1,0 +1,115 @@
+//! Where releases lie: a folder for each digest, and the reports of attempts.
+
+use std::fmt;
+use std::path::Path;
+
+use bytes::Bytes;
+use sage_learn::bundle::Bundle;
+
+use super::artefact::{self, Artefact, STATISTIC};
+use crate::blocks::{BlockStore, StoreError};
+use crate::run::{Published, Report};
+
+/// Why a release cannot be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ShelfError {
+    /// The store failed, or a file is gone.
+    Store(StoreError),
+    /// The files are not those that were released.
+    Changed(String),
+}
+
+impl fmt::Display for ShelfError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(out),
+            Self::Changed(digest) => {
+                write!(
+                    out,
+                    "the files of release {digest} are not those that were released; restore them from a backup"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ShelfError {}
+
+impl From<StoreError> for ShelfError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Where releases lie.
+pub(crate) struct Shelf {
+    store: BlockStore,
+}
+
+impl Shelf {
+    /// The shelf of a directory.
+    pub(crate) fn open(directory: &Path) -> Result<Self, StoreError> {
+        Ok(Self { store: BlockStore::local(directory.join("releases"))? })
+    }
+
+    /// Puts a release on the shelf, durably. Nobody sees it before the log names it.
+    pub(crate) fn put(&self, artefact: &Artefact) -> Result<(), StoreError> {
+        let path = |name: &String| format!("{}/{name}", artefact.digest);
+        artefact.files.iter().try_for_each(|(name, bytes)| self.store.write(&path(name), bytes.clone()))?;
+        self.store.sync(&artefact.files.iter().map(|(name, _)| path(name)).collect::<Vec<_>>())
+    }
+
+    /// The files of a release by name.
+    pub(crate) fn files(&self, digest: &str) -> Result<Vec<(String, Bytes)>, StoreError> {
+        let folder = format!("{digest}/");
+        let paths = self.store.list(digest)?.into_iter().filter(|path| path.starts_with(&folder));
+        paths.map(|path| Ok((path[folder.len()..].to_owned(), self.store.read(&path)?))).collect()
+    }
+
+    /// A model, held against its digest.
+    pub(crate) fn model(&self, digest: &str) -> Result<Bundle, ShelfError> {
+        let files = self.files(digest)?.into_iter().map(|(name, bytes)| (name, bytes.to_vec())).collect();
+        Bundle::read_vouched(files, digest).map_err(|_| ShelfError::Changed(digest.to_owned()))
+    }
+
+    /// A statistic, held against its digest.
+    pub(crate) fn statistic(&self, digest: &str) -> Result<Published, ShelfError> {
+        let files = self.files(digest)?;
+        let vouched = files.iter().filter(|_| artefact::digest(&files) == digest);
+        let text = vouched.into_iter().find(|(name, _)| name == STATISTIC).map(|(_, bytes)| bytes);
+        let read = text.and_then(|text| serde_json::from_slice(text).ok());
+        read.ok_or_else(|| ShelfError::Changed(digest.to_owned()))
+    }
+
+    /// Keeps the report of an attempt until the log has it.
+    pub(crate) fn put_report(&self, report: &Report) -> Result<(), StoreError> {
+        self.store.put(&path(report.digest()), Bytes::from(report.to_bytes()))
+    }
+
+    /// The report with this digest, if it was kept.
+    pub(crate) fn report(&self, digest: [u8; 32]) -> Option<Report> {
+        let bytes = self.store.read(&path(digest)).ok()?;
+        let vouched = *blake3::hash(&bytes).as_bytes() == digest;
+        vouched.then(|| serde_json::from_slice(&bytes).ok()).flatten()
+    }
+
+    /// Everything that lies there.
+    pub(crate) fn list(&self) -> Result<Vec<String>, StoreError> {
+        self.store.list("")
+    }
+
+    /// Removes what no event names.
+    pub(crate) fn delete(&self, path: &str) -> Result<(), StoreError> {
+        self.store.delete(path)
+    }
+
+    /// The path of a kept report.
+    pub(crate) fn report_path(digest: [u8; 32]) -> String {
+        path(digest)
+    }
+}
+
+fn path(digest: [u8; 32]) -> String {
+    format!("reports/{}.json", blake3::Hash::from(digest).to_hex())
+}

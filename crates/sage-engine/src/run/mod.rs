@@ -1,0 +1,67 @@
+//! Attempts: a session is trained on, tested, and what it gives is handed on; or the attempt is lost.
+//!
+//! Here a recipe meets rows, behind the kernel's mechanisms alone: everything that comes out was paid for by the
+//! bill. What is not there in the end is lost, with a reason that follows from public and released things, never
+//! from a row.
+
+mod model;
+mod report;
+mod statistic;
+
+use std::fmt;
+
+use sage_kernel::Finished;
+use sage_learn::bundle::Graph;
+use sage_learn::validate::{Confidence, Rejection, Risk, Verdict};
+
+use crate::adapt::Attempt;
+use crate::pipeline::Pipeline;
+
+pub(crate) use model::train_and_test;
+pub use report::{Interval, Report};
+pub(crate) use statistic::compute;
+pub use statistic::{Line, Published};
+
+/// What an attempt has to show.
+pub(crate) struct Done {
+    /// The end of its session.
+    pub(crate) finished: Finished,
+    /// What its test said.
+    pub(crate) verdict: Verdict,
+    /// What may leave if it was accepted.
+    pub(crate) product: Product,
+}
+
+/// What an attempt made.
+pub(crate) enum Product {
+    /// A model.
+    Model(Box<Graph>),
+    /// A statistic.
+    Statistic(Published),
+}
+
+/// Why an attempt is lost. What it was charged stays charged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lost(pub(crate) String);
+
+impl Lost {
+    fn because(error: impl fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// The risks of one attempt: of accepting wrongly, and of rejecting wrongly.
+fn risks(pipeline: &Pipeline, attempt: &Attempt) -> Result<(Risk, Option<Risk>), Lost> {
+    let validate = pipeline.validate.as_ref();
+    let confidence = Confidence::new(validate.map_or(DEFAULT_CONFIDENCE, |validate| validate.confidence));
+    let rejection = match validate.is_some_and(|validate| validate.reject) {
+        true => Rejection::ByAny(std::num::NonZeroU32::MIN),
+        false => Rejection::Never,
+    };
+    let risks = confidence.map_err(Lost::because)?.risks(rejection);
+    let own = |risk: Risk| Risk::new(risk.chance() / attempt.risk_divisor as f64).map_err(Lost::because);
+    Ok((own(risks.accept)?, risks.reject.map(own).transpose()?))
+}
+
+/// With which confidence intervals are stated where a pipeline has no target.
+const DEFAULT_CONFIDENCE: f64 = 0.95;

@@ -1,0 +1,205 @@
+//! An attempt at a model: group means, training, the test on the other lane, the graph.
+
+use sage_kernel::noise::NoiseSource;
+use sage_kernel::{Epsilon, Lane, MomentBounds, Session};
+use sage_learn::bundle::Model;
+use sage_learn::encode::{Encoded, Example};
+use sage_learn::linear::LinearModel;
+use sage_learn::network::{self, Network, Rates, Training};
+use sage_learn::statistics::fit_join;
+use sage_learn::validate::decide::Tail;
+use sage_learn::validate::{
+    AccuracyCheck, AccuracyTarget, Bound, ComparisonCheck, ComparisonTarget, LeastLossCheck, LossCheck, LossTarget,
+    Risk, Verdict,
+};
+
+use super::{Done, Lost, Product, risks};
+use crate::adapt::Attempt;
+use crate::pipeline::{Descent, Goal, Metric, Schedule, TestBound, Train, Validate};
+use crate::plan::{Bill, Inputs, Recipe, Trained, linear, shape};
+
+/// How long the weights of a linear model may be, in features of length one and labels from −1 to 1, for the
+/// certificate that none does it to speak of it.
+const WEIGHT_NORM: f64 = 4.0;
+
+/// What was trained, of labels from 0 to 1 where they are numbers.
+enum Fitted {
+    Linear(LinearModel),
+    Network(Network),
+}
+
+/// Runs an attempt on a session of its rows. Where a rival is to be beaten, its losses stand beside the rows, last.
+pub(crate) fn train_and_test<N: NoiseSource>(
+    mut session: Session<Encoded, N>, recipe: &Recipe, bill: &Bill, attempt: &Attempt, threads: usize,
+) -> Result<Done, Lost> {
+    let none = |what: &str| Lost(format!("this pipeline has no {what}"));
+    let inputs = recipe.inputs().ok_or_else(|| none("features"))?;
+    let validate = recipe.pipeline().validate.as_ref().ok_or_else(|| none("target"))?;
+    let mut encoding = inputs.encoding().clone();
+    let joins: Vec<String> = encoding.joins().map(|(name, ..)| name.to_owned()).collect();
+    for name in &joins {
+        let noise = bill.noises.features.ok_or_else(|| none("budget for features"))?;
+        encoding = fit_join(&mut session, &encoding, name, noise).map_err(Lost::because)?;
+    }
+    let fitted = fit(&mut session, recipe, inputs, bill, threads)?;
+    let test = Test { inputs, validate, fitted: &fitted };
+    let (accept, reject) = risks(recipe.pipeline(), attempt)?;
+    let accepting = test.run(&mut session, bill, accept)?;
+    let mut rejecting = Vec::new();
+    if let (Some(risk), Some(epsilon)) = (reject, bill.noises.reject) {
+        let least = test.least(epsilon, risk)?;
+        let width = inputs.encoding().layout().inputs() as usize;
+        let verdict = least.run(&mut session, |row, features| dense(&row, width, features));
+        rejecting.push(verdict.map_err(Lost::because)?);
+    }
+    let verdict = Verdict::together(vec![accepting], rejecting);
+    let stretched = stretched(fitted, inputs.label())?;
+    let model = match &stretched {
+        Fitted::Linear(model) => Model::Linear(model),
+        Fitted::Network(network) => Model::Network(network),
+    };
+    let graph = inputs.graph(&encoding).and_then(|fields| fields.with(model)).map_err(Lost::because)?;
+    Ok(Done { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
+}
+
+fn fit<N: NoiseSource>(
+    session: &mut Session<Encoded, N>, recipe: &Recipe, inputs: &Inputs, bill: &Bill, threads: usize,
+) -> Result<Fitted, Lost> {
+    let mut descend = |layers: &[u32], descent: &Descent, plan: &network::Plan| {
+        let start = Network::new(shape(inputs, layers).map_err(Lost::because)?, START);
+        let network = network::train(session, Lane::Train, plan, &training(descent, threads), start);
+        network.map(Fitted::Network).map_err(Lost::because)
+    };
+    match (&recipe.pipeline().train, &bill.noises.train) {
+        (Train::Logistic(descent), Trained::Steps(plan)) => descend(&[], descent, plan),
+        (Train::Network { layers, descent }, Trained::Steps(plan)) => descend(layers, descent, plan),
+        (Train::Ridge(term), Trained::Moments(sigma)) => {
+            let learner = linear(inputs, *sigma, *term).map_err(Lost::because)?;
+            learner.train(session, Lane::Train).map(Fitted::Linear).map_err(Lost::because)
+        }
+        _ => Err(Lost("the bill is of another kind of training".to_owned())),
+    }
+}
+
+/// Where the weights of networks start from: public, and the same for everyone.
+const START: u64 = 1;
+
+fn training(descent: &Descent, threads: usize) -> Training {
+    let start = descent.learning_rate;
+    let rates = match descent.schedule {
+        Schedule::Constant => Rates::Constant(start),
+        Schedule::Cosine => Rates::Cosine(start),
+        Schedule::Stepwise { factor, every } => Rates::Stepwise { start, factor, every },
+    };
+    Training { rates, momentum: descent.momentum, decay: descent.decay, threads }
+}
+
+/// The model of labels in their own units.
+fn stretched(fitted: Fitted, label: Option<(f64, f64)>) -> Result<Fitted, Lost> {
+    Ok(match (fitted, label) {
+        (Fitted::Linear(model), Some(bounds)) => Fitted::Linear(model.stretched(bounds)),
+        (Fitted::Network(network), Some(bounds)) => {
+            let diverged = || Lost("a weight left the range of numbers; take a smaller learning rate".to_owned());
+            Fitted::Network(network.stretched(bounds).ok_or_else(diverged)?)
+        }
+        (fitted, None) => fitted,
+    })
+}
+
+/// The features of a row one by one, and its label from −1 to 1, as the certificate takes them.
+fn dense(row: &Example<'_>, width: usize, features: &mut [f64]) -> f64 {
+    features.fill(0.0);
+    features.iter_mut().zip(row.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
+    for &place in row.places {
+        if let Some(feature) = features.get_mut(row.numbers.len() + place as usize) {
+            *feature = 1.0;
+        }
+    }
+    if let Some(constant) = features.get_mut(width) {
+        *constant = 1.0;
+    }
+    2.0 * f64::from(row.label) - 1.0
+}
+
+/// The test of one attempt.
+struct Test<'attempt> {
+    inputs: &'attempt Inputs,
+    validate: &'attempt Validate,
+    fitted: &'attempt Fitted,
+}
+
+impl Test<'_> {
+    fn run<N: NoiseSource>(&self, session: &mut Session<Encoded, N>, bill: &Bill, risk: Risk) -> Result<Verdict, Lost> {
+        let noise = bill.noises.validate.ok_or_else(|| Lost("this pipeline has no budget for a test".to_owned()))?;
+        let metric = self.validate.metric;
+        let predict = self.predict();
+        let loss = |row: &Example<'_>| {
+            let width = self.inputs.label().map_or(1.0, |(low, high)| high - low);
+            row_loss(metric, f64::from(row.label), predict(row), width)
+        };
+        let ran = match (&self.validate.goal, metric) {
+            (Goal::BetterThan { margin, .. }, metric) => {
+                let target = ComparisonTarget::new(*margin, metric.bound().unwrap_or(1.0)).map_err(Lost::because)?;
+                let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
+                check.run(session, |row| (loss(&row), row.beside.last().map_or(0.0, |loss| f64::from(*loss))))
+            }
+            (Goal::Target(target), Metric::Accuracy) => {
+                let target = AccuracyTarget::new(*target).map_err(Lost::because)?;
+                AccuracyCheck { target, noise, risk }.run(session, |row| loss(&row) == 0.0)
+            }
+            (Goal::Target(target), metric) => {
+                let target = LossTarget::new(*target, metric.bound().unwrap_or(1.0)).map_err(Lost::because)?;
+                LossCheck { target, bound: bound(self.validate.test), noise, risk }.run(session, |row| loss(&row))
+            }
+        };
+        ran.map_err(Lost::because)
+    }
+
+    /// What the model expects of a row, as rows hold their labels.
+    fn predict(&self) -> Box<dyn Fn(&Example<'_>) -> f64 + '_> {
+        match self.fitted {
+            Fitted::Linear(model) => Box::new(|row| model.predict(row)),
+            Fitted::Network(network) => {
+                let one = network.one_by_one();
+                Box::new(move |row| f64::from(one.forward(row)))
+            }
+        }
+    }
+
+    /// The test of whether any linear model could do it.
+    fn least(&self, epsilon: Epsilon, risk: Risk) -> Result<LeastLossCheck, Lost> {
+        let layout = self.inputs.encoding().layout();
+        let width = layout.inputs() + 1;
+        let feature_norm = f64::from(layout.numbers + layout.named + 1).sqrt();
+        let bounds = MomentBounds { width, feature_norm, label_size: 1.0 };
+        let half = self.inputs.label().map_or(0.5, |(low, high)| 0.5 * (high - low));
+        let Goal::Target(target) = self.validate.goal else {
+            return Err(Lost("only a target can be out of reach".to_owned()));
+        };
+        let target = target / (half * half);
+        LeastLossCheck::new(target, bounds, WEIGHT_NORM, Tail::KullbackLeibler, epsilon, risk).map_err(Lost::because)
+    }
+}
+
+/// The loss of a prediction, in the units of the label, which is so wide; for an accuracy, zero where it is right.
+pub(crate) fn row_loss(metric: Metric, label: f64, predicted: f64, width: f64) -> f64 {
+    let miss = (predicted - label) * width;
+    match metric {
+        Metric::SquaredError { .. } => miss * miss,
+        Metric::AbsoluteError { .. } => miss.abs(),
+        Metric::LogLoss { .. } => {
+            let given = if label >= 0.5 { predicted } else { 1.0 - predicted };
+            -given.max(f64::MIN_POSITIVE).ln()
+        }
+        Metric::Accuracy | Metric::Precision => f64::from(u8::from((predicted >= 0.5) != (label >= 0.5))),
+    }
+}
+
+const fn bound(test: TestBound) -> Bound {
+    match test {
+        TestBound::KullbackLeibler => Bound::OfPair(Tail::KullbackLeibler),
+        TestBound::Bernstein => Bound::OfPair(Tail::Bernstein),
+        TestBound::Hoeffding => Bound::OfPair(Tail::Hoeffding),
+        TestBound::EmpiricalBernstein => Bound::EmpiricalBernstein,
+    }
+}

@@ -1,0 +1,209 @@
+//! An attempt at a statistic: a number or a table, with limits that hold but for a chance.
+//!
+//! What is released is what is judged: no test lane, no second look. Counts, sums and histograms are about all
+//! rows and look at both lanes; means, variances and quantiles are those of the train lane, a random part of the
+//! rows that says as much.
+
+use std::collections::BTreeMap;
+
+use sage_kernel::noise::NoiseSource;
+use sage_kernel::{Lane, Session, TableNoise};
+use sage_learn::statistics::{Count, Estimate, GroupBy, Histogram, Mean, StatisticError, Sum, Variance};
+use sage_learn::validate::{Decision, Estimate as Judged, Verdict};
+use serde::{Deserialize, Serialize};
+
+use super::{Done, Lost, Product, risks};
+use crate::adapt::Attempt;
+use crate::pipeline::{Goal, Keys, Statistic};
+use crate::plan::{Bill, KEY, Recipe, Trained, VALUE, key_names, quantiles};
+use crate::read::{Batch, Row};
+
+/// A released statistic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What it is of.
+    pub statistic: String,
+    /// The confidence with which all limits hold together.
+    pub confidence: f64,
+    /// Its lines: one, or one for each key or share.
+    pub lines: Vec<Line>,
+}
+
+/// A line of a released statistic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Line {
+    /// The key, or the share of a quantile; nothing where there is one line.
+    pub key: Option<String>,
+    /// The estimate; absent where too few rows show.
+    pub value: Option<f64>,
+    /// The lower limit, where there is one.
+    pub low: Option<f64>,
+    /// The upper limit, where there is one.
+    pub high: Option<f64>,
+}
+
+/// Runs an attempt at a statistic on a session of its rows.
+pub(crate) fn compute<N: NoiseSource>(
+    mut session: Session<Batch, N>, recipe: &Recipe, statistic: &Statistic, bill: &Bill, attempt: &Attempt,
+) -> Result<Done, Lost> {
+    let Trained::Tables(noise) = bill.noises.train else {
+        return Err(Lost("the bill is of another kind of training".to_owned()));
+    };
+    let (risk, _) = risks(recipe.pipeline(), attempt)?;
+    let chance = risk.chance();
+    let columns = &recipe.query().columns;
+    let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(usize::MAX);
+    let run = Run { noise, chance, value: place(VALUE), key: place(KEY) };
+    let lines = run.lines(&mut session, statistic).map_err(Lost::because)?;
+    let target = match recipe.pipeline().validate.as_ref().map(|validate| &validate.goal) {
+        Some(Goal::Target(target)) => Some(*target),
+        _ => None,
+    };
+    let verdict = judge(&lines, target, 1.0 - chance);
+    let published = Published { statistic: name(statistic).to_owned(), confidence: 1.0 - chance, lines };
+    Ok(Done { finished: session.finish(), verdict, product: Product::Statistic(published) })
+}
+
+/// How a statistic is computed.
+struct Run {
+    noise: TableNoise,
+    chance: f64,
+    value: usize,
+    key: usize,
+}
+
+type Found<T> = Result<T, StatisticError>;
+
+impl Run {
+    fn lines<N: NoiseSource>(&self, session: &mut Session<Batch, N>, statistic: &Statistic) -> Found<Vec<Line>> {
+        let (noise, chance) = (self.noise, self.chance);
+        let number = |row: Row<'_>| row.number(self.value).unwrap_or(f64::NAN);
+        match statistic {
+            Statistic::Count => both(|lane| Count { noise }.run(session, lane, 0.5 * chance, |_| true)),
+            Statistic::Sum { bounds, .. } => {
+                let sum = Sum { bounds: (bounds.low(), bounds.high()), noise };
+                both(|lane| sum.run(session, lane, 0.5 * chance, number))
+            }
+            Statistic::Mean { bounds, .. } => {
+                let mean = Mean { bounds: (bounds.low(), bounds.high()), noise };
+                Ok(vec![line(None, mean.run(session, Lane::Train, chance, number)?)])
+            }
+            Statistic::Variance { bounds, .. } => {
+                let variance = Variance { bounds: (bounds.low(), bounds.high()), noise };
+                Ok(vec![line(None, variance.run(session, Lane::Train, chance, number)?)])
+            }
+            Statistic::Histogram { keys, .. } => self.histogram(session, keys),
+            Statistic::GroupMean { keys, bounds, .. } => {
+                let places = Places::new(keys);
+                let groups = GroupBy { keys: keys.count(), bounds: (bounds.low(), bounds.high()), noise };
+                let of = |row: Row<'_>| Some((places.of(row, self.key)?, number(row)));
+                let groups = groups.run(session, Lane::Train, chance, of)?;
+                let names = key_names(keys).into_iter().zip(groups);
+                Ok(names.map(|(key, group)| line(Some(key), group.interval.filter(|_| !group.too_few))).collect())
+            }
+            Statistic::Quantile { at, .. } => {
+                let plan = quantiles(statistic, noise).map_err(|_| StatisticError::Bounds)?;
+                let found = plan.run(session, Lane::Train, at, chance, number)?;
+                let located = at.iter().zip(found).map(|(share, at)| Line {
+                    key: Some(share.to_string()),
+                    value: finite(at.value),
+                    low: finite(at.low),
+                    high: finite(at.high),
+                });
+                Ok(located.collect())
+            }
+        }
+    }
+
+    fn histogram<N: NoiseSource>(&self, session: &mut Session<Batch, N>, keys: &Keys) -> Found<Vec<Line>> {
+        let places = Places::new(keys);
+        let histogram = Histogram { keys: keys.count(), noise: self.noise };
+        let mut counts = vec![0.0; keys.count() as usize];
+        let mut reach = 0.0;
+        for lane in Lane::BOTH {
+            let of = |row: Row<'_>| places.of(row, self.key);
+            let (counted, off) = histogram.run(session, lane, 0.5 * self.chance, of)?;
+            counts.iter_mut().zip(counted).for_each(|(all, some)| *all += some);
+            reach += off;
+        }
+        let around = |value: f64| Some(Estimate { value, low: value - reach, high: value + reach });
+        Ok(key_names(keys).into_iter().zip(counts).map(|(key, count)| line(Some(key), around(count))).collect())
+    }
+}
+
+/// A number of all rows: that of one lane and that of the other.
+fn both(mut run: impl FnMut(Lane) -> Found<Estimate>) -> Found<Vec<Line>> {
+    let (one, two) = (run(Lane::Train)?, run(Lane::Test)?);
+    let sum = Estimate { value: one.value + two.value, low: one.low + two.low, high: one.high + two.high };
+    Ok(vec![line(None, Some(sum))])
+}
+
+fn finite(number: f64) -> Option<f64> {
+    Some(number).filter(|number| number.is_finite())
+}
+
+fn line(key: Option<String>, estimate: Option<Estimate>) -> Line {
+    let part = |part: fn(&Estimate) -> f64| estimate.as_ref().map(part).and_then(finite);
+    Line { key, value: part(|all| all.value), low: part(|all| all.low), high: part(|all| all.high) }
+}
+
+/// Where a row's key stands in the list.
+enum Places<'keys> {
+    Count(u32),
+    Texts(BTreeMap<&'keys str, u32>),
+}
+
+impl<'keys> Places<'keys> {
+    fn new(keys: &'keys Keys) -> Self {
+        match keys {
+            Keys::Count(count) => Self::Count(*count),
+            Keys::Texts(texts) => Self::Texts(texts.iter().map(String::as_str).zip(0..).collect()),
+        }
+    }
+
+    fn of(&self, row: Row<'_>, column: usize) -> Option<u32> {
+        match self {
+            Self::Count(count) => row.integer(column).and_then(|key| u32::try_from(key).ok()).filter(|key| key < count),
+            Self::Texts(places) => row.text(column).and_then(|text| places.get(text)).copied(),
+        }
+    }
+}
+
+/// Accepts a statistic whose every line is known to within the target, and any where there is none.
+fn judge(lines: &[Line], target: Option<f64>, confidence: f64) -> Verdict {
+    let half = |line: &Line| match (line.value, line.low, line.high) {
+        (Some(value), Some(low), Some(high)) => (high - value).max(value - low),
+        _ => f64::INFINITY,
+    };
+    let worst = lines.iter().map(half).fold(0.0, f64::max);
+    let estimates = lines.iter().map(|line| Judged {
+        value: line.value,
+        low: line.low.unwrap_or(f64::NEG_INFINITY),
+        high: line.high.unwrap_or(f64::INFINITY),
+    });
+    let percent = 100.0 * confidence;
+    let within = match worst.is_finite() {
+        true => format!("every number is known to within {worst:.4} with a confidence of {percent:.2} %"),
+        false => "at least one number cannot be told from the noise".to_owned(),
+    };
+    let (decision, explanation) = match target {
+        None => (Decision::Accept, format!("{within}; no precision was asked for.")),
+        Some(target) if worst <= target => (Decision::Accept, format!("{within}; the target is {target}.")),
+        Some(target) => (Decision::Retry, format!("{within}; the target is {target}: more rows or more budget help.")),
+    };
+    Verdict { decision, estimates: estimates.collect(), confidence, explanation }
+}
+
+const fn name(statistic: &Statistic) -> &'static str {
+    match statistic {
+        Statistic::Count => "count",
+        Statistic::Sum { .. } => "sum",
+        Statistic::Mean { .. } => "mean",
+        Statistic::Variance { .. } => "variance",
+        Statistic::Histogram { .. } => "histogram",
+        Statistic::GroupMean { .. } => "group_mean",
+        Statistic::Quantile { .. } => "quantile",
+    }
+}

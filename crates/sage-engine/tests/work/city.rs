@@ -1,0 +1,133 @@
+//! A directory with made-up rides that arrive hour by hour, and pipelines that learn from them.
+
+use std::path::PathBuf;
+
+use sage_engine::generate::{self, TAXI, Taxi};
+use sage_engine::ingest::Source;
+use sage_engine::stream::time_of;
+use sage_engine::{Engine, Opened, Places, Principal};
+use tempfile::TempDir;
+
+pub(crate) fn somebody(name: &str) -> Principal {
+    Principal::named(name).expect("a name")
+}
+
+/// Predicts how long a ride takes from how far, when and how it is paid, and the usual speed at that hour.
+pub(crate) const LINE: &str = r#"
+[pipeline]
+name = "duration-line"
+stream = "taxi"
+label = { sql = "duration / 3600", bounds = [0, 2.5] }
+window = { min = "4h" }
+filter = "distance > 0 AND duration BETWEEN 60 AND 9000"
+features = [
+  { column = "distance", scale = [0, 30] },
+  { sql = "extract(hour from pickup)", name = "hour", onehot = 24 },
+  { column = "payment", onehot = ["card", "cash"] },
+  { group_mean = "3600 * distance / duration", by = "extract(hour from pickup)", name = "usual speed", keys = 24, bounds = [0, 60] },
+]
+[train]
+kind = "ridge"
+[validate]
+metric = "mse"
+target = 0.1
+bound = 1.0
+"#;
+
+/// The same by a small network.
+pub(crate) const NETWORK: &str = r#"
+[pipeline]
+name = "duration-network"
+stream = "taxi"
+label = { sql = "duration / 3600", bounds = [0, 2.5] }
+window = { min = "4h" }
+filter = "distance > 0 AND duration BETWEEN 60 AND 9000"
+features = [
+  { column = "distance", scale = [0, 30] },
+  { sql = "extract(hour from pickup)", name = "hour", onehot = 24 },
+]
+[train]
+kind = "mlp"
+layers = [16]
+batch = 512
+epochs = 2
+learning_rate = 0.5
+rows = 3500
+[validate]
+metric = "mse"
+target = 0.1
+bound = 1.0
+"#;
+
+/// A mean by group, with a precision.
+pub(crate) const SPEED: &str = r#"
+[pipeline]
+name = "speed-by-vendor"
+stream = "taxi"
+window = { min = 2 }
+filter = "duration > 60"
+[train]
+kind = "statistic"
+statistic = "group_mean"
+of = "3600 * distance / duration"
+by = "vendor - 1"
+keys = 2
+bounds = [0, 60]
+[validate]
+metric = "precision"
+target = 4.0
+"#;
+
+/// How many rides there are.
+pub(crate) const COUNT: &str = r#"
+[pipeline]
+name = "rides"
+stream = "taxi"
+[train]
+kind = "statistic"
+statistic = "count"
+"#;
+
+pub(crate) struct City {
+    folder: TempDir,
+    pub(crate) places: Places,
+}
+
+impl City {
+    /// So many rides, a good four thousand an hour, not yet taken in.
+    pub(crate) fn new(rides: u64) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let taxi = Taxi::new(rides, "2026-01-01".parse().expect("a day"), 3).expect("rides");
+        generate::write(&taxi, &folder.path().join("rides"), None).expect("written");
+        Self { folder, places: Places::default() }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("sage")
+    }
+
+    pub(crate) fn open(&self) -> Engine {
+        match Engine::open(&self.path(), &self.places).expect("a sound directory") {
+            Opened::Ready(engine) => *engine,
+            Opened::PutBack(_) => panic!("nothing was put back"),
+        }
+    }
+
+    /// The stream with a policy of so much ε an hour, everything taken in and nothing sealed.
+    pub(crate) fn with_rides(&self, epsilon: &str) -> Engine {
+        let engine = self.open();
+        let file = TAXI.replace("epsilon = \"1.0\"", &format!("epsilon = \"{epsilon}\""));
+        engine.create_stream(&somebody("ada"), &file).expect("a stream");
+        let source = Source::path(self.folder.path().join("rides"));
+        engine.ingest(&somebody("dan"), "taxi", "all", source).expect("a batch");
+        engine
+    }
+
+    /// Seals the hours that are over at this time, such as `2026-01-01T08:00`.
+    pub(crate) fn seal_before(&self, engine: &Engine, time: &str) {
+        let over = engine.open_before("taxi", time_of(time).expect("a time")).expect("a stream");
+        if !over.is_empty() {
+            engine.seal(&somebody("dan"), "taxi", &over).expect("sealed");
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The loop from a submitted pipeline to a release: planned, allocated, charged, run, judged, tried again, served.
+
+mod city;
+mod loops;

@@ -94,7 +94,7 @@ impl Sandbox {
             work_folder: PathBuf::from("/"),
             shown: Vec::new(),
             limits: Limits::default(),
-            become_user: become_user(),
+            become_user: become_user()?,
         };
         let mut following = Following::start(&self.program, &orders)?;
         match following.follow(&mut |_: Line| ())? {
@@ -148,7 +148,7 @@ impl Sandbox {
             work_folder: run.code.as_ref().map_or(PathBuf::from("/tmp"), |_| inside.join("code")),
             shown,
             limits: run.limits.clone(),
-            become_user: become_user(),
+            become_user: become_user()?,
         };
         let mut following = Following::start(&self.program, &orders)?;
         let ending = following.follow(watch)?;
@@ -178,9 +178,46 @@ impl Sandbox {
     }
 }
 
-/// A superuser's commands become somebody else, because the kernel holds the superuser to fewer limits.
-fn become_user() -> Option<u32> {
-    rustix::process::geteuid().is_root().then_some(NOBODY)
+/// A superuser's commands become somebody else, because the kernel holds the superuser to fewer limits. Whoever is
+/// a superuser in a user namespace alone is an ordinary user of the machine.
+fn become_user() -> Result<Option<u32>, RunError> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(None);
+    }
+    match superuser(&fs::read_to_string("/proc/self/uid_map")?) {
+        Superuser::OfTheMachine => Ok(Some(NOBODY)),
+        Superuser::OfANamespace => Ok(None),
+        Superuser::Alone => Err(RunError::Refused {
+            step: "becoming another user than the superuser".to_owned(),
+            reason: format!("user {NOBODY} is not known in this user namespace"),
+        }),
+    }
+}
+
+/// What the superuser of a map of users can do.
+#[derive(Debug, PartialEq, Eq)]
+enum Superuser {
+    /// Become nobody.
+    OfTheMachine,
+    /// Not that, but it is somebody else outside, whom the kernel holds to every limit.
+    OfANamespace,
+    /// Not that, and it may be the machine's.
+    Alone,
+}
+
+fn superuser(map: &str) -> Superuser {
+    let ranges = map.lines().filter_map(|line| {
+        let mut numbers = line.split_whitespace().map(|number| number.parse::<u64>().ok());
+        Some((numbers.next()??, numbers.next()??, numbers.next()??))
+    });
+    let ranges: Vec<_> = ranges.collect();
+    if ranges.iter().any(|(inside, _, count)| (*inside..inside + count).contains(&u64::from(NOBODY))) {
+        return Superuser::OfTheMachine;
+    }
+    match ranges.iter().any(|(inside, outside, _)| *inside == 0 && *outside != 0) {
+        true => Superuser::OfANamespace,
+        false => Superuser::Alone,
+    }
 }
 
 /// Everything that the command finds in its environment.
@@ -220,8 +257,22 @@ fn free_place(inside: &Path) -> Result<PathBuf, RunError> {
 
 #[cfg(test)]
 mod tests {
-    use super::free_place;
+    use super::{Superuser, free_place, superuser};
     use std::path::Path;
+
+    #[test]
+    fn a_superuser_of_a_namespace_is_known() {
+        for (map, expected) in [
+            ("         0          0 4294967295\n", Superuser::OfTheMachine),
+            ("0 100000 65536\n", Superuser::OfTheMachine),
+            ("0 1000 1\n", Superuser::OfANamespace),
+            ("0 1000 1\n1 100000 65533\n", Superuser::OfANamespace),
+            ("0 0 1\n", Superuser::Alone),
+            ("", Superuser::Alone),
+        ] {
+            assert_eq!(superuser(map), expected, "{map}");
+        }
+    }
 
     #[test]
     fn nothing_is_shown_over_the_box_itself() {

@@ -7,12 +7,14 @@
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, mkfifoat, open, statvfs};
+use rustix::fs::{
+    CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstat, mkfifoat, open, openat2, statvfs,
+};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::mount::{mount, mount_bind, mount_bind_recursive, mount_change, mount_remount, unmount};
 
@@ -148,13 +150,19 @@ fn old(path: &Path) -> PathBuf {
 
 /// Shows a file or folder of the machine, with everything that is mounted below it.
 fn bind(source: &Path, place: &Path, flags: MountFlags) -> io::Result<()> {
-    let source = old(source);
-    if fs::symlink_metadata(&source)?.is_dir() {
+    // Opened first, following no link: the path was real when the caller looked, and who may write there could
+    // have changed it since.
+    let root = open(OLD, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let path = source.strip_prefix("/").unwrap_or(source);
+    let flags_of_path = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let opened = openat2(&root, path, flags_of_path, Mode::empty(), resolve)?;
+    if FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Directory {
         fs::create_dir_all(place)?;
     } else if !place.exists() {
         File::create(place)?;
     }
-    mount_bind_recursive(&source, place)?;
+    mount_bind_recursive(format!("/proc/self/fd/{}", opened.as_raw_fd()), place)?;
     for mounted in mounts_below(&fs::read("/proc/self/mountinfo")?, place) {
         // What the machine has forbidden there may not be allowed here, nor can it.
         let kept = statvfs(&mounted)?.f_flag;

@@ -44,10 +44,14 @@ pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Opti
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut slices = [IoSliceMut::new(&mut bytes)];
-    let received = match recvmsg(socket, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
-        Ok(received) => received,
-        Err(rustix::io::Errno::CONNRESET) => return Ok(None),
-        Err(error) => return Err(error.into()),
+    let received = loop {
+        match recvmsg(&socket, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(received) => break received,
+            // The other side went without reading all. That is told once, before what it had sent, which may be
+            // the reason.
+            Err(rustix::io::Errno::CONNRESET | rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
     };
     if received.flags.contains(ReturnFlags::TRUNC) {
         return Err(io::Error::other("a packet was too long"));
@@ -85,5 +89,17 @@ mod tests {
         File::from(descriptors.remove(0)).read_exact(&mut byte).expect("readable");
         assert_eq!(byte, [0]);
         assert!(receive::<String>(&there).expect("received").is_none());
+    }
+
+    /// A stage that refused at once left orders unread, and its reason was lost.
+    #[test]
+    fn the_last_word_of_one_who_did_not_listen_arrives() {
+        let (here, there) = pair().expect("a pair");
+        send(&here, &"unread", &[]).expect("sent");
+        send(&there, &"last word", &[]).expect("sent");
+        drop(there);
+        let (text, _) = receive::<String>(&here).expect("received").expect("a packet");
+        assert_eq!(text, "last word");
+        assert!(receive::<String>(&here).expect("received").is_none());
     }
 }

@@ -81,8 +81,16 @@ pub(super) const ATTACKS: &[Attack] = &[
     attack("bits of the superuser", Superuser, "taken('prctl', 28, 0, 0, 0, 0)"),
     attack("raising an ambient capability", Anyone, "taken('prctl', 47, 99, 99, 0, 0)"),
     attack("a filter of its own", Anyone, "taken('seccomp', 9999, 0, 0)"),
-    attack("a map of users of its own", Superuser, "os.open('/proc/self/uid_map', os.O_WRONLY)\nescaped()"),
-    attack("an oom score of its own", Anyone, "os.open('/proc/self/oom_score_adj', os.O_WRONLY)\nescaped()"),
+    attack(
+        "a map of users of its own",
+        Untried("it was written before there, too"),
+        "os.write(os.open('/proc/self/uid_map', os.O_WRONLY), b'0 0 1')\nescaped()",
+    ),
+    attack(
+        "being spared when memory runs out",
+        Untried("not every superuser may"),
+        "os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'-500')\nescaped()",
+    ),
     attack(
         "any capability at all",
         Superuser,

@@ -17,9 +17,10 @@ pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
 /// Marks every descriptor but the three standard ones to be closed at the next exec, those included that
 /// were open when this program was started and that no variable of it knows.
 pub(crate) fn close_others_on_exec() -> io::Result<()> {
-    let flags = libc::CLOSE_RANGE_CLOEXEC.cast_signed();
-    // SAFETY: nothing is closed here, so no owner of a descriptor loses it; a flag is set on each.
-    match unsafe { libc::close_range(3, libc::c_uint::MAX, flags) } {
+    let (first, last, flags) = (3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
+    // SAFETY: nothing is closed here, so no owner of a descriptor loses it; a flag is set on each. By its number,
+    // because older C libraries have no function for it.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

@@ -38,7 +38,16 @@ pub(crate) enum Note {
     /// The files of these retired blocks are no longer kept.
     BlocksDeleted { stream: String, blocks: Vec<String>, by: String },
     /// A pipeline was submitted, in milliseconds since 1970. Its run has the next number.
-    RunSubmitted { stream: String, text: String, by: String, at: u64, terms: Terms },
+    RunSubmitted {
+        stream: String,
+        text: String,
+        by: String,
+        at: u64,
+        terms: Terms,
+        /// The digest of the folder of code that came with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
+    },
     /// Something happened to a run.
     RunStepped { run: u64, step: Step },
     /// A name for a version of a release from now on.

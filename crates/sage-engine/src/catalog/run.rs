@@ -78,6 +78,8 @@ pub(crate) struct Run {
     pub(crate) pipeline: Pipeline,
     pub(crate) by: String,
     pub(crate) submitted: u64,
+    /// The digest of the code that was submitted with it.
+    pub(crate) code: Option<String>,
     pub(crate) terms: crate::plan::Terms,
     pub(crate) state: adapt::State,
     pub(crate) tries: Vec<Try>,
@@ -161,11 +163,11 @@ impl Works {
     /// Takes in a note that is allowed.
     pub(super) fn apply(&mut self, note: Note) -> Result<(), Misplaced> {
         match note {
-            Note::RunSubmitted { text, by, at: submitted, terms, .. } => {
+            Note::RunSubmitted { text, by, at: submitted, terms, code, .. } => {
                 let pipeline = Pipeline::parse(&text).map_err(|_| Misplaced)?;
                 let plan = terms.plan(&pipeline, submitted).map_err(|_| Misplaced)?;
                 let state = adapt::State::new(plan);
-                self.runs.push(Arc::new(Run { pipeline, by, submitted, terms, state, tries: Vec::new() }));
+                self.runs.push(Arc::new(Run { pipeline, by, submitted, code, terms, state, tries: Vec::new() }));
             }
             Note::RunStepped { run, step } => {
                 let place = usize::try_from(run).ok().and_then(|run| run.checked_sub(1)).ok_or(Misplaced)?;

@@ -29,23 +29,27 @@ impl Engine {
     /// # Errors
     /// When the log or the store of releases fails.
     pub fn perform(&self, job: Job) -> Result<(), EngineError> {
-        let (run, grant) = (job.run, job.granted.id());
+        let (run, grants) = (job.run, [Some(job.granted.id()), job.tested.as_ref().map(|tested| tested.id())]);
         let outcome = self.attempt(job);
-        let settled = self.settle(run, grant, outcome);
+        let settled = self.settle(run, grants, outcome);
         lock(&self.busy).remove(&run);
         settled
     }
 
     /// Writes down how an attempt ended.
-    fn settle(&self, run: u64, grant: GrantId, outcome: Result<Option<Report>, Lost>) -> Result<(), EngineError> {
+    fn settle(
+        &self, run: u64, grants: [Option<GrantId>; 2], outcome: Result<Option<Report>, Lost>,
+    ) -> Result<(), EngineError> {
         let reason = match outcome {
             Ok(Some(report)) => return self.step(run, Step::Judged { report }),
             Ok(None) => None,
             Err(Lost(reason)) => Some(reason),
         };
-        let state = self.with(|gate, _| Ok(gate.ledger().grant_state(grant)))?;
-        if state == Some(GrantState::Started) {
-            self.burn(grant)?;
+        for grant in grants.into_iter().flatten() {
+            let state = self.with(|gate, _| Ok(gate.ledger().grant_state(grant)))?;
+            if state == Some(GrantState::Started) {
+                self.burn(grant)?;
+            }
         }
         match reason.filter(|_| self.is_running(run)) {
             Some(reason) => self.step(run, Step::Lost { reason }),
@@ -60,8 +64,30 @@ impl Engine {
 
     /// Everything from the first row to the kernel's release; nothing if the run was stopped meanwhile.
     fn attempt(&self, job: Job) -> Result<Option<Report>, Lost> {
-        let Job { run, attempt, recipe, bill, granted } = job;
-        let grant = granted.id();
+        let lost = |error: EngineError| Lost(error.to_string());
+        let (run, serial) = (job.run, job.attempt.serial);
+        let (bill, grant) = (job.bill.clone(), job.granted.id());
+        let done = if job.recipe.own_code().is_some() { self.own_code(job)? } else { self.ours(job)? };
+        let Done { finished, verdict, product } = done;
+        if !self.is_running(run) {
+            return Ok(None);
+        }
+        let mut digest = None;
+        if verdict.decision == Decision::Accept {
+            let receipt = self.receipt(run, &bill, grant).map_err(lost)?;
+            let artefact = artefact(product, &receipt)?;
+            self.shelf.put(&artefact).map_err(|error| Lost(error.to_string()))?;
+            digest = Some(artefact.digest);
+        }
+        let report = Report::new((run, serial), &verdict, digest);
+        self.shelf.put_report(&report).map_err(|error| Lost(error.to_string()))?;
+        self.release(finished, report.digest()).map_err(lost)?;
+        Ok(Some(report))
+    }
+
+    /// An attempt with learners of ours.
+    fn ours(&self, job: Job) -> Result<Done, Lost> {
+        let Job { attempt, recipe, bill, granted, .. } = job;
         let lost = |error: EngineError| Lost(error.to_string());
         let (query, rival) = match self.rival(&recipe) {
             Ok(found) => found,
@@ -88,21 +114,7 @@ impl Engine {
         });
         // What a panic says may hold a value of a row.
         let broken = || Err(Lost("the attempt broke off; this is a defect of the program".to_owned()));
-        let Done { finished, verdict, product } = done.unwrap_or_else(broken)?;
-        if !self.is_running(run) {
-            return Ok(None);
-        }
-        let mut digest = None;
-        if verdict.decision == Decision::Accept {
-            let receipt = self.receipt(run, &bill, grant).map_err(lost)?;
-            let artefact = artefact(product, &receipt)?;
-            self.shelf.put(&artefact).map_err(|error| Lost(error.to_string()))?;
-            digest = Some(artefact.digest);
-        }
-        let report = Report::new((run, attempt.serial), &verdict, digest);
-        self.shelf.put_report(&report).map_err(|error| Lost(error.to_string()))?;
-        self.release(finished, report.digest()).map_err(lost)?;
-        Ok(Some(report))
+        done.unwrap_or_else(broken)
     }
 
     fn receipt(&self, run: u64, bill: &crate::plan::Bill, grant: GrantId) -> Result<Receipt, EngineError> {
@@ -134,7 +146,7 @@ impl Engine {
                 epsilon: submit::lane_losses(filter, bill).map(|epsilon| epsilon.to_string()),
                 delta: filter.ceiling().delta.to_string(),
                 unit: known.file.unit_text().to_owned(),
-                door: "enforced".to_owned(),
+                door: if matches!(pipeline.train, Train::Command { .. }) { "attested" } else { "enforced" }.to_owned(),
                 charge: grant.0,
                 validator: validate.map(|validate| metric(validate.metric).to_owned()),
                 target: validate.map(|_| target(own)),

@@ -106,6 +106,8 @@ pub enum EngineError {
     PipelineFile(PipelineFileError),
     /// A pipeline does not fit its stream.
     Plan(PlanRefusal),
+    /// The stream admits what the kernel does itself, and nothing else.
+    Door(String),
     /// There is no such run.
     NoRun(u64),
     /// The run is over.
@@ -193,6 +195,11 @@ impl EngineError {
         match self {
             Self::PipelineFile(error) => error.fmt(out),
             Self::Plan(refusal) => refusal.fmt(out),
+            Self::Door(stream) => write!(
+                out,
+                "stream \"{stream}\" admits no programs of its users; two officers can open that door with: doors = \
+                 [\"enforced\", \"declared\"] in its file, and: sage stream change FILE"
+            ),
             Self::NoRun(run) => write!(out, "there is no run {run}; list them with: sage runs"),
             Self::RunOver(run) => write!(out, "run {run} is over; see how it ended with: sage explain {run}"),
             Self::NoRelease(name) => write!(out, "there is no release \"{name}\"; list them with: sage models list"),

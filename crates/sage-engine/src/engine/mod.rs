@@ -8,11 +8,15 @@
 mod attempt;
 mod blocks;
 mod census;
+mod charge;
 mod checkpoint;
+mod code;
 mod drive;
 mod error;
 mod feed;
 mod grant;
+mod offers;
+mod own_code;
 mod policy;
 mod releases;
 mod rival;
@@ -61,6 +65,8 @@ pub struct Places {
     pub blocks: Option<String>,
     /// Whose turn it is where many pipelines wait.
     pub scheduler: Scheduler,
+    /// Who decided that programs of pipelines are run without a box. None: they are run in one, or not at all.
+    pub uncontained: Option<String>,
 }
 
 impl Places {
@@ -88,7 +94,7 @@ pub struct PutBack {
     blocks: BlockStore,
     log: RolledBack<Store>,
     history: History,
-    scheduler: Scheduler,
+    places: Places,
 }
 
 impl PutBack {
@@ -103,7 +109,7 @@ impl PutBack {
     /// When the log cannot be written.
     pub fn acknowledge(self, officer: &Principal) -> Result<Engine, EngineError> {
         let sound = self.log.acknowledge(now(), officer.name())?;
-        Engine::ready(self.directory, self.blocks, sound, self.history, self.scheduler)
+        Engine::ready(self.directory, self.blocks, sound, self.history, self.places)
     }
 }
 
@@ -115,6 +121,7 @@ pub struct Engine {
     catalog: Mutex<Arc<Catalog>>,
     /// The notes that the catalog is a fold of.
     history: Mutex<History>,
+    places: Places,
     /// Who may ask for what.
     schedule: Mutex<Schedule>,
     /// Where releases lie.
@@ -140,29 +147,36 @@ impl Engine {
         let (gate, history) = checkpoint::open(&directory)?;
         Ok(match Heads::new(places.heads.clone(), EXPORT_EVERY).check(gate)? {
             Checked::Sound(sound) => {
-                Opened::Ready(Box::new(Self::ready(directory, blocks, sound, history, places.scheduler)?))
+                Opened::Ready(Box::new(Self::ready(directory, blocks, sound, history, places.clone())?))
             }
             Checked::RolledBack(log) => {
-                Opened::PutBack(Box::new(PutBack { directory, blocks, log, history, scheduler: places.scheduler }))
+                Opened::PutBack(Box::new(PutBack { directory, blocks, log, history, places: places.clone() }))
             }
         })
     }
 
     fn ready(
-        directory: Directory, blocks: BlockStore, mut sound: Sound<Store>, history: History, scheduler: Scheduler,
+        directory: Directory, blocks: BlockStore, mut sound: Sound<Store>, history: History, places: Places,
     ) -> Result<Self, EngineError> {
         sound.burn_running(now())?;
         let desk = Desk::new(sound, now);
-        let mut schedule = Schedule::new(scheduler);
+        let mut schedule = Schedule::new(places.scheduler);
         let catalog = Mutex::new(Arc::new(history.fold(|note, catalog| schedule.follow(note, catalog))?));
         let history = Mutex::new(history);
         let shelf = Shelf::open(directory.path())?;
+        // Rows of programs that were under way; a grant that was started is burnt.
+        let scratch = directory.path().join(own_code::SCRATCH);
+        if scratch.exists() {
+            std::fs::remove_dir_all(&scratch)
+                .map_err(|error| EngineError::File(scratch.display().to_string(), error))?;
+        }
         let engine = Self {
             directory,
             desk,
             blocks,
             catalog,
             history,
+            places,
             schedule: Mutex::new(schedule),
             shelf,
             predictors: Mutex::default(),

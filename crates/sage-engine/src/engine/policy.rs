@@ -4,7 +4,7 @@
 //! those who agreed, and the kernel refuses one that loosens without two. What waits for a second name is a
 //! note. Nothing here must ever put a name under a policy that its bearer did not ask for.
 
-use sage_kernel::{Gate, Policy, StreamId};
+use sage_kernel::{Context, Filter, Gate, Policy, StreamId};
 
 use super::{Engine, EngineError, Principal, Store, note, now, secret};
 use crate::catalog::{Catalog, Note, Stream};
@@ -62,8 +62,8 @@ impl Engine {
                 return Ok(PolicyOutcome::Same);
             }
             if changes.contains(&Change::Policy) {
-                let policy = kernel_policy(&file)?;
                 let in_force = gate.ledger().stream(id).map(|stream| stream.policy());
+                let policy = in_force.map_or_else(|| kernel_policy(&file), |now| successor(now, &file))?;
                 match in_force.and_then(|now| now.approvals_to_become(&policy)) {
                     None => return Err(EngineError::OtherPolicy(file.name.clone())),
                     Some(1) => gate.change_policy(now(), id, policy, vec![by.name().to_owned()])?,
@@ -91,7 +91,9 @@ impl Engine {
             let proposal = proposal.ok_or_else(|| EngineError::NothingToApprove(stream.to_owned()))?;
             let file = StreamFile::parse(&proposal.text)?;
             let approvals = vec![proposal.by.clone(), by.name().to_owned()];
-            gate.change_policy(now(), id, kernel_policy(&file)?, approvals)?;
+            let in_force = gate.ledger().stream(id).map(|stream| stream.policy());
+            let policy = in_force.map_or_else(|| kernel_policy(&file), |now| successor(now, &file))?;
+            gate.change_policy(now(), id, policy, approvals)?;
             note(gate, catalog, &defined(&file, known.secret.clone(), by))?;
             Ok(())
         })
@@ -105,6 +107,29 @@ fn defined(file: &StreamFile, secret: Option<String>, by: &Principal) -> Note {
 fn kernel_policy(file: &StreamFile) -> Result<Policy, EngineError> {
     // A file that was read has a policy; were it not so, there would be no stream.
     file.kernel_policy().ok_or_else(|| EngineError::NoStream(file.name.clone()))
+}
+
+/// The policy of a file as it can follow the one in force: filters keep what earlier charges were counted by, such as
+/// the weights of Rényi orders, and only their ceilings move.
+fn successor(in_force: &Policy, file: &StreamFile) -> Result<Policy, EngineError> {
+    let wanted = kernel_policy(file)?;
+    let moved = |before: &Filter, wanted: &Filter| match before.rule() == wanted.rule() {
+        true => before.under(wanted.ceiling()).unwrap_or_else(|| wanted.clone()),
+        false => wanted.clone(),
+    };
+    let alike = in_force.contexts().len() == wanted.contexts().len();
+    let pairs = in_force.contexts().iter().zip(wanted.contexts()).filter(|_| alike);
+    let contexts: Vec<Context> = pairs
+        .map(|(before, wanted)| Context { name: wanted.name.clone(), filter: moved(&before.filter, &wanted.filter) })
+        .collect();
+    let joint = match (in_force.joint(), wanted.joint()) {
+        (Some(before), Some(wanted)) => Some(moved(before, wanted)),
+        (_, joint) => joint.cloned(),
+    };
+    if contexts.is_empty() {
+        return Ok(wanted);
+    }
+    Policy::with_contexts(contexts, joint, wanted.doors()).map_err(EngineError::Blocks)
 }
 
 /// A stream that the ledger and the catalog know.

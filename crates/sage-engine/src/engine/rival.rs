@@ -68,11 +68,8 @@ impl Rival {
     /// What it predicts for each row, in the label's own units; nothing that is a number where it does not run.
     fn predictions(&self, batch: &Batch) -> Vec<f32> {
         let columns = self.predictor.columns();
-        let cells = |place: usize| {
-            let row = batch.row(place);
-            columns.iter().zip(self.first..).map(|(column, at)| cell(column, row, at)).collect()
-        };
-        let rows: Vec<Vec<Cell>> = (0..batch.count()).map(cells).collect();
+        let rows: Vec<Vec<Cell>> =
+            (0..batch.count()).map(|place| cells(columns, batch.row(place), self.first)).collect();
         let none = vec![f32::NAN; batch.count()];
         if rows.is_empty() { none } else { self.predictor.rows(&rows).unwrap_or(none) }
     }
@@ -86,8 +83,13 @@ impl Rival {
     }
 }
 
+/// What a model is asked about a row, whose columns begin at this place.
+pub(super) fn cells(columns: &[Column], row: Row<'_>, first: usize) -> Vec<Cell> {
+    columns.iter().zip(first..).map(|(column, place)| cell(column, row, place)).collect()
+}
+
 /// A column of the stream as the query gives it.
-fn expression(column: &Column) -> Expression {
+pub(super) fn expression(column: &Column) -> Expression {
     let name = format!("\"{}\"", column.name.replace('"', "\"\""));
     let sql = match column.domain {
         Domain::Time { .. } => format!("extract(epoch from {name})"),

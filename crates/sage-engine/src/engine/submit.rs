@@ -1,13 +1,15 @@
 //! Pipelines go in: looked at, submitted, stopped.
 
-use sage_kernel::{Filter, Lane};
+use std::path::Path;
+
+use sage_kernel::{Doors, Filter, Lane};
 use sage_learn::plan::{fits, odometer};
 
 use super::policy::{found, in_role};
-use super::{Engine, EngineError, Principal, grant, note, now};
+use super::{Engine, EngineError, Principal, code, grant, note, now};
 use crate::adapt::{End, Phase};
 use crate::catalog::{Note, Step};
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, Train};
 use crate::plan::{Bill, Known, Preview, Recipe, Terms};
 use crate::stream::Role;
 
@@ -26,10 +28,20 @@ impl Engine {
     /// # Errors
     /// As [`Engine::submit`].
     pub fn submit_at(&self, by: &Principal, text: &str, at: u64) -> Result<u64, EngineError> {
+        self.submit_with(by, text, None, at)
+    }
+
+    /// As [`Engine::submit_at`], with the folder of the code that the pipeline's program is in. It is copied, so that
+    /// what is run later is what was submitted.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`], and when the folder cannot be copied.
+    pub fn submit_with(&self, by: &Principal, text: &str, code: Option<&Path>, at: u64) -> Result<u64, EngineError> {
         let pipeline = Pipeline::parse(text).map_err(EngineError::PipelineFile)?;
         let (recipe, terms, _) = self.held_against(by, pipeline)?;
         let (stream, text) = (recipe.pipeline().stream.clone(), recipe.pipeline().to_text());
-        let submitted = Note::RunSubmitted { stream, text, by: by.name().to_owned(), at, terms };
+        let code = code.map(|folder| code::keep(self.path(), folder)).transpose()?;
+        let submitted = Note::RunSubmitted { stream, text, by: by.name().to_owned(), at, terms, code };
         self.with(|gate, catalog| {
             note(gate, catalog, &submitted)?;
             Ok(catalog.works().runs().count() as u64 + 1)
@@ -46,7 +58,7 @@ impl Engine {
         let catalog = self.catalog();
         let name = &recipe.pipeline().stream;
         let known = catalog.stream(name).ok_or_else(|| EngineError::NoStream(name.clone()))?;
-        let rows = super::drive::rows_of(recipe.pipeline(), known, &[]);
+        let rows = super::offers::rows_of(recipe.pipeline(), known, &[]);
         let bill = |cost: u64, window: u32| {
             let rows = rows.map(|each| each * f64::from(window));
             Bill::new(&recipe, Known { filter: &filter, terms, cost, rows }).map_err(EngineError::Plan)
@@ -92,6 +104,9 @@ impl Engine {
             in_role(&known.file, by, Role::MlEngineer)?;
             let missing = || EngineError::NoStream(pipeline.stream.clone());
             let policy = gate.ledger().stream(id).map(|stream| stream.policy()).ok_or_else(missing)?;
+            if matches!(pipeline.train, Train::Command { .. }) && policy.doors() == Doors::EnforcedOnly {
+                return Err(EngineError::Door(pipeline.stream.clone()));
+            }
             let context = grant::context(policy, pipeline.context.as_deref())?;
             let filter = policy.contexts().get(context.0 as usize).map(|context| context.filter.clone());
             Ok((known.file.clone(), filter.ok_or_else(missing)?))

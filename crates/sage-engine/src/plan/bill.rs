@@ -4,7 +4,7 @@
 //! training and the certificate that rejects, on the test lane the test. Each stage gets the least noise that its
 //! share pays for.
 
-use sage_kernel::{Cost, Epsilon, Filter, Mechanism, Rate, Sigma, Step, TableNoise};
+use sage_kernel::{Cost, Delta, Epsilon, Filter, Mechanism, Rate, Sigma, Step, TableNoise};
 use sage_learn::linear::{AdaSsp, Ridge};
 use sage_learn::network::{self, Loss, Shape, Work};
 use sage_learn::statistics::Quantiles;
@@ -25,8 +25,8 @@ pub enum Trained {
     Steps(Box<network::Plan>),
     /// Of a statistic's tables, each with this noise.
     Tables(TableNoise),
-    /// None: a program outside the kernel adds its own, and its author vouches for it.
-    Declared,
+    /// None of ours: a program adds its own within this ε and δ, and its author vouches for it.
+    Declared(Epsilon, Delta),
 }
 
 /// The noise of each stage.
@@ -144,7 +144,11 @@ fn trained(
             let noise = some(prices.table(most, tables)?, "train")?;
             Ok((Trained::Tables(noise), vec![mechanism(noise)?; tables as usize]))
         }
-        Train::Command { .. } => Err(PlanRefusal::part("train", "programs of one's own cannot be run yet")),
+        Train::Command { .. } => {
+            let delta = known.terms.delta();
+            let epsilon = some(prices.black_box(most, delta)?, "train")?;
+            Ok((Trained::Declared(epsilon, delta), vec![Mechanism::BlackBox { epsilon, delta }]))
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use sage_learn::encode::{
 use sage_learn::formula::{Column as GraphColumn, Domain, Missing};
 
 use super::refusal::PlanRefusal;
-use crate::pipeline::{Bounds, Feature, Keys, Label, Pipeline, Source, Train};
+use crate::pipeline::{Bounds, Feature, Keys, Label, Metric, Pipeline, Source, Train};
 use crate::read::{Expression, Query, formula};
 use crate::stream::{Column, Kind, StreamFile};
 use crate::suggest::nearest;
@@ -51,10 +51,6 @@ pub(super) fn of(pipeline: &Pipeline, file: &StreamFile) -> Result<(Query, Input
     let mut writing = Writing { file, columns: Vec::new(), fields: Vec::new() };
     for (name, feature) in &pipeline.features.0 {
         writing.feature(name, feature, pipeline)?;
-    }
-    if writing.fields.is_empty() {
-        // A program of one's own brings its features along; its rows carry the label alone.
-        return Err(PlanRefusal::part("features", "a list of at least one feature"));
     }
     let served = writing.columns.len();
     let (label, bounds) = writing.label(pipeline)?;
@@ -154,16 +150,8 @@ impl Writing<'_> {
     }
 
     fn label(&mut self, pipeline: &Pipeline) -> Result<(EncodedLabel, Option<(f64, f64)>), PlanRefusal> {
-        let missing = || PlanRefusal::part("label", "what is predicted: a column, or an expression with its bounds");
-        let (sql, bounds) = match pipeline.label.as_ref().ok_or_else(missing)? {
-            Label::Truth(sql) => (sql.clone(), None),
-            Label::Number { sql, bounds } => (sql.clone(), Some((bounds.low(), bounds.high()))),
-            Label::Column(column) => (identifier(column), label_bounds(known(self.file, column)?)?),
-        };
-        let classes = matches!(pipeline.train, Train::Logistic(_));
-        if classes && bounds.is_some() {
-            return Err(PlanRefusal::part("label", "a truth value: { truth = \"...\" }, or a column of truth values"));
-        }
+        let (sql, bounds) = label_of(pipeline, self.file)?;
+        bounds_of(pipeline, bounds)?;
         let (sql, kind) = match bounds {
             None => (sql, LabelKind::Truth),
             Some((low, high)) => {
@@ -172,6 +160,30 @@ impl Writing<'_> {
             }
         };
         Ok((EncodedLabel { column: self.column("label", &sql), kind }, bounds))
+    }
+}
+
+/// The label as SQL, and its bounds where it is a number.
+pub(super) fn label_of(pipeline: &Pipeline, file: &StreamFile) -> Result<(String, Option<(f64, f64)>), PlanRefusal> {
+    let missing = || PlanRefusal::part("label", "what is predicted: a column, or an expression with its bounds");
+    Ok(match pipeline.label.as_ref().ok_or_else(missing)? {
+        Label::Truth(sql) => (sql.clone(), None),
+        Label::Number { sql, bounds } => (sql.clone(), Some((bounds.low(), bounds.high()))),
+        Label::Column(column) => (identifier(column), label_bounds(known(file, column)?)?),
+    })
+}
+
+/// Whether learner and metric are about what the label is: classes have no bounds, numbers do.
+pub(super) fn bounds_of(pipeline: &Pipeline, bounds: Option<(f64, f64)>) -> Result<(), PlanRefusal> {
+    let metric = pipeline.validate.as_ref().map(|validate| validate.metric);
+    let by_metric = matches!(metric, Some(Metric::LogLoss { .. } | Metric::Accuracy));
+    let classes = by_metric || matches!(pipeline.train, Train::Logistic(_));
+    match (classes, bounds) {
+        (true, Some(_)) => Err(PlanRefusal::part("label", "a class: { truth = \"...\" } or a column of truth values")),
+        (false, None) => {
+            Err(PlanRefusal::part("label", "a number: a column with bounds, or { sql = \"...\", bounds = [0, 1] }"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -188,7 +200,7 @@ fn known<'file>(file: &'file StreamFile, name: &str) -> Result<&'file Column, Pl
 }
 
 /// A column's name as SQL.
-fn identifier(name: &str) -> String {
+pub(super) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -7,6 +7,7 @@
 
 mod bill;
 mod inputs;
+mod own;
 mod preview;
 mod price;
 mod refusal;
@@ -15,6 +16,8 @@ mod terms;
 pub use bill::{Bill, Noises, Trained};
 pub(crate) use bill::{Known, linear, of_both_lanes, quantiles, shape};
 pub use inputs::Inputs;
+pub(crate) use own::LABEL;
+pub use own::OwnCode;
 pub use preview::Preview;
 pub use refusal::PlanRefusal;
 pub use terms::Terms;
@@ -29,6 +32,7 @@ pub struct Recipe {
     pipeline: Pipeline,
     query: Query,
     inputs: Option<Inputs>,
+    own: Option<OwnCode>,
 }
 
 /// The column of a statistic's value, and that of its key.
@@ -41,15 +45,19 @@ impl Recipe {
     /// # Errors
     /// With what does not fit and what would.
     pub fn new(pipeline: Pipeline, file: &StreamFile) -> Result<Self, PlanRefusal> {
-        let (query, inputs) = match &pipeline.train {
-            Train::Statistic(statistic) => (statistic_query(&pipeline, statistic), None),
+        let (query, inputs, own) = match &pipeline.train {
+            Train::Statistic(statistic) => (statistic_query(&pipeline, statistic), None, None),
+            Train::Command { .. } => {
+                let (query, own) = own::of(&pipeline, file)?;
+                (query, None, Some(own))
+            }
             _ => {
                 let (query, inputs) = inputs::of(&pipeline, file)?;
-                (query, Some(inputs))
+                (query, Some(inputs), None)
             }
         };
         read::prepare(&file.row_schema(), &query).map_err(PlanRefusal::Query)?;
-        Ok(Self { pipeline, query, inputs })
+        Ok(Self { pipeline, query, inputs, own })
     }
 
     /// The pipeline.
@@ -62,9 +70,14 @@ impl Recipe {
         &self.query
     }
 
-    /// What a model sees of it; nothing for a statistic.
+    /// What a model of ours sees of it.
     pub const fn inputs(&self) -> Option<&Inputs> {
         self.inputs.as_ref()
+    }
+
+    /// What a program of its author's is given.
+    pub const fn own_code(&self) -> Option<&OwnCode> {
+        self.own.as_ref()
     }
 }
 

@@ -27,7 +27,9 @@ const CLOSE: u64 = 10_000;
 impl Prices<'_> {
     /// The cost of mechanisms on a lane, stated at the δ where one of them needs it.
     pub(super) fn cost(&self, parts: Vec<Mechanism>) -> Result<Cost, PlanRefusal> {
-        let pure = parts.iter().all(|part| matches!(part, Mechanism::Pure { .. } | Mechanism::Laplace { .. }));
+        let pure = parts.iter().all(|part| {
+            matches!(part, Mechanism::Pure { .. } | Mechanism::Laplace { .. } | Mechanism::BlackBox { .. })
+        });
         let stated = self.filter.rule() != Rule::Renyi && !pure;
         let cost = if stated { Cost::at_delta(parts, self.delta) } else { Cost::new(parts) };
         cost.map_err(|error| PlanRefusal::part("budget", error.to_string()))
@@ -90,8 +92,17 @@ impl Prices<'_> {
 
     /// The largest ε of one Laplace release that loses at most so much.
     pub(super) fn laplace(&self, most: u64) -> Result<Option<Epsilon>, PlanRefusal> {
+        self.largest(most, |epsilon| Mechanism::Laplace { epsilon, count: 1 })
+    }
+
+    /// The largest ε of something that is (ε, δ)-differentially private and loses at most so much.
+    pub(super) fn black_box(&self, most: u64, delta: Delta) -> Result<Option<Epsilon>, PlanRefusal> {
+        self.largest(most, |epsilon| Mechanism::BlackBox { epsilon, delta })
+    }
+
+    fn largest(&self, most: u64, part: impl Fn(Epsilon) -> Mechanism) -> Result<Option<Epsilon>, PlanRefusal> {
         let fits = |units: u64| match Epsilon::from_units(units) {
-            Some(epsilon) => Ok(self.loss(vec![Mechanism::Laplace { epsilon, count: 1 }])? <= most),
+            Some(epsilon) => Ok(self.loss(vec![part(epsilon)])? <= most),
             None => Ok(false),
         };
         Ok(edge(EPSILONS.0, EPSILONS.1, fits)?.and_then(Epsilon::from_units))

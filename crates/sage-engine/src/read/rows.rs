@@ -29,7 +29,9 @@
 //! }
 //! ```
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, StringViewArray};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use sage_kernel::Rows;
 
@@ -62,6 +64,24 @@ impl Batch {
     pub(super) fn of_units(columns: &[ArrayRef], ends: Vec<usize>) -> Result<Self, Failed> {
         let columns = columns.iter().map(typed).collect::<Result<_, _>>()?;
         Ok(Self { columns, length: ends.len(), ends: Some(ends) })
+    }
+}
+
+impl Batch {
+    /// The records as Arrow has them, for code that was charged for seeing them; nothing if there are not as many
+    /// names as columns.
+    pub(crate) fn records(&self, names: &[String]) -> Option<RecordBatch> {
+        let column = |column: &Column| -> ArrayRef {
+            match column {
+                Column::Number(column) => Arc::new(column.clone()),
+                Column::Integer(column) => Arc::new(column.clone()),
+                Column::Boolean(column) => Arc::new(column.clone()),
+                Column::Text(column) => Arc::new(column.clone()),
+            }
+        };
+        let named = names.iter().zip(&self.columns).map(|(name, own)| (name, column(own), true));
+        let fits = names.len() == self.columns.len() && !names.is_empty();
+        fits.then(|| RecordBatch::try_from_iter_with_nullable(named).ok()).flatten()
     }
 }
 

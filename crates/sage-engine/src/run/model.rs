@@ -1,7 +1,7 @@
 //! An attempt at a model: group means, training, the test on the other lane, the graph.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Epsilon, Lane, MomentBounds, Session};
+use sage_kernel::{Epsilon, Lane, MomentBounds, Rows, Session, TableNoise};
 use sage_learn::bundle::Model;
 use sage_learn::encode::{Encoded, Example};
 use sage_learn::linear::LinearModel;
@@ -17,6 +17,7 @@ use super::{Done, Lost, Product, risks};
 use crate::adapt::Attempt;
 use crate::pipeline::{Descent, Goal, Metric, Schedule, TestBound, Train, Validate};
 use crate::plan::{Bill, Inputs, Recipe, Trained, linear, shape};
+use crate::read::{Batch, Row};
 
 /// How long the weights of a linear model may be, in features of length one and labels from −1 to 1, for the
 /// certificate that none does it to speak of it.
@@ -137,22 +138,15 @@ impl Test<'_> {
             let width = self.inputs.label().map_or(1.0, |(low, high)| high - low);
             row_loss(metric, f64::from(row.label), predict(row), width)
         };
-        let ran = match (&self.validate.goal, metric) {
-            (Goal::BetterThan { margin, .. }, metric) => {
+        match &self.validate.goal {
+            Goal::BetterThan { margin, .. } => {
                 let target = ComparisonTarget::new(*margin, metric.bound().unwrap_or(1.0)).map_err(Lost::because)?;
                 let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
-                check.run(session, |row| (loss(&row), row.beside.last().map_or(0.0, |loss| f64::from(*loss))))
+                let old = |row: &Example<'_>| row.beside.last().map_or(0.0, |loss| f64::from(*loss));
+                check.run(session, |row| (loss(&row), old(&row))).map_err(Lost::because)
             }
-            (Goal::Target(target), Metric::Accuracy) => {
-                let target = AccuracyTarget::new(*target).map_err(Lost::because)?;
-                AccuracyCheck { target, noise, risk }.run(session, |row| loss(&row) == 0.0)
-            }
-            (Goal::Target(target), metric) => {
-                let target = LossTarget::new(*target, metric.bound().unwrap_or(1.0)).map_err(Lost::because)?;
-                LossCheck { target, bound: bound(self.validate.test), noise, risk }.run(session, |row| loss(&row))
-            }
-        };
-        ran.map_err(Lost::because)
+            Goal::Target(target) => against(self.validate, *target, noise, risk, session, |row| loss(&row)),
+        }
     }
 
     /// What the model expects of a row, as rows hold their labels.
@@ -178,6 +172,53 @@ impl Test<'_> {
         };
         let target = target / (half * half);
         LeastLossCheck::new(target, bounds, WEIGHT_NORM, Tail::KullbackLeibler, epsilon, risk).map_err(Lost::because)
+    }
+}
+
+/// Whether the losses of a session's rows meet a target.
+fn against<R: Rows, N: NoiseSource>(
+    validate: &Validate, target: f64, noise: TableNoise, risk: Risk, session: &mut Session<R, N>,
+    loss: impl Fn(R::Row<'_>) -> f64,
+) -> Result<Verdict, Lost> {
+    let ran = match validate.metric {
+        Metric::Accuracy => {
+            let target = AccuracyTarget::new(target).map_err(Lost::because)?;
+            AccuracyCheck { target, noise, risk }.run(session, |row| loss(row) == 0.0)
+        }
+        metric => {
+            let target = LossTarget::new(target, metric.bound().unwrap_or(1.0)).map_err(Lost::because)?;
+            LossCheck { target, bound: bound(validate.test), noise, risk }.run(session, loss)
+        }
+    };
+    ran.map_err(Lost::because)
+}
+
+/// The test of a model that came from a program of its author's.
+pub(crate) struct OwnTest<'attempt> {
+    pub(crate) recipe: &'attempt Recipe,
+    pub(crate) bill: &'attempt Bill,
+    pub(crate) attempt: &'attempt Attempt,
+    /// The bounds of a label that is a number.
+    pub(crate) bounds: Option<(f64, f64)>,
+}
+
+impl OwnTest<'_> {
+    /// Tests predictions against the label, which is the first column of the rows.
+    pub(crate) fn run<N: NoiseSource>(
+        &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> f64,
+    ) -> Result<Verdict, Lost> {
+        let none = |what: &str| Lost(format!("this pipeline has no {what}"));
+        let validate = self.recipe.pipeline().validate.as_ref().ok_or_else(|| none("target"))?;
+        let Goal::Target(target) = validate.goal else { return Err(none("target that is a number")) };
+        let noise = self.bill.noises.validate.ok_or_else(|| none("budget for a test"))?;
+        let (risk, _) = risks(self.recipe.pipeline(), self.attempt)?;
+        let label = |row: Row<'_>| match self.bounds {
+            Some((low, high)) => {
+                row.number(0).filter(|label| !label.is_nan()).map_or(low, |label| label.clamp(low, high))
+            }
+            None => f64::from(u8::from(row.number(0).is_some_and(|label| label >= 0.5))),
+        };
+        against(validate, target, noise, risk, session, |row| row_loss(validate.metric, label(row), predict(row), 1.0))
     }
 }
 

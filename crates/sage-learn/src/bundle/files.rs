@@ -118,15 +118,7 @@ impl Bundle {
         }
         check_sizes(&known)?;
         let file = |name: &str| known.get(name).ok_or_else(|| BundleError::Missing(name.to_owned()));
-        let description: Description<Outline> =
-            serde_json::from_slice(file(GRAPH)?).map_err(|error| unreadable(GRAPH, error))?;
-        if description.format != FORMAT {
-            return Err(unreadable(GRAPH, "it is of another format"));
-        }
-        description.outline.check().map_err(BundleError::Graph)?;
-        let learned = weights::read(&description.outline, file(WEIGHTS)?);
-        let learned = learned.ok_or_else(|| unreadable(WEIGHTS, "it does not hold the weights of the graph"))?;
-        let graph = Graph::new(description.outline, learned).map_err(BundleError::Graph)?;
+        let graph = described(file(GRAPH)?, file(WEIGHTS)?)?;
         for (name, bytes) in derived(&graph)? {
             if file(&name)? != &bytes {
                 return Err(BundleError::Different(name));
@@ -183,6 +175,28 @@ impl Bundle {
         let stray = self.files.keys().find(|name| !ours.contains(&name.as_str()) && !named.contains(name));
         stray.map_or(Ok(()), |name| Err(BundleError::Unexpected(name.clone())))
     }
+}
+
+/// The names of the two files from which everything else of a bundle follows: description and weights.
+pub const ESSENTIAL: [&str; 2] = [GRAPH, WEIGHTS];
+
+/// The graph that a description and weights of unknown origin are of.
+///
+/// # Errors
+/// When they are too large or not of their format, or the description makes no sense.
+pub fn described(description: &[u8], weights: &[u8]) -> Result<Graph, BundleError> {
+    if description.len() > LARGEST_GRAPH || weights.len() > LARGEST {
+        return Err(BundleError::TooLarge(GRAPH.to_owned()));
+    }
+    let description: Description<Outline> =
+        serde_json::from_slice(description).map_err(|error| unreadable(GRAPH, error))?;
+    if description.format != FORMAT {
+        return Err(unreadable(GRAPH, "it is of another format"));
+    }
+    description.outline.check().map_err(BundleError::Graph)?;
+    let learned = weights::read(&description.outline, weights);
+    let learned = learned.ok_or_else(|| unreadable(WEIGHTS, "it does not hold the weights of the graph"))?;
+    Graph::new(description.outline, learned).map_err(BundleError::Graph)
 }
 
 /// The files that follow from the description and the weights.

@@ -23,7 +23,7 @@ mod weights;
 
 pub use assemble::{Fields, Model, fields};
 pub use card::{Card, Door, Validation};
-pub use files::{Bundle, BundleError};
+pub use files::{Bundle, BundleError, ESSENTIAL, described};
 pub use graph::{Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights};
 pub use place::Place;
 pub use predict::{Cells, PredictError, Predictor};

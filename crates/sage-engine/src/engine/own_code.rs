@@ -1,0 +1,246 @@
+//! An attempt with a program of its author's: it gets the rows of the train lane, in a box, and what it brings back
+//! is tested by us on the test lane.
+//!
+//! What is taken from it is a description and weights in our own form, from which a graph is written; nothing it
+//! brings is ever run. The two charges are apart: the author vouches for what the program saw, and for the test the
+//! kernel does. Not a row leaves the box but by the author's word, which is what the declared door says.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use parquet::arrow::ArrowWriter;
+use sage_kernel::{Lane, Session};
+use sage_learn::bundle::{ESSENTIAL, Graph, Predictor, described};
+use sage_learn::validate::Verdict;
+use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, Run as Boxed, Sandbox};
+use serde_json::{Value, json};
+
+use super::drive::Job;
+use super::rival::{cells, expression};
+use super::{Engine, EngineError, Granted};
+use crate::plan::{Bill, LABEL, OwnCode, Recipe, Trained};
+use crate::read::{Batch, Query, Row};
+use crate::run::{Done, Lost, OwnTest, Product};
+
+/// How long a program may take where its pipeline does not say.
+const TIME_LIMIT: Duration = Duration::from_secs(3600);
+
+impl Engine {
+    /// Performs the attempt of a program of its author's.
+    pub(super) fn own_code(&self, job: Job) -> Result<Done, Lost> {
+        let Job { run, attempt, recipe, bill, granted, tested } = job;
+        let lost = |error: EngineError| Lost(error.to_string());
+        let (Some(own), Some(tested)) = (recipe.own_code(), tested) else {
+            return Err(Lost("a program has a charge for what it sees and one for its test".to_owned()));
+        };
+        let sandbox = Sandbox::new(match &self.places.uncontained {
+            None => Containment::Closed,
+            Some(name) => Containment::None { allowed_by: name.clone() },
+        });
+        let closed = sandbox.available().map(|_| ()).map_err(|error| Lost(error.to_string()));
+        let folder = closed.and_then(|()| Scratch::new(self.path(), run, attempt.serial));
+        let folder = match folder {
+            Ok(folder) => folder,
+            Err(reason) => {
+                // Not a byte was read: both charges are taken back.
+                self.cancel(granted).map_err(lost)?;
+                self.cancel(tested).map_err(lost)?;
+                return Err(reason);
+            }
+        };
+        let made = self.seen(own, &recipe, &bill, granted, &folder, (run, attempt.serial), &sandbox);
+        let made = made.and_then(|graph| Ok((self.tried_out(&graph, &recipe)?, graph)));
+        let (predictor, graph) = match made {
+            Ok(made) => made,
+            Err(reason) => {
+                // Of the test lane nothing was read.
+                self.cancel(tested).map_err(lost)?;
+                return Err(reason);
+            }
+        };
+        let verdict = self.tested(own, &recipe, &bill, tested, &predictor, &attempt)?;
+        let (session, verdict): (Session<Batch>, Verdict) = verdict;
+        Ok(Done { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
+    }
+
+    /// What the program makes of the rows of the train lane.
+    #[allow(clippy::too_many_arguments, reason = "each is a different thing, and they come together here alone")]
+    fn seen(
+        &self, own: &OwnCode, recipe: &Recipe, bill: &Bill, granted: Granted, folder: &Scratch, of: (u64, u64),
+        sandbox: &Sandbox,
+    ) -> Result<Graph, Lost> {
+        let lost = |error: EngineError| Lost(error.to_string());
+        let failed = |error: std::io::Error| Lost(format!("the run's folder cannot be written: {error}"));
+        let grant = granted.id();
+        let session = self.open_session(granted, recipe.query()).map_err(lost)?;
+        let rows = session.into_declared().map_err(|_| Lost("the stream's door is not open for it".to_owned()))?;
+        let names: Vec<String> = recipe.query().columns.iter().map(|column| column.name.clone()).collect();
+        folder.write_rows(rows.lane(Lane::Train), &names).map_err(failed)?;
+        let finished = rows.finish();
+        let inside = sandbox.rows_inside(&folder.path);
+        let context = context(own, recipe, bill, of, grant.0, &inside);
+        fs::write(folder.path.join("context.json"), context.to_string()).map_err(failed)?;
+        let time =
+            own.time_limit.map_or(TIME_LIMIT, |width| Duration::from_micros(width.microseconds().unsigned_abs()));
+        let boxed = Boxed {
+            command: own.words.clone(),
+            folder: folder.path.clone(),
+            code: self.code_of(of.0),
+            shown: Vec::new(),
+            limits: Limits { time, processor_time: time, ..Limits::default() },
+        };
+        let mut spent = Spent::new(bill);
+        let report =
+            sandbox.run(&boxed, &mut |line: Line| spent.hear(&line)).map_err(|error| Lost(error.to_string()))?;
+        spent.within()?;
+        match report.ending {
+            Ending::Exit(Exit::Ready) => {}
+            Ending::Exit(Exit::TryLater) => return Err(Lost("the program asks to be tried later".to_owned())),
+            Ending::Exit(Exit::Failed(code)) => return Err(Lost(format!("the program failed with exit code {code}"))),
+            Ending::Signal(signal) => return Err(Lost(format!("the program was ended by signal {signal}"))),
+            Ending::Limit(limit) => return Err(Lost(format!("the program came to a limit: {limit:?}"))),
+            _ => return Err(Lost("the program was stopped".to_owned())),
+        }
+        let graph = taken(&report.output)?;
+        // What the program saw is paid for; what it made is known by its digest.
+        let digest = *blake3::hash(&serde_json::to_vec(graph.outline()).unwrap_or_default()).as_bytes();
+        self.release(finished, digest).map_err(lost)?;
+        Ok(graph)
+    }
+
+    /// The model ready to predict, if it looks at columns of the stream alone.
+    fn tried_out(&self, graph: &Graph, recipe: &Recipe) -> Result<Predictor, Lost> {
+        let catalog = self.catalog();
+        let file = catalog.stream(&recipe.pipeline().stream).map(|stream| &stream.file);
+        let declared = |name: &str| file.is_some_and(|file| file.column(name).is_some());
+        if let Some(column) = graph.outline().schema.columns().iter().find(|column| !declared(&column.name)) {
+            return Err(Lost(format!("its model looks at `{}`, which is no column of the stream", column.name)));
+        }
+        sage_learn::bundle::try_out(graph).map_err(|refusal| Lost(refusal.to_string()))
+    }
+
+    /// The test of its model on the test lane.
+    fn tested(
+        &self, own: &OwnCode, recipe: &Recipe, bill: &Bill, granted: Granted, predictor: &Predictor,
+        attempt: &crate::adapt::Attempt,
+    ) -> Result<(Session<Batch>, Verdict), Lost> {
+        let lost = |error: EngineError| Lost(error.to_string());
+        let mut columns = vec![own.label.clone()];
+        columns.extend(predictor.columns().iter().map(expression));
+        let query = Query { filter: recipe.pipeline().filter.clone(), columns };
+        let mut session = self.open_session(granted, &query).map_err(lost)?;
+        let predict = |row: Row<'_>| {
+            let cells = cells(predictor.columns(), row, 1);
+            predictor.rows(&[cells]).ok().and_then(|found| found.first().copied()).map_or(f64::NAN, f64::from)
+        };
+        let verdict = OwnTest { recipe, bill, attempt, bounds: own.bounds }.run(&mut session, predict)?;
+        Ok((session, verdict))
+    }
+
+    /// Where the code lies that was submitted with a run.
+    fn code_of(&self, run: u64) -> Option<PathBuf> {
+        let catalog = self.catalog();
+        let digest = catalog.works().run(run)?.code.clone()?;
+        Some(self.path().join("code").join(digest))
+    }
+}
+
+/// What a program is told, beside its rows.
+fn context(own: &OwnCode, recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path) -> Value {
+    let (epsilon, delta) = match bill.noises.train {
+        Trained::Declared(epsilon, delta) => (epsilon.to_string(), delta.to_string()),
+        _ => ("0".to_owned(), "0".to_owned()),
+    };
+    let columns: Vec<&str> = recipe.query().columns.iter().map(|column| column.name.as_str()).collect();
+    json!({
+        "run": of.0, "attempt": of.1, "pipeline": recipe.pipeline().name, "stream": recipe.pipeline().stream,
+        "epsilon": epsilon, "delta": delta, "grant": grant, "rows": rows, "columns": columns, "label": LABEL,
+        "label_bounds": own.bounds, "output": ESSENTIAL, "seed": of.0 * 1000 + of.1,
+    })
+}
+
+/// The graph that was left in the output folder.
+fn taken(output: &Output) -> Result<Graph, Lost> {
+    let file = |name: &str| {
+        let missing =
+            |error: std::io::Error| Lost(format!("the program left no `{name}` in its output folder: {error}"));
+        output.read(Path::new(name)).map_err(missing)
+    };
+    let [description, weights] = ESSENTIAL;
+    described(&file(description)?, &file(weights)?)
+        .map_err(|error| Lost(format!("its output cannot be taken: {error}")))
+}
+
+/// What the program says that it spent, held against what it was granted.
+struct Spent {
+    granted: Option<(f64, f64)>,
+    said: Vec<sage_kernel::accountant::Loss>,
+    counts: Vec<u64>,
+}
+
+impl Spent {
+    fn new(bill: &Bill) -> Self {
+        let granted = match bill.noises.train {
+            Trained::Declared(epsilon, delta) => Some((epsilon.units() as f64 / 1e12, delta.units() as f64 / 1e18)),
+            _ => None,
+        };
+        Self { granted, said: Vec::new(), counts: Vec::new() }
+    }
+
+    /// Takes a message: `{"kind": "spent", "sigma": 1.1, "q": 0.01, "steps": 1000}`. Others say nothing of budgets.
+    fn hear(&mut self, line: &Line) {
+        let Line::Json(message) = line else { return };
+        if message["kind"] == "spent"
+            && let (Some(sigma), Some(q), Some(steps)) =
+                (message["sigma"].as_f64(), message["q"].as_f64(), message["steps"].as_u64())
+        {
+            self.said.push(sage_kernel::accountant::Loss::SampledGaussian { q, sigma });
+            self.counts.push(steps);
+        }
+    }
+
+    /// Refuses what says of itself that it spent more.
+    fn within(&self) -> Result<(), Lost> {
+        let Some((epsilon, delta)) = self.granted.filter(|_| !self.said.is_empty()) else { return Ok(()) };
+        let items: Vec<_> = self.said.iter().copied().zip(self.counts.iter().copied()).collect();
+        let composed = sage_kernel::accountant::Composition::new(&items).and_then(|all| all.epsilon(delta));
+        match composed {
+            Ok(said) if said <= epsilon => Ok(()),
+            _ => Err(Lost("the program says that it spent more than it was granted".to_owned())),
+        }
+    }
+}
+
+/// The folder of one run of a program, gone when it is over.
+struct Scratch {
+    path: PathBuf,
+}
+
+/// The folder of such folders, beside the log.
+pub(super) const SCRATCH: &str = "scratch";
+
+impl Scratch {
+    fn new(directory: &Path, run: u64, serial: u64) -> Result<Self, Lost> {
+        let path = directory.join(SCRATCH).join(format!("{run}-{serial}"));
+        let made = fs::remove_dir_all(&path).or(Ok(())).and_then(|()| fs::create_dir_all(path.join("rows")));
+        made.map_err(|error| Lost(format!("the run's folder cannot be made: {error}")))?;
+        Ok(Self { path })
+    }
+
+    fn write_rows(&self, batches: &[Batch], names: &[String]) -> std::io::Result<()> {
+        let records: Vec<_> = batches.iter().filter_map(|batch| batch.records(names)).collect();
+        let Some(first) = records.first() else { return Ok(()) };
+        let file = File::create(self.path.join("rows").join("rows.parquet"))?;
+        let mut writer = ArrowWriter::try_new(file, first.schema(), None).map_err(std::io::Error::other)?;
+        records.iter().try_for_each(|records| writer.write(records)).map_err(std::io::Error::other)?;
+        writer.close().map(|_| ()).map_err(std::io::Error::other)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays is removed at the next start.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

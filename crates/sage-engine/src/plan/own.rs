@@ -1,0 +1,49 @@
+//! What a program of its author's is given: all columns of the train lane's rows, and the label beside them.
+//!
+//! Times are seconds since 1970. Which of the columns a model looks at is the program's business; that its model
+//! looks at columns of the stream alone is checked when it comes back.
+
+use super::inputs::{bounds_of, identifier, label_of};
+use super::refusal::PlanRefusal;
+use crate::pipeline::{Pipeline, Train};
+use crate::read::{Expression, Query};
+use crate::stream::{Kind, StreamFile, Width};
+
+/// The column of the label. No column of a stream has a name like this one.
+pub(crate) const LABEL: &str = "_label";
+
+/// A program of its author's.
+#[derive(Clone, Debug)]
+pub struct OwnCode {
+    /// The program and what it is called with.
+    pub words: Vec<String>,
+    /// After how long it is stopped.
+    pub time_limit: Option<Width>,
+    /// The label as it is read.
+    pub(crate) label: Expression,
+    /// The bounds of a label that is a number; nothing where it is a class.
+    pub(crate) bounds: Option<(f64, f64)>,
+}
+
+pub(super) fn of(pipeline: &Pipeline, file: &StreamFile) -> Result<(Query, OwnCode), PlanRefusal> {
+    let Train::Command { words, time_limit } = &pipeline.train else {
+        return Err(PlanRefusal::part("train", "a command"));
+    };
+    if !pipeline.features.0.is_empty() {
+        return Err(PlanRefusal::part("features", "left out: a program brings its own along"));
+    }
+    let (sql, bounds) = label_of(pipeline, file)?;
+    bounds_of(pipeline, bounds)?;
+    let label = Expression { name: LABEL.to_owned(), sql };
+    let column = |column: &crate::stream::Column| {
+        let name = identifier(&column.name);
+        let sql = match column.kind {
+            Kind::Time { .. } => format!("extract(epoch from {name})"),
+            _ => name,
+        };
+        Expression { name: column.name.clone(), sql }
+    };
+    let columns = file.columns.iter().map(column).chain([label.clone()]).collect();
+    let own = OwnCode { words: words.clone(), time_limit: *time_limit, label, bounds };
+    Ok((Query { filter: pipeline.filter.clone(), columns }, own))
+}

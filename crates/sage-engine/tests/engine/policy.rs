@@ -32,15 +32,23 @@ fn roles_come_from_the_streams_file() {
 
 #[test]
 fn loosening_takes_two_and_tightening_one() {
+    ["basic", "strong", "renyi"].into_iter().for_each(policy_moves_under);
+}
+
+fn policy_moves_under(filter: &str) {
     let world = World::new();
-    let engine = world.with_rides(5);
+    let engine = world.open();
+    let file = RIDES.replace("filter = \"basic\"", &format!("filter = \"{filter}\""));
+    engine.create_stream(&somebody("ada"), &file).expect("a stream");
+    world.feed(&engine, "b1", &rides(1..=3, 5)).expect("a batch");
+    engine.seal(&somebody("dan"), "rides", &days(1..=3)).expect("sealed");
     let (ada, bob) = (somebody("ada"), somebody("bob"));
-    let with = |epsilon: &str| RIDES.replace("epsilon = \"20\"", &format!("epsilon = \"{epsilon}\""));
+    let with = |epsilon: &str| file.replace("epsilon = \"20\"", &format!("epsilon = \"{epsilon}\""));
     let ceiling = || {
         let view = engine.snapshot().expect("a look").stream("rides").expect("the stream");
         view.promise.split("e^").nth(1).and_then(|rest| rest.split(',').next().map(str::to_owned)).expect("a promise")
     };
-    assert_eq!(engine.change_stream(&ada, RIDES).expect("read"), PolicyOutcome::Same);
+    assert_eq!(engine.change_stream(&ada, &file).expect("read"), PolicyOutcome::Same, "{filter}");
     assert_eq!(engine.change_stream(&ada, &with("10")).expect("read"), PolicyOutcome::InForce);
     assert_eq!(ceiling(), "10");
     assert_eq!(engine.change_stream(&ada, &with("16")).expect("read"), PolicyOutcome::Waits);

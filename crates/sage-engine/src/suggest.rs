@@ -1,7 +1,7 @@
 //! How far a mistyped name is from a known one, for every "did you mean".
 
 /// How many characters must be put in, left out or changed to get from one to the other.
-pub fn distance(one: &str, other: &str) -> usize {
+fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (place, from) in one.chars().flat_map(char::to_lowercase).enumerate() {
@@ -14,4 +14,14 @@ pub fn distance(one: &str, other: &str) -> usize {
         }
     }
     row[other.len()]
+}
+
+/// The known name fewest changes away, if so few that it may have been meant.
+pub fn nearest<'name>(typed: &str, known: &[&'name str]) -> Option<&'name str> {
+    // A name is short; what is much longer is no slip of a finger.
+    if typed.chars().count() > 40 {
+        return None;
+    }
+    let (distance, name) = known.iter().map(|name| (distance(typed, name), *name)).min()?;
+    (distance <= 1 + name.len() / 4).then_some(name)
 }

@@ -13,6 +13,7 @@ mod outer;
 mod parallel;
 mod places;
 mod product;
+mod search;
 mod spectral;
 
 pub use double::Double;
@@ -21,6 +22,7 @@ pub use law::{Composed, Law, Planner, Side, exponentials};
 pub use parallel::{parts, side_by_side};
 pub use places::{PlaceSums, triangle_row};
 pub use product::{ROWS_AT_A_TIME, add_product};
+pub use search::bisect;
 pub use spectral::{GAP, least_loss, smallest_eigenvalue};
 
 #[cfg(test)]

@@ -1,19 +1,14 @@
 //! "Did you mean": the known name nearest to a mistyped one.
 
-use sage_engine::suggest::distance;
+use sage_engine::suggest;
 
 /// The nearest known name, if it is near enough to be what was meant.
 pub(crate) fn nearest<'name>(typed: &str, known: &[&'name str]) -> Option<&'name str> {
-    // A name is short; what is much longer is no slip of a finger.
-    if typed.chars().count() > 40 {
-        return None;
-    }
     let mut begun = known.iter().filter(|name| typed.len() >= 2 && name.starts_with(typed));
     if let (Some(name), None) = (begun.next(), begun.next()) {
         return Some(name);
     }
-    let (distance, name) = known.iter().map(|name| (distance(typed, name), *name)).min()?;
-    (distance <= 1 + name.len() / 4).then_some(name)
+    suggest::nearest(typed, known)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::suggest::distance;
+use crate::suggest;
 
 /// Why a text is not the description it is meant to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,15 +73,8 @@ impl std::error::Error for DocumentError {}
 
 /// The nearest known name, if it is near enough to be what was meant.
 pub(super) fn nearest(typed: &str, known: &[&'static str]) -> Option<&'static str> {
-    if typed.chars().count() > 40 {
-        return None;
-    }
     let holds = |name: &&&str| typed.len() > 2 && name.contains(typed);
-    let near = known.iter().find(holds).copied();
-    near.or_else(|| {
-        let (distance, name) = known.iter().map(|name| (distance(typed, name), *name)).min()?;
-        (distance <= 1 + name.len() / 4).then_some(name)
-    })
+    known.iter().find(holds).copied().or_else(|| suggest::nearest(typed, known))
 }
 
 #[cfg(test)]

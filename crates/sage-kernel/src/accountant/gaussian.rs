@@ -6,7 +6,9 @@
 
 use libm::{erfc, exp, expm1, log, log1p};
 
-use super::parameter::{Certified, bisect, not_negative, positive, probability, raise};
+use sage_exact::bisect;
+
+use super::parameter::{Certified, not_negative, positive, probability, raise};
 
 /// `ln sqrt(2 pi)`.
 pub(super) const LOG_SQRT_TWO_PI: f64 = 0.918_938_533_204_672_8;

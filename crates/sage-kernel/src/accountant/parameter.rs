@@ -80,21 +80,3 @@ pub(super) fn lowest_point(low: f64, high: f64, function: impl Fn(f64) -> f64) -
     }
     0.5 * (low + high)
 }
-
-/// Bisects `[inside, outside]` until the ends are neighbours or `steps` ran
-/// out, keeping `holds(inside)` true; returns the inner end.
-pub(super) fn bisect(inside: f64, outside: f64, holds: impl Fn(f64) -> bool) -> f64 {
-    let (mut inside, mut outside) = (inside, outside);
-    for _ in 0..200 {
-        let middle = 0.5 * (inside + outside);
-        if middle == inside || middle == outside {
-            break;
-        }
-        if holds(middle) {
-            inside = middle;
-        } else {
-            outside = middle;
-        }
-    }
-    inside
-}

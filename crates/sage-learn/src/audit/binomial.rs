@@ -1,8 +1,10 @@
 //! What counts say about probabilities: exact bounds for binomial trials, and quantiles of the normal law.
 
-use libm::{exp, lgamma, log, log1p, sqrt};
+use libm::sqrt;
 
 use crate::plan::normal_quantile;
+use crate::validate::incomplete_beta;
+use sage_exact::bisect;
 
 /// The Clopper-Pearson bound from above: so few successes have at most the chance `chance` if the
 /// probability of one is larger than this.
@@ -11,7 +13,7 @@ pub(super) fn upper(successes: usize, trials: usize, chance: f64) -> f64 {
         return 1.0;
     }
     let (k, n) = (successes as f64, trials as f64);
-    crossing(0.0, 1.0, |p| incomplete_beta(k + 1.0, n - k, p) >= 1.0 - chance)
+    bisect(1.0, 0.0, |p| incomplete_beta(p, k + 1.0, n - k).is_some_and(|below| below >= 1.0 - chance))
 }
 
 /// The same from below.
@@ -34,54 +36,14 @@ pub(super) fn at_least(successes: usize, trials: usize, probability: f64) -> f64
     match successes {
         0 => 1.0,
         _ if successes > trials => 0.0,
-        _ => incomplete_beta(successes as f64, (trials - successes) as f64 + 1.0, probability),
+        // Where there is no answer nothing is rare.
+        _ => incomplete_beta(probability, successes as f64, (trials - successes) as f64 + 1.0).unwrap_or(1.0),
     }
 }
 
 /// Φ⁻¹, with its limits at both ends.
 pub(super) fn quantile(p: f64) -> f64 {
     normal_quantile(p).unwrap_or(if p <= 0.0 { f64::NEG_INFINITY } else { f64::INFINITY })
-}
-
-/// Where a condition that holds from some point on begins, rounded up.
-pub(super) fn crossing(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
-    for _ in 0..100 {
-        let middle = 0.5 * (low + high);
-        if holds(middle) { high = middle } else { low = middle }
-    }
-    high
-}
-
-/// The regularised incomplete beta function, by its continued fraction.
-fn incomplete_beta(a: f64, b: f64, x: f64) -> f64 {
-    if x <= 0.0 {
-        return 0.0;
-    }
-    if x >= 1.0 {
-        return 1.0;
-    }
-    if x > (a + 1.0) / (a + b + 2.0) {
-        return 1.0 - incomplete_beta(b, a, 1.0 - x);
-    }
-    let log_front = lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x) - log(a);
-    let floor = |value: f64| if value.abs() < 1e-300 { 1e-300 } else { value };
-    let (mut c, mut d) = (1.0, 1.0 / floor(1.0 - (a + b) * x / (a + 1.0)));
-    let mut fraction = d;
-    for step in 1..100_000 {
-        let m = f64::from(step);
-        let even = m * (b - m) * x / ((a + 2.0 * m - 1.0) * (a + 2.0 * m));
-        d = 1.0 / floor(1.0 + even * d);
-        c = floor(1.0 + even / c);
-        fraction *= d * c;
-        let odd = -(a + m) * (a + b + m) * x / ((a + 2.0 * m) * (a + 2.0 * m + 1.0));
-        d = 1.0 / floor(1.0 + odd * d);
-        c = floor(1.0 + odd / c);
-        fraction *= d * c;
-        if (d * c - 1.0).abs() < 1e-14 {
-            break;
-        }
-    }
-    (exp(log_front) * fraction).min(1.0)
 }
 
 #[cfg(test)]

@@ -8,10 +8,11 @@ use libm::exp;
 use sage_kernel::noise::{NoiseError, NoiseSource, uniform_below};
 use sage_kernel::{Ceiling, Filter, Rule};
 
-use super::binomial::{at_least, crossing};
+use super::binomial::at_least;
 use super::game::{Yard, flat, full_steps, network_plan, numbers, rows_with, train_watched};
 use super::report::{AuditError, check};
 use crate::network::Network;
+use sage_exact::bisect;
 
 /// How sure the lower bound is.
 const CONFIDENCE: f64 = 0.95;
@@ -55,7 +56,7 @@ pub fn one_run_bound(canaries: u32, guesses: u32, correct: u32, delta: f64, chan
         return 0.0;
     }
     // The end at which it is still too unlikely.
-    let beyond = crossing(0.0, 60.0, |epsilon| likely(epsilon) > chance);
+    let beyond = bisect(60.0, 0.0, |epsilon| likely(epsilon) > chance);
     (beyond * (1.0 - 1e-12)).max(0.0)
 }
 

@@ -7,7 +7,9 @@
 use libm::{exp, expm1, lgamma, log, log1p, sqrt};
 use sage_kernel::accountant::{AccountantError, Certified};
 
-use super::number::{bisect, log_one_plus_exp, not_negative, positive, probability, raise};
+use sage_exact::bisect;
+
+use super::number::{log_one_plus_exp, not_negative, positive, probability, raise};
 
 /// The left side of Rogers et al. 2016, Theorem 5.1, for the epsilons spent so
 /// far under a ceiling of `(epsilon_ceiling, delta_ceiling)`.

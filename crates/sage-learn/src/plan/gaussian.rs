@@ -4,7 +4,9 @@
 use libm::{exp, log};
 use sage_kernel::accountant::{AccountantError, Certified, gaussian_delta, log_normal_cdf};
 
-use super::number::{LOG_SQRT_TWO_PI, bisect, not_negative, positive, probability, raise};
+use sage_exact::bisect;
+
+use super::number::{LOG_SQRT_TWO_PI, not_negative, positive, probability, raise};
 
 /// The `p` quantile of the standard normal law.
 ///

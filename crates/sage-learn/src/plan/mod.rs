@@ -8,7 +8,7 @@ mod comparison;
 mod composition;
 mod continuous;
 mod gaussian;
-pub(crate) mod number;
+mod number;
 mod odometer;
 mod tail;
 

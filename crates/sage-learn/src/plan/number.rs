@@ -37,21 +37,3 @@ pub(super) fn raise(cost: f64, slack: f64) -> f64 {
 pub(super) fn log_one_plus_exp(log_value: f64) -> f64 {
     if log_value < 0.0 { log1p(exp(log_value)) } else { log_value + log1p(exp(-log_value)) }
 }
-
-/// Bisects `[inside, outside]` until the ends are neighbours, keeping `holds(inside)` true; returns
-/// the inner end.
-pub(crate) fn bisect(inside: f64, outside: f64, holds: impl Fn(f64) -> bool) -> f64 {
-    let (mut inside, mut outside) = (inside, outside);
-    for _ in 0..200 {
-        let middle = 0.5 * (inside + outside);
-        if middle == inside || middle == outside {
-            break;
-        }
-        if holds(middle) {
-            inside = middle;
-        } else {
-            outside = middle;
-        }
-    }
-    inside
-}

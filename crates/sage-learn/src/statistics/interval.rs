@@ -5,9 +5,11 @@
 //! moved it for us. Post-processing throughout.
 
 use sage_kernel::accountant::AccountantError;
-use sage_kernel::{Epsilon, Mechanism, Pair, Range, SCALE, SessionError, TableNoise};
+use sage_kernel::{Epsilon, Mechanism, Pair, Range, SessionError, TableNoise};
 
-use crate::plan::{discrete_gaussian_quantile, discrete_laplace_quantile};
+use crate::validate::Noise;
+use crate::validate::decide::{evidence, mean};
+use sage_exact::bisect;
 
 /// Why there is no statistic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,16 +49,7 @@ impl std::error::Error for StatisticError {}
 
 /// What a lane is charged for one table with this noise; nothing if the noise is none.
 pub fn charge_for(noise: TableNoise) -> Option<Mechanism> {
-    match noise {
-        TableNoise::Laplace(epsilon) => (epsilon > Epsilon::ZERO).then_some(Mechanism::Laplace { epsilon, count: 1 }),
-        TableNoise::Gaussian(sigma) => {
-            // 1 / (2σ²), rounded up as the kernel does.
-            let square = u128::from(sigma.units()) * u128::from(sigma.units());
-            let units = 500_000_000_000_000_000_000_000_000_000_u128.checked_div(square)? + 1;
-            let rho = Epsilon::from_units(u64::try_from(units).ok()?)?;
-            Some(Mechanism::Zcdp { rho })
-        }
-    }
+    if noise == TableNoise::Laplace(Epsilon::ZERO) { None } else { noise.mechanism().ok() }
 }
 
 /// How far above zero one number's noise may be, in rows, but for a chance of `beta`.
@@ -64,33 +57,16 @@ pub fn charge_for(noise: TableNoise) -> Option<Mechanism> {
 /// # Errors
 /// When the chance or the noise is out of range.
 pub fn noise_reach(noise: TableNoise, beta: f64) -> Result<f64, StatisticError> {
-    let scale = SCALE as f64;
-    let units = match noise {
-        TableNoise::Laplace(epsilon) => discrete_laplace_quantile(scale * 1e12 / epsilon.units() as f64, beta)?,
-        TableNoise::Gaussian(sigma) => discrete_gaussian_quantile(scale * sigma.units() as f64 / 1e9, beta)?,
-    };
-    Ok(units as f64 / scale)
+    Ok(Noise::from(noise).certified_reach(beta)?)
 }
 
 pub(super) fn range((low, high): (f64, f64)) -> Result<Range, StatisticError> {
     Range::new(low, high).ok_or(StatisticError::Bounds)
 }
 
-/// The entropy by which sums a and c speak against the mean u.
-fn entropy(above: f64, below: f64, mean: f64) -> f64 {
-    let total = above + below;
-    let term = |part: f64, share: f64| if part > 0.0 { part * libm::log(part / (total * share)) } else { 0.0 };
-    term(above, mean) + term(below, 1.0 - mean)
-}
-
 /// The shares of the range between which the mean lies, around the estimate; nothing if no row shows.
 pub(super) fn shares(pair: Pair, reach: f64, chance: f64) -> Option<(f64, f64, f64)> {
-    let total = pair.above + pair.below;
-    // Also false for what is no number.
-    if !(total > 0.0 && total.is_finite()) {
-        return None;
-    }
-    let middle = (pair.above / total).clamp(0.0, 1.0);
+    let middle = mean(pair)?;
     let limit = libm::log(4.0 / chance);
     let high = upper(pair.above + reach, pair.below - reach, limit);
     let low = 1.0 - upper(pair.below + reach, pair.above - reach, limit);
@@ -103,16 +79,8 @@ fn upper(above: f64, below: f64, limit: f64) -> f64 {
     if below <= 0.0 {
         return 1.0;
     }
-    let (mut inside, mut outside) = (above / (above + below), 1.0);
-    for _ in 0..100 {
-        let middle = 0.5 * (inside + outside);
-        if entropy(above, below, middle) <= limit {
-            inside = middle;
-        } else {
-            outside = middle;
-        }
-    }
-    outside
+    // The end that is just beyond.
+    bisect(1.0, above / (above + below), |mean| evidence(above, below, mean) > limit)
 }
 
 #[cfg(test)]

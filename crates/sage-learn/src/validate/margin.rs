@@ -2,6 +2,7 @@
 //!
 //! A test's risk is split before any row is read: half for the noise, half for the rows.
 
+use sage_kernel::accountant::Certified;
 use sage_kernel::{Epsilon, SCALE, Sigma, TableNoise};
 
 use super::risk::Risk;
@@ -43,13 +44,18 @@ impl Noise {
     /// What one draw exceeds with at most this chance, in rows. Infinite where nothing smaller is known:
     /// a test then says nothing.
     pub fn reach(self, chance: f64) -> f64 {
+        self.certified_reach(chance).unwrap_or(f64::INFINITY)
+    }
+
+    /// [`Noise::reach`], or why nothing is known.
+    pub(crate) fn certified_reach(self, chance: f64) -> Certified<f64> {
         let (units, steps) = match self {
             Self::Laplace { scale, steps } => {
-                (discrete_laplace_quantile(scale * steps as f64 * (1.0 + 4.0 * f64::EPSILON), chance), steps)
+                (discrete_laplace_quantile(scale * steps as f64 * (1.0 + 4.0 * f64::EPSILON), chance)?, steps)
             }
-            Self::Gaussian { deviation } => (discrete_gaussian_quantile(deviation * SCALE as f64, chance), SCALE),
+            Self::Gaussian { deviation } => (discrete_gaussian_quantile(deviation * SCALE as f64, chance)?, SCALE),
         };
-        units.map_or(f64::INFINITY, |units| units as f64 / steps as f64)
+        Ok(units as f64 / steps as f64)
     }
 }
 

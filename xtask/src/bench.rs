@@ -48,6 +48,7 @@ const SUITES: &[Suite] = &[
         programs: &[
             ("sage-learn", "learn", &[]),
             ("sage-learn", "linear", &[]),
+            ("sage-learn", "predict", &[]),
             ("sage-engine", "scan", &["group_by_mean"]),
         ],
         peers: Peers::Python(Python {

@@ -8,15 +8,17 @@ use std::ops::Range;
 use pulp::{Arch, Simd, WithSimd};
 
 use crate::outer::{Matrix, add_outer, pieces};
-use crate::parallel::{parts, side_by_side};
+use crate::parallel::{parts, shares, side_by_side};
 
-/// Products that are worth a thread.
+/// Products that are worth a thread, and those of gathering, each of which takes longer.
 const WORTH: usize = 1 << 20;
+const GATHER_WORTH: usize = 1 << 15;
 
 /// Outputs whose sums are gathered at a time, so that those of a few dozen places stay in a near cache.
 const OUTPUTS: usize = 512;
-/// From so many outputs on they are gathered in 32 bits first.
+/// From so many outputs on they are gathered in 32 bits first, and below that where there are at most so many sums.
 const WIDE: usize = 64;
+const NEAR: usize = 1 << 14;
 
 /// How wide the factors of a row are.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +40,8 @@ pub struct Factors {
     pub inputs: Vec<i16>,
     /// What the inputs that are one became.
     pub ones: Vec<i16>,
+    /// The places that rows name.
+    pub places: Vec<u32>,
     /// What inputs are multiplied with.
     pub errors: Vec<i16>,
     /// The products of each row's largest entries.
@@ -54,8 +58,12 @@ pub fn split<'data, T>(rest: &mut &'data mut [T], count: usize) -> &'data mut [T
 /// The sum of squares, in an order that lets the machine do several at once.
 #[inline(always)]
 pub fn square(values: &[f32]) -> f64 {
-    let (chunks, rest) = values.as_chunks::<16>();
     let one = |value: &f32| f64::from(*value) * f64::from(*value);
+    if let Ok(values) = <&[f32; 8]>::try_from(values) {
+        let squares: [f64; 8] = std::array::from_fn(|place| one(&values[place]));
+        return in_pairs(squares);
+    }
+    let (chunks, rest) = values.as_chunks::<16>();
     let rest = rest.iter().map(one).sum();
     if chunks.is_empty() {
         return rest;
@@ -64,19 +72,40 @@ pub fn square(values: &[f32]) -> f64 {
     for chunk in chunks {
         sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += one(value));
     }
-    sums.iter().sum::<f64>() + rest
+    in_pairs(std::array::from_fn(|place| sums[place] + sums[place + 8])) + rest
+}
+
+#[inline(always)]
+fn in_pairs(sums: [f64; 8]) -> f64 {
+    let four: [f64; 4] = std::array::from_fn(|place| sums[place] + sums[place + 4]);
+    (four[0] + four[2]) + (four[1] + four[3])
 }
 
 /// One and a half times 2^23.
 const WHOLE: f32 = 12_582_912.0;
 
+/// A multiple cut to a whole number.
+#[inline(always)]
+fn cut_one(value: f32, by: f32) -> i16 {
+    let whole = (value * by).clamp(-32_767.0, 32_767.0).trunc();
+    // Beside so large a number a whole one stands in the lowest bits, as it is: no cast does many at once.
+    (whole + WHOLE).to_bits() as i16
+}
+
 /// Cuts the multiples to whole numbers; gives the largest, and the sum of squares.
 #[inline(always)]
 pub fn cut(values: &[f32], by: f32, out: &mut [i16]) -> (u32, u64) {
+    // Embeddings are many and short; of a known size they are done with a few instructions.
+    if let (Ok(values), Ok(out)) = (<&[f32; 8]>::try_from(values), <&mut [i16; 8]>::try_from(&mut *out)) {
+        *out = std::array::from_fn(|place| cut_one(values[place], by));
+        let entries: [i32; 8] = std::array::from_fn(|place| i32::from(out[place]));
+        let largest = entries.iter().fold(0, |largest, entry| entry.wrapping_abs().max(largest));
+        let squares: [u64; 8] =
+            std::array::from_fn(|place| u64::from(entries[place].wrapping_mul(entries[place]) as u32));
+        return (largest.unsigned_abs(), squares.iter().fold(0, |sum, square| sum.wrapping_add(*square)));
+    }
     for (out, &value) in out.iter_mut().zip(values) {
-        let whole = (value * by).clamp(-32_767.0, 32_767.0).trunc();
-        // Beside so large a number a whole one stands in the lowest bits, as it is: no cast does many at once.
-        *out = (whole + WHOLE).to_bits() as i16;
+        *out = cut_one(value, by);
     }
     let (mut largest, mut squares) = (0, 0u64);
     // Fewer than 2^32 squares of 30 bits fit into 64; the additions need no check of their own.
@@ -88,57 +117,83 @@ pub fn cut(values: &[f32], by: f32, out: &mut [i16]) -> (u32, u64) {
     (largest.unsigned_abs(), squares)
 }
 
-impl Factors {
-    /// Adds the outer products of all rows: for every number, place and the bias, output by output.
-    pub fn add_to(&self, widths: Widths, places: &[u32], threads: usize, sums: &mut [i64]) {
+/// Adds the outer products of all rows, for each of some layers: for every number, place and the bias, output
+/// by output.
+pub fn add_outer_products<'data>(
+    layers: impl Iterator<Item = (&'data Factors, Widths, &'data mut Vec<i64>)>, threads: usize,
+) {
+    let (mut narrow, mut worth) = (Vec::new(), 0usize);
+    for (factors, widths, sums) in layers {
         let Widths { columns, outputs, named, .. } = widths;
-        if self.peaks.is_empty() || outputs == 0 {
-            return;
+        if factors.peaks.is_empty() || outputs == 0 {
+            continue;
         }
-        let (mut dense, gathered) = sums.split_at_mut(columns * outputs);
+        let (dense, gathered) = sums.split_at_mut(columns * outputs);
         if columns > 0 {
-            let left = Matrix { entries: &self.inputs, width: columns };
-            let right = Matrix { entries: &self.errors, width: outputs };
-            let pieces = pieces(&self.peaks);
-            let worth = self.inputs.len().saturating_mul(outputs) / WORTH;
-            let ranges = parts(columns, threads.min(1 + worth));
-            let shares = ranges.into_iter().map(|range| {
-                let share = split(&mut dense, range.len() * outputs);
-                (range, share)
-            });
-            side_by_side(shares.collect(), |(range, share)| add_outer(left, range, right, &pieces, share));
+            factors.multiply(widths, threads, dense);
         }
-        if named > 0 {
-            self.gather(widths, places, threads, gathered);
+        if named > 0 && outputs >= WIDE {
+            factors.gather(widths, threads, gathered);
+        } else if named > 0 {
+            worth = worth.saturating_add(factors.errors.len().saturating_mul(named) / GATHER_WORTH);
+            narrow.push(Narrow { factors, widths, sums: gathered });
         }
+    }
+    // Many are small, as embeddings are: threads share them out.
+    let shares = shares(narrow, threads.min(1 + worth), |layer| layer.factors.errors.len());
+    side_by_side(shares, |share| share.into_iter().for_each(|layer| Arch::new().dispatch(layer)));
+}
+
+impl Factors {
+    fn multiply(&self, widths: Widths, threads: usize, mut sums: &mut [i64]) {
+        let left = Matrix { entries: &self.inputs, width: widths.columns };
+        let right = Matrix { entries: &self.errors, width: widths.outputs };
+        let pieces = pieces(&self.peaks);
+        let worth = self.inputs.len().saturating_mul(widths.outputs) / WORTH;
+        let ranges = parts(widths.columns, threads.min(1 + worth));
+        let shares = ranges.into_iter().map(|range| {
+            let share = split(&mut sums, range.len() * widths.outputs);
+            (range, share)
+        });
+        side_by_side(shares.collect(), |(range, share)| add_outer(left, range, right, &pieces, share));
     }
 
     /// The places that a row names, and the bias behind them. What is silenced has none that could be relied
     /// on, and nothing to add.
     #[inline(always)]
-    fn named(&self, widths: Widths, places: &[u32], row: usize) -> impl Iterator<Item = usize> {
-        let places = if self.ones[row] == 0 { &[] } else { &places[row * widths.named..][..widths.named] };
+    fn named(&self, widths: Widths, row: usize) -> impl Iterator<Item = usize> {
+        let places = if self.ones[row] == 0 { &[] } else { &self.places[row * widths.named..][..widths.named] };
         places.iter().map(|&place| place as usize).chain(widths.bias)
     }
 
-    fn gather_narrow(&self, widths: Widths, places: &[u32], sums: &mut [i64]) {
-        let outputs = widths.outputs;
-        for (row, errors) in self.errors.chunks_exact(outputs).enumerate() {
-            let one = i64::from(self.ones[row]);
-            for place in self.named(widths, places, row) {
-                let sums = sums[place * outputs..][..outputs].iter_mut();
-                let both = sums.zip(errors);
-                both.for_each(|(sum, &error)| *sum = sum.wrapping_add(one.wrapping_mul(i64::from(error))));
+    #[inline(always)]
+    fn gather_narrow(&self, widths: Widths, rows: Range<usize>, sums: &mut [impl Sum]) {
+        let mut products = [0i32; WIDE];
+        let products = &mut products[..widths.outputs];
+        for row in rows {
+            let errors = &self.errors[row * widths.outputs..][..widths.outputs];
+            let one = i32::from(self.ones[row]);
+            for (product, &error) in products.iter_mut().zip(errors) {
+                *product = one.wrapping_mul(i32::from(error));
+            }
+            for place in self.named(widths, row) {
+                let sums = &mut sums[place * widths.outputs..][..widths.outputs];
+                // Of a known size where there are several, so that it is done with a few instructions.
+                let (sums, rest) = sums.as_chunks_mut::<8>();
+                let (added, behind) = products.as_chunks::<8>();
+                for (sums, added) in sums.iter_mut().zip(added) {
+                    *sums = std::array::from_fn(|at| sums[at].and(added[at]));
+                }
+                for (sum, &added) in rest.iter_mut().zip(behind) {
+                    *sum = sum.and(added);
+                }
             }
         }
     }
 
     /// Adds each row's errors to those of the places it names, and to the bias behind the places.
-    fn gather(&self, widths: Widths, places: &[u32], threads: usize, sums: &mut [i64]) {
+    fn gather(&self, widths: Widths, threads: usize, sums: &mut [i64]) {
         let outputs = widths.outputs;
-        if outputs < WIDE {
-            return self.gather_narrow(widths, places, sums);
-        }
         let worth = self.errors.len().saturating_mul(widths.named + 1) / WORTH;
         let ranges = parts(outputs, threads.min(1 + worth).min(outputs.div_ceil(OUTPUTS)));
         let mut shares: Vec<(Range<usize>, Vec<&mut [i64]>)> =
@@ -149,11 +204,10 @@ impl Factors {
             }
         }
         side_by_side(shares, |(range, mut share)| {
-            for first in range.clone().step_by(OUTPUTS) {
-                let some = first..range.end.min(first + OUTPUTS);
-                let task =
-                    Gather { factors: self, widths, places, first: range.start, outputs: some, sums: &mut share };
-                Arch::new().dispatch(task);
+            for start in range.clone().step_by(OUTPUTS) {
+                let some = start..range.end.min(start + OUTPUTS);
+                let first = range.start;
+                Arch::new().dispatch(Gather { factors: self, widths, first, outputs: some, sums: &mut share });
             }
         });
     }
@@ -162,7 +216,6 @@ impl Factors {
 struct Gather<'data, 'sums> {
     factors: &'data Factors,
     widths: Widths,
-    places: &'data [u32],
     /// The output that each of the sums begins with.
     first: usize,
     outputs: Range<usize>,
@@ -174,7 +227,7 @@ impl WithSimd for Gather<'_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { factors, widths, places, first, outputs, sums } = self;
+        let Self { factors, widths, first, outputs, sums } = self;
         let target = outputs.start - first..outputs.end - first;
         let mut products = [0i32; OUTPUTS];
         let products = &mut products[..outputs.len()];
@@ -186,7 +239,7 @@ impl WithSimd for Gather<'_, '_> {
                 for (product, &error) in products.iter_mut().zip(errors) {
                     *product = i32::from(error).wrapping_mul(i32::from(factors.ones[row]));
                 }
-                for place in factors.named(widths, places, row) {
+                for place in factors.named(widths, row) {
                     let near = near[place * products.len()..][..products.len()].iter_mut();
                     near.zip(&*products).for_each(|(near, &product)| *near = near.wrapping_add(product));
                 }
@@ -196,5 +249,55 @@ impl WithSimd for Gather<'_, '_> {
                 both.for_each(|(sum, &near)| *sum = sum.wrapping_add(i64::from(near)));
             }
         }
+    }
+}
+
+/// A layer of few outputs.
+struct Narrow<'data> {
+    factors: &'data Factors,
+    widths: Widths,
+    sums: &'data mut [i64],
+}
+
+impl WithSimd for Narrow<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { factors, widths, sums } = self;
+        let each = widths.outputs * (widths.named + 1);
+        let mut near = Vec::new();
+        for rows in pieces(&factors.peaks) {
+            if sums.len() > NEAR || rows.len() * each < sums.len() {
+                factors.gather_narrow(widths, rows, sums);
+                continue;
+            }
+            // More is added than there are sums: half as wide they stay in a near cache.
+            near.clear();
+            near.resize(sums.len(), 0i32);
+            factors.gather_narrow(widths, rows, &mut near);
+            for (sum, &near) in sums.iter_mut().zip(&near) {
+                *sum = sum.wrapping_add(i64::from(near));
+            }
+        }
+    }
+}
+
+/// Sums of products that cannot wrap.
+trait Sum: Copy {
+    fn and(self, product: i32) -> Self;
+}
+
+impl Sum for i32 {
+    #[inline(always)]
+    fn and(self, product: i32) -> Self {
+        self.wrapping_add(product)
+    }
+}
+
+impl Sum for i64 {
+    #[inline(always)]
+    fn and(self, product: i32) -> Self {
+        self.wrapping_add(Self::from(product))
     }
 }

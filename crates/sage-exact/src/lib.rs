@@ -9,6 +9,7 @@
 mod double;
 mod factors;
 mod law;
+mod moves;
 mod outer;
 mod parallel;
 mod places;
@@ -17,9 +18,10 @@ mod search;
 mod spectral;
 
 pub use double::Double;
-pub use factors::{Factors, Widths, cut, split, square};
+pub use factors::{Factors, Widths, add_outer_products, cut, split, square};
 pub use law::{Composed, Law, Planner, Side, exponentials};
-pub use parallel::{parts, side_by_side};
+pub use moves::Moves;
+pub use parallel::{parts, shares, side_by_side};
 pub use places::{PlaceSums, triangle_row};
 pub use product::{ROWS_AT_A_TIME, add_product};
 pub use search::bisect;

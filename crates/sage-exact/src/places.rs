@@ -53,13 +53,14 @@ impl<'total> PlaceSums<'total> {
     #[inline(always)]
     fn gather(&mut self) {
         let places = self.cells.len() - 1;
-        let mut squares = 0;
-        for (bit, (&label, named)) in self.labels.iter().zip(self.pending.chunks_exact_mut(self.named + 1)).enumerate()
-        {
+        let (mut squares, width) = (0, self.named + 1);
+        let pending = &mut self.pending[..self.labels.len() * width];
+        // Behind all places, so that what is beyond the last is out of order.
+        pending.iter_mut().skip(self.named).step_by(width).for_each(|last| *last = places as u32);
+        let in_order = all_in_order(pending, self.named, places as u32);
+        for (bit, (&label, named)) in self.labels.iter().zip(pending.chunks_exact(width)).enumerate() {
             squares += label * label;
-            // Behind all places, so that what is beyond the last is out of order.
-            named[self.named] = places as u32;
-            if named.iter().zip(named.iter().skip(1)).filter(|(one, next)| one >= next).count() > 0 {
+            if !in_order && named.iter().zip(named.iter().skip(1)).any(|(one, next)| one >= next) {
                 continue;
             }
             for &place in named.iter() {
@@ -116,6 +117,22 @@ impl WithSimd for &mut PlaceSums<'_> {
     fn with_simd<S: Simd>(self, _: S) {
         self.gather();
     }
+}
+
+/// Whether in every row, of so many places and the one behind them all, each is above the one before.
+///
+/// Rows are looked at together: if nothing is above the last, no row begins above the end of the one before, so
+/// all that rises is within rows.
+#[inline(always)]
+fn all_in_order(rows: &[u32], named: usize, last: u32) -> bool {
+    let (mut rises, mut largest) = (0u32, 0);
+    for (&one, &next) in rows.iter().zip(rows.iter().skip(1)) {
+        // A group is far too small for this to wrap, and a check would cost more than the sum.
+        rises = rises.wrapping_add(u32::from(one < next));
+        largest = next.max(largest);
+    }
+    let largest = rows.first().map_or(largest, |&first| first.max(largest));
+    largest <= last && rises as usize == rows.len() / (named + 1) * named
 }
 
 /// Adds, for every two columns, how many bits they share.

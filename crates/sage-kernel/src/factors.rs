@@ -20,6 +20,10 @@ const ROOM: f64 = 1.0 - 1.0 / (1 << 20) as f64;
 /// Products that are worth a thread.
 const WORTH: usize = 1 << 20;
 
+/// Rows that are filled in and cut before the next: few, so that they are in a near cache all the while. A
+/// public number.
+const ROWS: usize = 96;
+
 /// Whether a layer has a number for each output that every row adds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bias {
@@ -109,14 +113,26 @@ impl LayerRows {
         self.errors.clear();
     }
 
+    /// Room of the right size for so many rows. What it holds is left from earlier ones, since clearing it would
+    /// take longer than some layers do; in builds for tests nothing is left that could pass for a number.
+    fn begin(&mut self, layer: LayerShape, count: usize) {
+        if cfg!(debug_assertions) {
+            self.clear();
+        }
+        self.values.resize(count.saturating_mul(layer.numbers as usize), f32::NAN);
+        self.places.resize(count.saturating_mul(layer.named as usize), u32::MAX);
+        self.errors.resize(count.saturating_mul(layer.outputs as usize), f32::NAN);
+    }
+
     /// Whether everything has the size that so many rows need.
-    pub(crate) fn fits(&self, layer: LayerShape, count: usize) -> bool {
+    fn fits(&self, layer: LayerShape, count: usize) -> bool {
         let needs = |width: u32| count.checked_mul(width as usize);
         needs(layer.numbers) == Some(self.values.len())
             && needs(layer.named) == Some(self.places.len())
             && needs(layer.outputs) == Some(self.errors.len())
     }
 
+    #[inline(always)]
     fn row(&self, layer: LayerShape, row: usize) -> (&[f32], &[u32], &[f32]) {
         (
             part(&self.values, row, layer.numbers),
@@ -126,6 +142,7 @@ impl LayerRows {
     }
 }
 
+#[inline(always)]
 fn part<T>(all: &[T], row: usize, width: u32) -> &[T] {
     &all[row * width as usize..][..width as usize]
 }
@@ -138,53 +155,88 @@ fn places_fit(layer: LayerShape, places: &[u32]) -> bool {
 /// One layer's factors of some of the rows.
 struct Slice<'data> {
     layer: LayerShape,
-    filled: &'data LayerRows,
     inputs: &'data mut [i16],
     ones: &'data mut [i16],
+    places: &'data mut [u32],
     errors: &'data mut [i16],
     peaks: &'data mut [u32],
     /// The squared length of what goes into the row at hand.
     square: f64,
 }
 
-/// Fills in the factors of all rows.
+/// Some of the rows, which one thread fills in and cuts.
+struct Share<'data> {
+    rows: Range<usize>,
+    layers: Vec<Slice<'data>>,
+    filled: &'data mut Vec<LayerRows>,
+}
+
+/// Fills in the factors of all rows, from what `fill` gives for some of them at a time; false if it gave
+/// anything in the wrong size.
 ///
 /// # Guarantee
 /// For every row, the squared lengths of its outer products over all layers add up to at most 2^52,
 /// checked in integers; they depend on that row's numbers alone.
 pub(crate) fn quantise(
-    layers: &[LayerShape], filled: &[LayerRows], count: usize, clip: f64, threads: usize, factors: &mut Vec<Factors>,
-) {
+    layers: &[LayerShape], count: usize, clip: f64, threads: usize, room: &mut Vec<Vec<LayerRows>>,
+    factors: &mut Vec<Factors>, fill: impl Fn(Range<usize>, &mut [LayerRows]) + Sync,
+) -> bool {
     factors.resize_with(layers.len(), Factors::default);
-    let size: usize = layers.iter().map(|layer| layer.columns() + layer.outputs as usize).sum();
+    let size: usize =
+        layers.iter().map(|layer| (layer.columns() + layer.named as usize) * layer.outputs as usize).sum();
     let ranges = parts(count, threads.min(1 + count.saturating_mul(size) / WORTH));
-    let mut shares: Vec<(Range<usize>, Vec<Slice<'_>>)> =
-        ranges.iter().map(|rows| (rows.clone(), Vec::new())).collect();
-    for ((layer, filled), factors) in layers.iter().zip(filled).zip(factors) {
+    room.resize_with(ranges.len().max(room.len()), Vec::new);
+    let share = |(rows, filled)| Share { rows, layers: Vec::new(), filled };
+    let mut shares: Vec<Share<'_>> = ranges.into_iter().zip(room).map(share).collect();
+    for (layer, factors) in layers.iter().zip(factors) {
         factors.inputs.resize(count * layer.columns(), 0);
         factors.errors.resize(count * layer.outputs as usize, 0);
+        factors.places.resize(count * layer.named as usize, 0);
         factors.ones.resize(count, 0);
         factors.peaks.resize(count, 0);
         let (mut inputs, mut errors) = (&mut factors.inputs[..], &mut factors.errors[..]);
-        let (mut ones, mut peaks) = (&mut factors.ones[..], &mut factors.peaks[..]);
-        for (rows, share) in &mut shares {
-            let slice = Slice {
+        let (mut ones, mut places, mut peaks) =
+            (&mut factors.ones[..], &mut factors.places[..], &mut factors.peaks[..]);
+        for Share { rows, layers, .. } in &mut shares {
+            layers.push(Slice {
                 layer: *layer,
-                filled,
                 inputs: split(&mut inputs, rows.len() * layer.columns()),
                 ones: split(&mut ones, rows.len()),
+                places: split(&mut places, rows.len() * layer.named as usize),
                 errors: split(&mut errors, rows.len() * layer.outputs as usize),
                 peaks: split(&mut peaks, rows.len()),
                 square: 0.0,
-            };
-            share.push(slice);
+            });
         }
     }
-    side_by_side(shares, |(rows, mut layers)| Arch::new().dispatch(Quantise { rows, layers: &mut layers, clip }));
+    side_by_side(shares, |share| share.quantise(clip, &fill)).into_iter().all(|sized| sized)
+}
+
+impl Share<'_> {
+    fn quantise(mut self, clip: f64, fill: impl Fn(Range<usize>, &mut [LayerRows])) -> bool {
+        self.filled.resize_with(self.layers.len(), LayerRows::default);
+        for first in self.rows.clone().step_by(ROWS) {
+            let rows = first..self.rows.end.min(first + ROWS);
+            for (filled, Slice { layer, .. }) in self.filled.iter_mut().zip(&self.layers) {
+                filled.begin(*layer, rows.len());
+            }
+            fill(rows.clone(), self.filled);
+            let mut both = self.filled.iter().zip(&self.layers);
+            if !both.all(|(filled, slice)| filled.fits(slice.layer, rows.len())) {
+                return false;
+            }
+            let (before, filled) = (first - self.rows.start, &self.filled[..]);
+            Arch::new().dispatch(Quantise { count: rows.len(), before, filled, layers: &mut self.layers, clip });
+        }
+        true
+    }
 }
 
 struct Quantise<'data, 'layers> {
-    rows: Range<usize>,
+    count: usize,
+    /// Rows of the share that came before.
+    before: usize,
+    filled: &'layers [LayerRows],
     layers: &'layers mut [Slice<'data>],
     clip: f64,
 }
@@ -194,11 +246,12 @@ impl WithSimd for Quantise<'_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        for (place, row) in self.rows.clone().enumerate() {
-            let scale = scale_of(self.layers, row, self.clip);
+        for row in 0..self.count {
+            let place = self.before + row;
+            let scale = scale_of(self.layers, self.filled, row, self.clip);
             let mut length = 0u128;
-            for layer in &mut *self.layers {
-                length = length.saturating_add(layer.quantise(row, place, scale));
+            for (layer, filled) in self.layers.iter_mut().zip(self.filled) {
+                length = length.saturating_add(layer.quantise(filled, row, place, scale));
             }
             if scale.is_none() || length > u128::from(SIZE).pow(4) {
                 self.layers.iter_mut().for_each(|layer| layer.silence(place));
@@ -209,9 +262,9 @@ impl WithSimd for Quantise<'_, '_> {
 
 /// What a row's errors are multiplied with: one over the length its gradient counts as.
 #[inline(always)]
-fn scale_of(layers: &mut [Slice<'_>], row: usize, clip: f64) -> Option<f64> {
+fn scale_of(layers: &mut [Slice<'_>], filled: &[LayerRows], row: usize, clip: f64) -> Option<f64> {
     let mut squares = 0.0;
-    for Slice { layer, filled, square: inputs, .. } in layers {
+    for (Slice { layer, square: inputs, .. }, filled) in layers.iter_mut().zip(filled) {
         let (values, places, errors) = filled.row(*layer, row);
         if !places_fit(*layer, places) {
             return None;
@@ -226,10 +279,12 @@ fn scale_of(layers: &mut [Slice<'_>], row: usize, clip: f64) -> Option<f64> {
 impl Slice<'_> {
     /// Writes a row's factors and gives the squared length of their outer product.
     #[inline(always)]
-    fn quantise(&mut self, row: usize, place: usize, scale: Option<f64>) -> u128 {
+    fn quantise(&mut self, filled: &LayerRows, row: usize, place: usize, scale: Option<f64>) -> u128 {
         let Some(scale) = scale else { return 0 };
         let layer = self.layer;
-        let (values, _, errors) = self.filled.row(layer, row);
+        let (values, places, errors) = filled.row(layer, row);
+        let named = self.places[place * places.len()..].iter_mut().zip(places);
+        named.for_each(|(named, &place)| *named = place);
         let length = libm::sqrt(self.square);
         let into = SIZE as f64 / length;
         let inputs = &mut self.inputs[place * layer.columns()..][..layer.columns()];

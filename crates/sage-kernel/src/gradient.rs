@@ -6,6 +6,8 @@
 //! (`factors`), and the product is exact (`outer`). Which rows take part is drawn here, each with its own
 //! chance; how many did is told to nobody; the sum gets noise even when no row took part.
 
+use std::ops::Range;
+
 use crate::block::Lane;
 use crate::budget::{Rate, Sigma};
 use crate::cost::Mechanism;
@@ -13,15 +15,15 @@ use crate::factors::{LayerRows, LayerShape, SIZE, quantise};
 use crate::noise::{NoiseSource, poisson_mask};
 use crate::session::{Rows, Session, SessionError};
 use crate::vector::Lattice;
-use sage_exact::{Factors, parts, side_by_side};
+use sage_exact::{Factors, add_outer_products, shares, side_by_side};
 
 /// Numbers that are released with one source of noise: a public size, so that what is drawn does not
 /// depend on the number of threads.
 const PIECE: usize = 1 << 15;
 
-/// The rows that take part in a step.
-pub struct Sample<'session, R> {
-    rows: Vec<(&'session R, usize)>,
+/// Some of the rows that take part in a step.
+pub struct Sample<'step, R> {
+    rows: &'step [(&'step R, usize)],
 }
 
 impl<R: Rows> Sample<'_, R> {
@@ -51,7 +53,8 @@ pub struct Step {
 /// Memory that one step leaves to the next. What is in it is the rows' and never leaves the session.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    filled: Vec<LayerRows>,
+    /// For each thread.
+    filled: Vec<Vec<LayerRows>>,
     factors: Vec<Factors>,
     sums: Vec<Vec<i64>>,
 }
@@ -60,9 +63,9 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// One step: the noisy sum of the rows' gradients, layer by layer; in a layer, for each number, then for
     /// each place, then for the bias, output by output.
     ///
-    /// `backward` gets the sampled rows and fills in, for every layer, inputs and errors of each row in
-    /// order: all of them, for what it finds there is left from other rows. What it fills in for a row must
-    /// depend on that row and on public values alone.
+    /// `backward` gets the sampled rows, some at a time and on several threads, and fills in, for every layer,
+    /// inputs and errors of each row in order: all of them, for what it finds there is left from other rows.
+    /// What it fills in for a row must depend on that row and on public values alone.
     ///
     /// # Guarantee
     /// One step of [`Mechanism::SampledGaussian`] with as many coordinates as the layers have parameters,
@@ -73,8 +76,12 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
     pub fn sampled_sum(
-        &mut self, lane: Lane, step: Step, layers: &[LayerShape], backward: impl Fn(&Sample<'_, R>, &mut [LayerRows]),
-    ) -> Result<Vec<Vec<f32>>, SessionError> {
+        &mut self, lane: Lane, step: Step, layers: &[LayerShape],
+        backward: impl Fn(&Sample<'_, R>, &mut [LayerRows]) + Sync,
+    ) -> Result<Vec<Vec<f32>>, SessionError>
+    where
+        R: Sync,
+    {
         let Step { rate, sigma, clip } = step;
         if !(1e-30..=1e30).contains(&clip) {
             return Err(SessionError::Parameter("the clip of a step is from 1e-30 to 1e30"));
@@ -88,10 +95,10 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         self.granted_rows(lane)?;
         self.plan(lane)?.take_gaussian(&Mechanism::SampledGaussian { rate, sigma, coordinates, steps: 1 })?;
         let (mut scratch, threads) = (std::mem::take(&mut self.scratch), self.threads);
-        let sample = self.sample(lane, rate)?;
-        scratch.begin(layers, sample.count());
-        backward(&sample, &mut scratch.filled);
-        scratch.clipped_sums(layers, sample.count(), clip, threads);
+        let rows = self.sample(lane, rate)?;
+        scratch.clipped_sums(layers, rows.len(), clip, threads, |some, filled| {
+            backward(&Sample { rows: &rows[some] }, filled);
+        });
         let unit = clip / (SIZE * SIZE) as f64;
         let noisy = release(&lattice, &scratch.sums, unit, threads, &mut self.noise);
         self.scratch = scratch;
@@ -99,7 +106,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     }
 
     /// Draws which rows take part: each by itself, with a chance that is not above the one asked for.
-    fn sample(&mut self, lane: Lane, rate: Rate) -> Result<Sample<'_, R>, SessionError> {
+    fn sample(&mut self, lane: Lane, rate: Rate) -> Result<Vec<(&R, usize)>, SessionError> {
         let mut rows = Vec::new();
         let mut mask = Vec::new();
         for batch in &self.rows[lane.index()] {
@@ -113,7 +120,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
                 }
             }
         }
-        Ok(Sample { rows })
+        Ok(rows)
     }
 }
 
@@ -128,10 +135,7 @@ fn release<N: NoiseSource>(
             pieces.push((sums, noisy, noise.fork()?));
         }
     }
-    let ranges = parts(pieces.len(), threads);
-    let mut shares: Vec<Vec<_>> = ranges.iter().rev().map(|range| pieces.split_off(range.start)).collect();
-    shares.reverse();
-    let outcomes = side_by_side(shares, |share| {
+    let outcomes = side_by_side(shares(pieces, threads, |(sums, ..)| sums.len()), |share| {
         let mut pieces = share.into_iter();
         pieces.try_for_each(|(sums, noisy, mut noise)| lattice.release_sums(sums, &mut noise, unit, noisy))
     });
@@ -140,40 +144,25 @@ fn release<N: NoiseSource>(
 }
 
 impl Scratch {
-    /// Room of the right size for so many rows. What it holds is left from an earlier step, since clearing it
-    /// would take longer than some layers do; in builds for tests nothing is left that could pass for a number.
-    fn begin(&mut self, layers: &[LayerShape], count: usize) {
-        self.filled.resize_with(layers.len(), LayerRows::default);
-        for (rows, layer) in self.filled.iter_mut().zip(layers) {
-            if cfg!(debug_assertions) {
-                rows.clear();
-            }
-            rows.values.resize(count.saturating_mul(layer.numbers as usize), f32::NAN);
-            rows.places.resize(count.saturating_mul(layer.named as usize), u32::MAX);
-            rows.errors.resize(count.saturating_mul(layer.outputs as usize), f32::NAN);
-        }
-    }
-
     /// The exact sums of the shortened outer products, in units of clip / 2^26.
     ///
     /// # Guarantee
     /// The contribution of one row, over all layers together, is a vector of whole numbers no longer than
     /// 2^26, checked in integers.
-    fn clipped_sums(&mut self, layers: &[LayerShape], count: usize, clip: f64, threads: usize) {
+    fn clipped_sums(
+        &mut self, layers: &[LayerShape], count: usize, clip: f64, threads: usize,
+        fill: impl Fn(Range<usize>, &mut [LayerRows]) + Sync,
+    ) {
         self.sums.resize_with(layers.len(), Vec::new);
         for (layer, sums) in layers.iter().zip(&mut self.sums) {
             sums.clear();
             sums.resize(layer.parameters() as usize, 0);
         }
-        let sized = layers.iter().zip(&self.filled).all(|(layer, rows)| rows.fits(*layer, count));
-        if !sized {
+        if !quantise(layers, count, clip, threads, &mut self.filled, &mut self.factors, fill) {
             return;
         }
-        quantise(layers, &self.filled, count, clip, threads, &mut self.factors);
-        let layers = layers.iter().zip(&self.filled).zip(&self.factors).zip(&mut self.sums);
-        for (((layer, filled), factors), sums) in layers {
-            factors.add_to(layer.widths(), &filled.places, threads, sums);
-        }
+        let layers = layers.iter().zip(&self.factors).zip(&mut self.sums);
+        add_outer_products(layers.map(|((layer, factors), sums)| (factors, layer.widths(), sums)), threads);
     }
 }
 
@@ -183,9 +172,27 @@ mod tests {
     use crate::factors::Bias;
 
     fn clipped_sums(layers: &[LayerShape], filled: &[LayerRows], count: usize, clip: f64) -> Vec<Vec<i64>> {
-        let mut scratch = Scratch { filled: filled.to_vec(), ..Scratch::default() };
-        scratch.clipped_sums(layers, count, clip, 1);
+        let mut scratch = Scratch::default();
+        scratch.clipped_sums(layers, count, clip, 1, copied(layers, filled, count));
         scratch.sums
+    }
+
+    /// Fills in what there is for some of the rows.
+    fn copied(
+        layers: &[LayerShape], filled: &[LayerRows], count: usize,
+    ) -> impl Fn(Range<usize>, &mut [LayerRows]) + Sync {
+        move |rows, out| {
+            for ((layer, from), out) in layers.iter().zip(filled).zip(out) {
+                let some = |width: u32, end: usize| {
+                    // What is left over is given with the last rows.
+                    let end = if rows.end == count { end } else { end.min(rows.end * width as usize) };
+                    end.min(rows.start * width as usize)..end
+                };
+                out.values = from.values[some(layer.numbers, from.values.len())].to_vec();
+                out.places = from.places[some(layer.named, from.places.len())].to_vec();
+                out.errors = from.errors[some(layer.outputs, from.errors.len())].to_vec();
+            }
+        }
     }
 
     fn dense(values: &[f32], errors: &[f32]) -> LayerRows {
@@ -261,11 +268,10 @@ mod tests {
         };
         let mut used = Scratch::default();
         for (count, threads) in [(700, 1), (900, 2), (900, 3), (5, 2), (900, 1)] {
-            used.begin(&layers, count);
-            used.filled.iter_mut().for_each(LayerRows::clear);
-            fill(count, &mut used.filled);
-            used.clipped_sums(&layers, count, 1.0, threads);
-            assert_eq!(used.sums, clipped_sums(&layers, &used.filled, count, 1.0), "{count} {threads}");
+            let mut filled = vec![LayerRows::default(); layers.len()];
+            fill(count, &mut filled);
+            used.clipped_sums(&layers, count, 1.0, threads, copied(&layers, &filled, count));
+            assert_eq!(used.sums, clipped_sums(&layers, &filled, count, 1.0), "{count} {threads}");
             assert!(used.sums.iter().all(|sums| sums.iter().any(|&sum| sum != 0)));
         }
     }
@@ -276,5 +282,10 @@ mod tests {
         for filled in [dense(&[1.0], &[1.0]), dense(&[1.0; 4], &[1.0]), dense(&[1.0; 2], &[]), dense(&[], &[])] {
             assert_eq!(clipped_sums(&layers, &[filled], 1, 1.0), [vec![0; 3]]);
         }
+        // Rows that came before in the right size do not count either.
+        let mut filled = dense(&[1.0; 1_000], &[1.0; 500]);
+        assert!(clipped_sums(&layers, std::slice::from_ref(&filled), 500, 1.0)[0].iter().all(|&sum| sum > 0));
+        filled.values.pop();
+        assert_eq!(clipped_sums(&layers, &[filled], 500, 1.0), [vec![0; 3]]);
     }
 }

@@ -10,6 +10,7 @@ use crate::budget::Sigma;
 use crate::cost::Mechanism;
 use crate::noise::{NoiseSource, RoundedGaussian};
 use crate::session::{Rows, Session, SessionError, each_row};
+use sage_exact::Moves;
 
 /// Units of the fine grid that a vector of the largest allowed length has.
 pub(crate) const LENGTH: u64 = 1 << 30;
@@ -85,17 +86,13 @@ impl Lattice {
         &self, sums: &[i64], noise: &mut impl NoiseSource, unit: f64, out: &mut [f32],
     ) -> Result<(), SessionError> {
         let sampler = RoundedGaussian::new();
-        let unit = unit * self.unit();
-        let multiplier = self.multiplier as i64;
         let limit = i64::try_from((1i128 << 62 << self.shift.min(64)) / self.multiplier).unwrap_or(i64::MAX);
+        let moves = Moves { limit, multiplier: self.multiplier as i64, shift: self.shift, unit: unit * self.unit() };
         let mut drawn = [0i32; CHUNK];
         for (sums, out) in sums.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
             let drawn = &mut drawn[..sums.len()];
             sampler.fill(noise, drawn)?;
-            for ((out, &sum), &drawn) in out.iter_mut().zip(sums).zip(&*drawn) {
-                let moved = i128::from(sum.clamp(-limit, limit)).wrapping_mul(i128::from(multiplier)) >> self.shift;
-                *out = ((moved as i64).wrapping_add(i64::from(drawn)) as f64 * unit) as f32;
-            }
+            moves.apply(sums, drawn, out);
         }
         Ok(())
     }

@@ -743,14 +743,14 @@ fn a_step_samples_each_row_by_itself() {
     let step = Step { rate: rate_of("0.05"), sigma: sigma_of("4"), clip: 1.0 };
     let mut counts = Vec::new();
     for _ in 0..400 {
-        let count = std::cell::Cell::new(0);
+        let count = std::sync::atomic::AtomicUsize::new(0);
         let sums = session.sampled_sum(Lane::Train, step, &layers, |sample, layers| {
-            count.set(sample.count());
+            count.fetch_add(sample.count(), std::sync::atomic::Ordering::Relaxed);
             layers[0].errors.fill(1.0);
         });
-        let sum = f64::from(sums.expect("covered")[0][0]);
-        assert!((sum - count.get() as f64).abs() < 4.0 * 6.0, "{sum}");
-        counts.push(count.get() as f64);
+        let (sum, count) = (f64::from(sums.expect("covered")[0][0]), count.into_inner() as f64);
+        assert!((sum - count).abs() < 4.0 * 6.0, "{sum}");
+        counts.push(count);
     }
     let mean = counts.iter().sum::<f64>() / 400.0;
     let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 399.0;

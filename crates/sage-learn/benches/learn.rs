@@ -110,13 +110,14 @@ fn opened(task: Task, rows: usize, steps: u32) -> (Session<Encoded, SecureNoise>
 
 /// Rows each second in whole private steps, the best of some short runs.
 fn rows_each_second(task: Task, threads: usize) -> f64 {
-    // Short runs, so that the best of them is undisturbed where a machine is shared.
-    let steps = if matches!(task, Task::Logistic) { 20 } else { 2 };
+    // Short runs, so that the best of them is undisturbed where a machine is shared; long enough that the first
+    // use of their memory counts for as little as in a training.
+    let steps = if matches!(task, Task::Logistic) { 40 } else { 4 };
     let (mut session, plan) = opened(task, 200_000, steps);
     let training = Training { rates: Rates::Constant(0.01), momentum: 0.9, decay: 0.0, threads };
     let mut network = Network::new(task.shape(), 1);
     let mut best = f64::INFINITY;
-    for _ in 0..40 {
+    for _ in 0..20 {
         let start = Instant::now();
         network = train(&mut session, Lane::Train, &plan, &training, network).expect("trains");
         best = best.min(start.elapsed().as_secs_f64() / f64::from(steps));

@@ -3,7 +3,7 @@
 //! - [`Graph`]: what a model is, in the form that learners translate into;
 //! - [`Bundle`]: its files, written and read back;
 //! - [`Card`]: what people are told about it;
-//! - [`Predictor`]: the graph run in this process;
+//! - [`Predictor`]: the graph run in this process, and [`Exported`]: the same as others run it;
 //! - [`try_out`]: the graph tried on made-up rows before it is released.
 //!
 //! Nothing here sees a file system or a row of a stream.
@@ -13,6 +13,7 @@ mod card;
 mod fields;
 mod files;
 mod graph;
+mod layers;
 mod mlmodel;
 mod onnx;
 mod place;
@@ -26,7 +27,7 @@ pub use card::{Card, Door, Validation};
 pub use files::{Bundle, BundleError, ESSENTIAL, described};
 pub use graph::{Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights};
 pub use place::Place;
-pub use predict::{Cells, PredictError, Predictor};
+pub use predict::{Cells, Exported, PredictError, Predictor};
 pub use trial::{TrialRefusal, made_up_rows, try_out};
 
 /// The version of the form of bundles.

@@ -9,7 +9,9 @@ use prost::Message as _;
 use tract_onnx::pb::tensor_proto::DataType;
 use tract_onnx::pb::tensor_shape_proto::{Dimension, dimension};
 use tract_onnx::pb::type_proto::{self, Value};
-use tract_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto};
+use tract_onnx::pb::{
+    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto,
+};
 
 use super::fields::Fields;
 use super::graph::{Activation, Field, Graph, Link};
@@ -42,26 +44,55 @@ pub(super) fn write(graph: &Graph) -> Vec<u8> {
 
 /// The model.
 pub(super) fn model(graph: &Graph) -> ModelProto {
-    let columns = graph.outline().schema.columns();
-    let lone = columns.len() == 1;
-    let mut nodes = Nodes::default();
-    let mut inputs: Vec<Tensor> = columns.iter().map(|column| column.name.clone()).collect();
-    if lone {
-        let axis = nodes.wholes(&[1]);
-        inputs = inputs.iter().map(|input| nodes.node("Squeeze", &[input, &axis])).collect();
-    }
-    let fields = Fields::new(graph.outline(), Lowering::new(&graph.outline().schema, nodes, inputs));
-    let (mut nodes, last) = layers(graph, fields);
+    let (mut nodes, last) = layers(graph, begin(graph));
     let last = link(graph.outline().link, &mut nodes, &last);
     let (mut node, initializer) = nodes.into_parts();
     if let Some(end) = node.iter_mut().find(|node| node.output == [last.as_str()]) {
         end.output = vec![OUTPUT.to_owned()];
     }
-    let shape = |column: &Column| {
-        let width = lone.then_some(1);
-        value(&column.name, input_type(column), width)
-    };
     let outputs = graph.outline().layers.last().map_or(1, |shape| i64::from(shape.outputs));
+    whole(graph, node, initializer, vec![value(OUTPUT, DataType::Float, Some(outputs))])
+}
+
+/// The part of the model before its layers, which gives numbers in single precision and places in double; and
+/// which of its outputs each field is.
+pub(super) fn fields(graph: &Graph) -> (ModelProto, Vec<usize>) {
+    let mut fields = begin(graph);
+    let (mut names, mut outputs, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    for field in &graph.outline().fields {
+        let (found, data_type) = match field {
+            Field::Number(scaled) => (fields.scaled(scaled), DataType::Float),
+            Field::Place(place) | Field::Embedded { place, .. } => (fields.place(place), DataType::Double),
+        };
+        let name = fields.lowering.nodes.node("Identity", &[&found]);
+        places.push(names.iter().position(|known| *known == name).unwrap_or(names.len()));
+        if places.last() == Some(&names.len()) {
+            outputs.push(value(&name, data_type, None));
+            names.push(name);
+        }
+    }
+    let (node, initializer) = fields.lowering.nodes.into_parts();
+    (whole(graph, node, initializer, outputs), places)
+}
+
+/// A model of which nothing but the columns is known.
+fn begin(graph: &Graph) -> Fields<'_> {
+    let columns = graph.outline().schema.columns();
+    let mut nodes = Nodes::default();
+    let mut inputs: Vec<Tensor> = columns.iter().map(|column| column.name.clone()).collect();
+    if columns.len() == 1 {
+        let axis = nodes.wholes(&[1]);
+        inputs = inputs.iter().map(|input| nodes.node("Squeeze", &[input, &axis])).collect();
+    }
+    Fields::new(graph.outline(), Lowering::new(&graph.outline().schema, nodes, inputs))
+}
+
+fn whole(
+    graph: &Graph, node: Vec<NodeProto>, initializer: Vec<TensorProto>, output: Vec<ValueInfoProto>,
+) -> ModelProto {
+    let columns = graph.outline().schema.columns();
+    let width = (columns.len() == 1).then_some(1);
+    let shape = |column: &Column| value(&column.name, input_type(column), width);
     let operators = |domain: &str, version| OperatorSetIdProto { domain: domain.to_owned(), version };
     ModelProto {
         ir_version: FORMAT,
@@ -71,7 +102,7 @@ pub(super) fn model(graph: &Graph) -> ModelProto {
         graph: Some(GraphProto {
             name: "sage".to_owned(),
             input: columns.iter().map(shape).collect(),
-            output: vec![value(OUTPUT, DataType::Float, Some(outputs))],
+            output,
             node,
             initializer,
             ..GraphProto::default()

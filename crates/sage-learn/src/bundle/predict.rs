@@ -1,19 +1,23 @@
 //! Runs a graph in this process.
 //!
-//! The graph is written anew from its description and never taken from bytes of others. tract's rewriting of
+//! The graph is written anew from its description and never taken from bytes of others. tract runs what comes
+//! before the layers, and the layers are our own: a node for each step would take longer to move numbers than to
+//! multiply them. [`Exported`] is tract on all of it, to hold the two against each other. tract's rewriting of
 //! expressions is left out: it divides by multiplying with the reciprocal, and 49 · (1/49) is less than 1, which a
 //! formula with a floor would show. Its choice of fast kernels is kept.
 
 use std::fmt;
 use std::sync::Arc;
 
+use tract_onnx::pb::ModelProto;
 use tract_onnx::prelude::{
-    DatumType, Framework as _, InferenceModelExt as _, IntoRunnable as _, RunnableModel, TValue, Tensor, TractError,
-    TypedFact, TypedOp, tensor1, tvec,
+    DatumType, Framework as _, InferenceModelExt as _, IntoRunnable as _, RunnableModel, TValue, TVec, Tensor,
+    TractError, TypedFact, TypedOp, tensor1, tvec,
 };
 use tract_onnx::tract_core::optim::Optimizer;
 
 use super::graph::Graph;
+use super::layers::{FieldValues, Layers};
 use super::onnx;
 use crate::formula::{Cell, Column, Domain, Missing, Schema};
 
@@ -22,9 +26,21 @@ const MOST_ROWS: usize = 1 << 20;
 
 /// A graph that is ready to run.
 pub struct Predictor {
+    fields: Runnable,
+    /// Where each field stands among the outputs: fields may share one.
+    outputs: Vec<usize>,
+    layers: Layers,
+}
+
+/// A graph as it is exported, run by tract from the columns to the prediction.
+pub struct Exported {
+    whole: Runnable,
+}
+
+/// A model of tract's, and the columns that it takes.
+struct Runnable {
     plan: Arc<RunnableModel<TypedFact, Box<dyn TypedOp>>>,
     schema: Schema,
-    outputs: usize,
 }
 
 /// A column of a batch.
@@ -69,41 +85,91 @@ impl std::error::Error for PredictError {}
 impl Predictor {
     /// Makes a graph ready to run.
     pub fn new(graph: &Graph) -> Result<Self, PredictError> {
-        let broken = |error| PredictError::Graph(format!("{error:#}"));
-        let inference = tract_onnx::onnx().model_for_proto_model(&onnx::model(graph)).map_err(broken)?;
-        let mut typed = inference.into_typed().map_err(broken)?;
-        let mut optimizer = Optimizer::codegen();
-        optimizer.passes.retain(|pass| format!("{pass:?}") != "declutter");
-        optimizer.optimize(&mut typed).map_err(broken)?;
-        let plan = typed.into_runnable().map_err(broken)?;
-        let outputs = graph.outline().layers.last().map_or(1, |shape| shape.outputs as usize);
-        Ok(Self { plan, schema: graph.outline().schema.clone(), outputs })
+        let (model, outputs) = onnx::fields(graph);
+        let fields = Runnable::new(&model, &graph.outline().schema)?;
+        Ok(Self { fields, outputs, layers: Layers::new(graph) })
     }
 
     /// How many numbers a prediction has.
-    pub const fn outputs(&self) -> usize {
-        self.outputs
+    pub fn outputs(&self) -> usize {
+        self.layers.outputs()
     }
 
     /// The columns that rows must have, in this order.
     pub fn columns(&self) -> &[Column] {
-        self.schema.columns()
+        self.fields.schema.columns()
     }
 
     /// The predictions for rows with a cell for each column, one row's after the other.
     pub fn rows(&self, rows: &[Vec<Cell>]) -> Result<Vec<f32>, PredictError> {
-        if rows.iter().any(|row| row.len() != self.columns().len()) {
-            return Err(PredictError::Rows { what: "row".to_owned(), why: "it needs a cell for each column" });
-        }
-        let columns = self.columns().iter().enumerate();
-        let batch = columns.map(|(place, column)| gather(column, rows.iter().map(|row| &row[place])));
-        self.batch(&batch.collect::<Result<Vec<Cells>, PredictError>>()?)
+        self.batch(&self.fields.gather(rows)?)
     }
 
     /// The predictions for a batch given column by column, one row's after the other.
     pub fn batch(&self, batch: &[Cells]) -> Result<Vec<f32>, PredictError> {
+        let found = self.fields.run(batch)?;
+        let value = |&output: &usize| {
+            let view = found[output].try_as_plain_ram()?;
+            Ok(match found[output].datum_type() {
+                DatumType::F64 => FieldValues::Places(view.as_slice::<f64>()?),
+                _ => FieldValues::Numbers(view.as_slice::<f32>()?),
+            })
+        };
+        let values = self.outputs.iter().map(value).collect::<Result<Vec<FieldValues<'_>>, TractError>>();
+        let values = values.map_err(failed)?;
         let count = batch.first().map_or(0, Cells::count);
-        if batch.len() != self.columns().len() || batch.iter().any(|cells| cells.count() != count) {
+        if values.iter().any(|values| values.count() != count) {
+            return Err(PredictError::Graph("a field does not have a value for each row".to_owned()));
+        }
+        Ok(self.layers.run(&values, count))
+    }
+}
+
+impl Exported {
+    /// Makes a graph ready to run.
+    pub fn new(graph: &Graph) -> Result<Self, PredictError> {
+        Ok(Self { whole: Runnable::new(&onnx::model(graph), &graph.outline().schema)? })
+    }
+
+    /// The predictions for rows with a cell for each column, one row's after the other.
+    pub fn rows(&self, rows: &[Vec<Cell>]) -> Result<Vec<f32>, PredictError> {
+        let found = self.whole.run(&self.whole.gather(rows)?)?;
+        let first = found.first().ok_or_else(|| PredictError::Graph("it has no output".to_owned()))?;
+        let view = first.try_as_plain_ram().map_err(failed)?;
+        view.as_slice::<f32>().map(<[f32]>::to_vec).map_err(failed)
+    }
+}
+
+/// What tract says of a failure could tell of a row.
+fn failed(_: TractError) -> PredictError {
+    PredictError::Graph("a node failed".to_owned())
+}
+
+impl Runnable {
+    fn new(model: &ModelProto, schema: &Schema) -> Result<Self, PredictError> {
+        let broken = |error| PredictError::Graph(format!("{error:#}"));
+        let inference = tract_onnx::onnx().model_for_proto_model(model).map_err(broken)?;
+        let mut typed = inference.into_typed().map_err(broken)?;
+        let mut optimizer = Optimizer::codegen();
+        optimizer.passes.retain(|pass| format!("{pass:?}") != "declutter");
+        optimizer.optimize(&mut typed).map_err(broken)?;
+        Ok(Self { plan: typed.into_runnable().map_err(broken)?, schema: schema.clone() })
+    }
+
+    /// Rows column by column.
+    fn gather(&self, rows: &[Vec<Cell>]) -> Result<Vec<Cells>, PredictError> {
+        let columns = self.schema.columns();
+        if rows.iter().any(|row| row.len() != columns.len()) {
+            return Err(PredictError::Rows { what: "row".to_owned(), why: "it needs a cell for each column" });
+        }
+        let columns = columns.iter().enumerate();
+        columns.map(|(place, column)| gather(column, rows.iter().map(|row| &row[place]))).collect()
+    }
+
+    fn run(&self, batch: &[Cells]) -> Result<TVec<TValue>, PredictError> {
+        let columns = self.schema.columns();
+        let count = batch.first().map_or(0, Cells::count);
+        if batch.len() != columns.len() || batch.iter().any(|cells| cells.count() != count) {
             return Err(PredictError::Rows { what: "batch".to_owned(), why: "it needs all columns, of one length" });
         }
         if count == 0 || count > MOST_ROWS {
@@ -111,16 +177,12 @@ impl Predictor {
         }
         let lone = batch.len() == 1;
         let mut inputs = tvec!();
-        for (column, cells) in self.columns().iter().zip(batch) {
+        for (column, cells) in columns.iter().zip(batch) {
             let tensor = tensor(column, cells)?;
             let shaped = if lone { tensor.into_shape(&[count, 1]) } else { Ok(tensor) };
             inputs.push(TValue::from(shaped.map_err(|error| PredictError::Graph(error.to_string()))?));
         }
-        let failed = |_| PredictError::Graph("a node failed".to_owned());
-        let found = self.plan.run(inputs).map_err(failed)?;
-        let first = found.first().ok_or_else(|| PredictError::Graph("it has no output".to_owned()))?;
-        let view = first.try_as_plain_ram().map_err(failed)?;
-        view.as_slice::<f32>().map(<[f32]>::to_vec).map_err(failed)
+        self.plan.run(inputs).map_err(failed)
     }
 }
 

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::graph::Graph;
-use super::predict::{PredictError, Predictor};
+use super::predict::{Exported, PredictError, Predictor};
 use crate::formula::{Cell, Column, Domain, Missing, Schema};
 
 /// How many rows a graph is tried on.
@@ -22,6 +22,8 @@ pub enum TrialRefusal {
     NotFinite,
     /// A row alone gets another answer than among others.
     Unsteady,
+    /// What is exported gives another answer than what is served here.
+    Exported,
 }
 
 impl fmt::Display for TrialRefusal {
@@ -30,6 +32,7 @@ impl fmt::Display for TrialRefusal {
             Self::Broken(error) => write!(f, "it does not run on made-up rows: {error}"),
             Self::NotFinite => write!(f, "its prediction for a made-up row is no finite number"),
             Self::Unsteady => write!(f, "a row's prediction depends on the rows beside it"),
+            Self::Exported => write!(f, "its exported form predicts something else for a made-up row"),
         }
     }
 }
@@ -53,9 +56,13 @@ pub fn try_out(graph: &Graph) -> Result<Predictor, TrialRefusal> {
     if found.len() != rows.len() * predictor.outputs() || !found.iter().all(|number| number.is_finite()) {
         return Err(TrialRefusal::NotFinite);
     }
+    let close = |(one, other): (&f32, &f32)| (one - other).abs() <= 1e-5 * other.abs().max(1.0);
+    let exported = Exported::new(graph).and_then(|exported| exported.rows(&rows)).map_err(TrialRefusal::Broken)?;
+    if exported.len() != found.len() || !exported.iter().zip(&found).all(close) {
+        return Err(TrialRefusal::Exported);
+    }
     for (row, together) in rows.iter().zip(found.chunks(predictor.outputs())).take(8) {
         let alone = predictor.rows(std::slice::from_ref(row)).map_err(TrialRefusal::Broken)?;
-        let close = |(alone, together): (&f32, &f32)| (alone - together).abs() <= 1e-5 * together.abs().max(1.0);
         if !alone.iter().zip(together).all(close) {
             return Err(TrialRefusal::Unsteady);
         }

@@ -7,12 +7,17 @@
 //! kernel's proof rests on it. The divisor of a step is the expected size of a sample, which is public;
 //! nothing here knows how many rows there are.
 
+mod bent;
 mod pass;
 mod plan;
 mod product;
 mod shape;
 mod train;
 mod weights;
+
+pub(crate) use bent::{Left, Met};
+pub(crate) use pass::{Places, bend, logistic};
+pub(crate) use product::Onto;
 
 pub use plan::{Plan, PlanError, Work};
 pub use shape::{Inputs, Loss, Shape, ShapeError};

@@ -4,20 +4,20 @@
 //! same operations in the same order whatever stands beside it. There is no statistic of a batch here and
 //! there must never be one.
 
+use pulp::{Simd, WithSimd};
 use sage_kernel::{LayerRows, LayerShape, Sample};
 
-use super::product::{Onto, Right};
+use super::bent::{Left, Met};
+use super::product::Onto;
 use super::shape::Loss;
 use super::weights::Network;
 use crate::encode::{Encoded, Example};
 
-/// Rows of a block: a multiple of a tile's, few enough for a block to stay in a near cache.
-const ROWS: usize = 96;
 /// Outputs of a layer of places that are gathered at a time.
 const OUTPUTS: usize = 512;
 
 /// The logistic function.
-pub(super) fn logistic(value: f32) -> f32 {
+pub(crate) fn logistic(value: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-value))
 }
 
@@ -26,9 +26,48 @@ struct Layer<'net> {
     shape: LayerShape,
     weights: &'net [f32],
     /// The part that the numbers meet.
-    forward: Right,
+    forward: Met,
     /// The same the other way round, where errors go on to what is before.
-    back: Option<Right>,
+    back: Option<Met>,
+}
+
+/// Networks of so many weights are worth a second thread to make them ready.
+const WORTH: u32 = 1 << 16;
+
+/// The dense layers of a network, each with the part of its weights that numbers meet.
+fn dense(network: &Network) -> impl Iterator<Item = (LayerShape, &[f32])> {
+    let layers = network.shape().layers().into_iter().zip(network.parameters());
+    let met = |shape: LayerShape| shape.numbers as usize * shape.outputs as usize;
+    layers.skip(network.shape().embeddings()).map(move |(shape, weights)| (shape, &weights[..met(shape)]))
+}
+
+/// What the dense layers need forward, in memory that was used before.
+fn forward(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<Met> {
+    let ready = |(depth, (shape, weights)): (usize, (LayerShape, &[f32]))| {
+        let (numbers, outputs, memory) = (shape.numbers as usize, shape.outputs as usize, memory.pop());
+        // What goes in was bent, behind the first layer.
+        let left = if depth > 0 { Left::Bent } else { Left::All };
+        Met::new(left, weights, numbers, outputs, memory.unwrap_or_default())
+    };
+    dense(network).enumerate().map(ready).collect()
+}
+
+/// What they need back, where errors go on to what is before.
+fn back(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<Option<Met>> {
+    let shape = network.shape();
+    let ready = |(depth, (layer, weights)): (usize, (LayerShape, &[f32]))| {
+        if depth == 0 && shape.embeddings() == 0 {
+            return None;
+        }
+        // No errors go to the numbers of the row itself.
+        let own = if depth == 0 { shape.layout().numbers as usize } else { 0 };
+        let (numbers, outputs, memory) = (layer.numbers as usize - own, layer.outputs as usize, memory.pop());
+        let weights = &weights[own * outputs..];
+        // Errors were bent, before the last layer.
+        let left = if depth < shape.hidden().len() { Left::Bent } else { Left::All };
+        Some(Met::transposed(left, weights, outputs, numbers, memory.unwrap_or_default()))
+    };
+    dense(network).enumerate().map(ready).collect()
 }
 
 /// A network made ready for one step.
@@ -38,6 +77,9 @@ pub(super) struct Ready<'net> {
     starts: Vec<u32>,
     layers: Vec<Layer<'net>>,
 }
+
+/// What steps leave to each other: memory for the ways forward and back.
+pub(super) type Memory = [Vec<Vec<f32>>; 2];
 
 /// What the rows of a block have at every dense layer.
 pub(super) struct Room {
@@ -63,37 +105,44 @@ struct Block<'data> {
 impl<'net> Ready<'net> {
     /// For predictions.
     pub(super) fn forward_only(network: &'net Network) -> Self {
-        Self::with(network, |_| false, &mut Vec::new())
+        Self::new(network, forward(network, Vec::new()), Vec::new())
     }
 
     /// For a step: with the way back wherever errors go on. Takes memory that an earlier step has left.
-    pub(super) fn both_ways(network: &'net Network, spare: &mut Vec<Vec<f32>>) -> Self {
-        let embeddings = network.shape().embeddings();
-        Self::with(network, |place| place > embeddings || embeddings > 0, spare)
+    pub(super) fn both_ways(network: &'net Network, [one, other]: &mut Memory, threads: usize) -> Self {
+        let (one, other) = (std::mem::take(one), std::mem::take(other));
+        if threads == 1 || network.shape().parameters() < WORTH {
+            return Self::new(network, forward(network, one), back(network, other));
+        }
+        std::thread::scope(|scope| {
+            let back = scope.spawn(|| back(network, other));
+            let forward = forward(network, one);
+            let back = back.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Self::new(network, forward, back)
+        })
     }
 
     /// Leaves its memory to the next step.
-    pub(super) fn leave(self, spare: &mut Vec<Vec<f32>>) {
+    pub(super) fn leave(self, [forward, back]: &mut Memory) {
         for layer in self.layers.into_iter().rev() {
-            spare.extend(layer.back.map(Right::into_memory));
-            spare.push(layer.forward.into_memory());
+            forward.push(layer.forward.into_memory());
+            back.extend(layer.back.map(Met::into_memory));
         }
     }
 
-    fn with(network: &'net Network, goes_back: impl Fn(usize) -> bool, spare: &mut Vec<Vec<f32>>) -> Self {
-        let shapes = network.shape().layers();
-        let (embeddings, dense) = shapes.split_at(network.shape().embeddings());
-        let layers = dense.iter().enumerate().map(|(place, &shape)| {
-            let place = place + embeddings.len();
-            let weights = network.parameters()[place].as_slice();
-            let (numbers, outputs) = (shape.numbers as usize, shape.outputs as usize);
-            let met = &weights[..numbers * outputs];
-            let mut memory = || spare.pop().unwrap_or_default();
-            let forward = Right::new(met, numbers, outputs, memory());
-            let back = goes_back(place).then(|| Right::transposed(met, outputs, numbers, memory()));
-            Layer { shape, weights, forward, back }
-        });
-        Self { network, embeddings: embeddings.to_vec(), starts: network.field_starts(), layers: layers.collect() }
+    fn new(network: &'net Network, forward: Vec<Met>, back: Vec<Option<Met>>) -> Self {
+        let mut embeddings = network.shape().layers();
+        let dense = embeddings.split_off(network.shape().embeddings());
+        let back = back.into_iter().chain(std::iter::repeat_with(|| None));
+        let layers = dense.into_iter().zip(&network.parameters()[embeddings.len()..]).zip(forward).zip(back);
+        let layer = |(((shape, weights), forward), back): (((_, &'net Vec<f32>), _), _)| Layer {
+            shape,
+            weights,
+            forward,
+            back,
+        };
+        let layers = layers.map(layer).collect();
+        Self { network, embeddings, starts: network.field_starts(), layers }
     }
 
     /// The raw predictions of some rows.
@@ -113,36 +162,12 @@ impl<'net> Ready<'net> {
         }
     }
 
-    /// Fills in what a step of the kernel asks for, with so many threads.
-    pub(super) fn backward(&self, sample: &Sample<'_, Encoded>, filled: &mut [LayerRows], threads: usize) {
-        let count = sample.count();
-        let shapes = &self.network.shape().layers();
-        let mut rest: Vec<Block<'_>> = filled.iter_mut().map(Block::whole).collect();
-        std::thread::scope(|scope| {
-            for thread in 0..threads.max(1) {
-                let rows = count * thread / threads.max(1)..count * (thread + 1) / threads.max(1);
-                let mine = rest.iter_mut().zip(shapes).map(|(rest, shape)| rest.cut(*shape, rows.len())).collect();
-                let work = move || self.backward_rows(sample, rows, mine, shapes);
-                if thread + 1 == threads.max(1) {
-                    work();
-                } else {
-                    scope.spawn(work);
-                }
-            }
-        });
-    }
-
-    fn backward_rows(
-        &self, sample: &Sample<'_, Encoded>, rows: std::ops::Range<usize>, mut layers: Vec<Block<'_>>,
-        shapes: &[LayerShape],
-    ) {
-        let mut spare = vec![0.0; ROWS * self.layers[0].shape.numbers as usize];
-        for first in rows.clone().step_by(ROWS) {
-            let some = first..rows.end.min(first + ROWS);
-            let examples: Vec<Example<'_>> = some.map(|place| sample.row(place)).collect();
-            let blocks = layers.iter_mut().zip(shapes).map(|(layer, shape)| layer.cut(*shape, examples.len()));
-            self.block(&examples, &mut blocks.collect::<Vec<_>>(), &mut spare);
-        }
+    /// Fills in what a step of the kernel asks for.
+    pub(super) fn backward(&self, sample: &Sample<'_, Encoded>, filled: &mut [LayerRows]) {
+        let examples: Vec<Example<'_>> = (0..sample.count()).map(|place| sample.row(place)).collect();
+        let mut blocks: Vec<Block<'_>> = filled.iter_mut().map(Block::whole).collect();
+        let mut spare = vec![0.0; examples.len() * self.layers[0].shape.numbers as usize];
+        self.block(&examples, &mut blocks, &mut spare);
     }
 
     /// One block of rows, forward and back.
@@ -164,11 +189,10 @@ impl<'net> Ready<'net> {
             let (before, after) = dense.split_at_mut(place);
             let errors = &mut *before[place - 1].errors;
             self.layers[place].back(after[0].errors, errors);
-            let bent = errors.iter_mut().zip(&*after[0].values);
-            bent.for_each(|(error, &value)| *error = if value > 0.0 { *error } else { 0.0 });
+            pulp::Arch::new().dispatch(BendBack { errors, values: after[0].values });
         }
         if !embedded.is_empty() {
-            let width = self.layers[0].shape.numbers as usize;
+            let width = self.layers[0].shape.numbers as usize - self.network.shape().layout().numbers as usize;
             let spare = &mut spare[..examples.len() * width];
             self.layers[0].back(dense[0].errors, spare);
             self.split_errors(spare, width, embedded);
@@ -189,15 +213,14 @@ impl<'net> Ready<'net> {
             }
             let fields =
                 self.starts.iter().zip(example.places).zip(self.embeddings.iter().zip(self.network.parameters()));
-            let mut targets = values[numbers..].iter_mut();
+            let mut targets = &mut values[numbers..];
             for ((start, place), (embedding, table)) in fields {
                 let outputs = embedding.outputs as usize;
-                let target = targets.by_ref().take(outputs);
+                let (target, behind) = std::mem::take(&mut targets).split_at_mut(outputs);
+                targets = behind;
                 match place.checked_sub(*start).filter(|&place| place < embedding.places) {
-                    Some(place) => {
-                        target.zip(&table[place as usize * outputs..]).for_each(|(target, &value)| *target = value);
-                    }
-                    None => target.for_each(|target| *target = 0.0),
+                    Some(place) => copy_short(&table[place as usize * outputs..][..outputs], target),
+                    None => target.fill(0.0),
                 }
             }
         }
@@ -229,14 +252,12 @@ impl<'net> Ready<'net> {
         }
     }
 
-    /// The errors at the first layer's inputs, field by field.
+    /// The errors at the first layer's embedded inputs, field by field.
     fn split_errors(&self, errors: &[f32], width: usize, embedded: &mut [Block<'_>]) {
-        let numbers = self.network.shape().layout().numbers as usize;
-        for (row, errors) in errors.chunks_exact(width).enumerate() {
-            let mut errors = &errors[numbers..];
+        for (row, mut errors) in errors.chunks_exact(width).enumerate() {
             for (block, embedding) in embedded.iter_mut().zip(&self.embeddings) {
                 let (mine, behind) = errors.split_at(embedding.outputs as usize);
-                block.errors[row * mine.len()..][..mine.len()].copy_from_slice(mine);
+                copy_short(mine, &mut block.errors[row * mine.len()..][..mine.len()]);
                 errors = behind;
             }
         }
@@ -247,30 +268,53 @@ impl<'data> Block<'data> {
     fn whole(rows: &'data mut LayerRows) -> Self {
         Self { values: &mut rows.values, places: &mut rows.places, errors: &mut rows.errors }
     }
+}
 
-    /// Cuts off the first so many rows.
-    fn cut(&mut self, shape: LayerShape, rows: usize) -> Self {
-        Self {
-            values: cut(&mut self.values, rows * shape.numbers as usize),
-            places: cut(&mut self.places, rows * shape.named as usize),
-            errors: cut(&mut self.errors, rows * shape.outputs as usize),
+/// Copies numbers of an embedding, which most often are eight: of a known size that is no call.
+#[inline(always)]
+fn copy_short(from: &[f32], to: &mut [f32]) {
+    if let (Ok(from), Ok(to)) = (<&[f32; 8]>::try_from(from), <&mut [f32; 8]>::try_from(&mut *to)) {
+        *to = *from;
+    } else {
+        to.copy_from_slice(from);
+    }
+}
+
+/// What is below zero becomes zero. What is no number stays: the kernel leaves such a row out.
+pub(crate) fn bend(values: &mut [f32]) {
+    pulp::Arch::new().dispatch(Bend { values });
+}
+
+struct Bend<'data> {
+    values: &'data mut [f32],
+}
+
+impl WithSimd for Bend<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for value in self.values {
+            *value = if *value < 0.0 { 0.0 } else { *value };
         }
     }
 }
 
-fn cut<'data, T>(rest: &mut &'data mut [T], count: usize) -> &'data mut [T] {
-    let (first, behind) = std::mem::take(rest).split_at_mut(count);
-    *rest = behind;
-    first
+/// Errors behind a bend go back only through what was above zero.
+struct BendBack<'data> {
+    errors: &'data mut [f32],
+    values: &'data [f32],
 }
 
-/// What is below zero becomes zero. What is no number stays: the kernel leaves such a row out.
-fn bend(values: &mut [f32]) {
-    pulp::Arch::new().dispatch(|| {
-        for value in values {
-            *value = if *value < 0.0 { 0.0 } else { *value };
+impl WithSimd for BendBack<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (error, &value) in self.errors.iter_mut().zip(self.values) {
+            *error = if value > 0.0 { *error } else { 0.0 };
         }
-    });
+    }
 }
 
 impl Layer<'_> {
@@ -278,23 +322,11 @@ impl Layer<'_> {
     fn forward(&self, values: &[f32], examples: &[Example<'_>], out: &mut [f32]) {
         let outputs = self.shape.outputs as usize;
         let (rest, bias) = self.weights.split_at(self.weights.len() - outputs);
+        if self.shape.named == 0 && self.shape.numbers > 0 {
+            return self.forward.product(values, out, Onto::Bias(bias));
+        }
         let table = &rest[self.shape.numbers as usize * outputs..];
-        pulp::Arch::new().dispatch(|| {
-            for first in (0..outputs).step_by(OUTPUTS) {
-                let some = first..outputs.min(first + OUTPUTS);
-                for (example, out) in examples.iter().zip(out.chunks_exact_mut(outputs)) {
-                    let out = &mut out[some.clone()];
-                    out.copy_from_slice(&bias[some.clone()]);
-                    if self.shape.named == 0 {
-                        continue;
-                    }
-                    for &place in example.places.iter().filter(|&&place| place < self.shape.places) {
-                        let weights = &table[place as usize * outputs..][some.clone()];
-                        out.iter_mut().zip(weights).for_each(|(out, weight)| *out += weight);
-                    }
-                }
-            }
-        });
+        pulp::Arch::new().dispatch(Places { table, bias, examples, out });
         self.forward.product(values, out, Onto::WhatIsThere);
     }
 
@@ -302,6 +334,40 @@ impl Layer<'_> {
     fn back(&self, errors: &[f32], before: &mut [f32]) {
         if let Some(back) = &self.back {
             back.product(errors, before, Onto::Nothing);
+        }
+    }
+}
+
+/// Writes the bias and adds the weights of the places that each row names.
+pub(crate) struct Places<'data> {
+    /// For each place the weights of all outputs; a place that does not exist counts as none.
+    pub(crate) table: &'data [f32],
+    /// For each output what every row has.
+    pub(crate) bias: &'data [f32],
+    /// The rows.
+    pub(crate) examples: &'data [Example<'data>],
+    /// The outputs, row by row.
+    pub(crate) out: &'data mut [f32],
+}
+
+impl WithSimd for Places<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { table, bias, examples, out } = self;
+        let outputs = bias.len();
+        let places = table.len() / outputs;
+        for first in (0..outputs).step_by(OUTPUTS) {
+            let some = first..outputs.min(first + OUTPUTS);
+            for (example, out) in examples.iter().zip(out.chunks_exact_mut(outputs)) {
+                let out = &mut out[some.clone()];
+                out.copy_from_slice(&bias[some.clone()]);
+                for &place in example.places.iter().filter(|&&place| (place as usize) < places) {
+                    let weights = &table[place as usize * outputs..][some.clone()];
+                    out.iter_mut().zip(weights).for_each(|(out, weight)| *out += weight);
+                }
+            }
         }
     }
 }

@@ -16,17 +16,19 @@ const DEPTH: usize = 256;
 
 /// What a product is added to.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Onto {
+pub(crate) enum Onto<'data> {
     /// What stands where it goes.
     WhatIsThere,
+    /// The same numbers for every row; what stands there is written over.
+    Bias(&'data [f32]),
     /// Nothing: what stands there is written over.
     Nothing,
 }
 
 /// A matrix made ready to stand on the right of products.
-pub(super) struct Right {
+pub(crate) struct Right {
     /// Blocks of [`DEPTH`] rows, each in panels as wide as two registers, or one at the end.
-    packed: Vec<f32>,
+    pub(super) packed: Vec<f32>,
     rows: usize,
     columns: usize,
 }
@@ -62,13 +64,8 @@ impl Right {
         Self { packed, rows, columns }
     }
 
-    /// Its memory, to be used again.
-    pub(super) fn into_memory(self) -> Vec<f32> {
-        self.packed
-    }
-
     /// Adds left · self to `out`, row by row, or writes it there.
-    pub(super) fn product(&self, left: &[f32], out: &mut [f32], onto: Onto) {
+    pub(super) fn product(&self, left: &[f32], out: &mut [f32], onto: Onto<'_>) {
         if self.rows > 0 && self.columns > 0 {
             Arch::new().dispatch(Product { left, right: self, out, onto });
         }
@@ -80,7 +77,8 @@ fn panels(columns: usize, lanes: usize) -> impl Iterator<Item = (usize, usize)> 
     (0..columns).step_by(2 * lanes).map(move |first| (first, if columns - first > lanes { 2 * lanes } else { lanes }))
 }
 
-struct Lanes;
+/// How many numbers fit into a register.
+pub(super) struct Lanes;
 
 impl WithSimd for Lanes {
     type Output = usize;
@@ -95,7 +93,7 @@ struct Product<'data> {
     left: &'data [f32],
     right: &'data Right,
     out: &'data mut [f32],
-    onto: Onto,
+    onto: Onto<'data>,
 }
 
 impl WithSimd for Product<'_> {
@@ -122,11 +120,14 @@ impl WithSimd for Product<'_> {
                         if place < height {
                             let target = &mut out[(row + place) * columns..][used.clone()];
                             let both = target.iter_mut().zip(sums);
-                            if block == 0 && onto == Onto::Nothing {
+                            match onto {
                                 // Zero is added so that it stays a few instructions and does not become a call.
-                                both.for_each(|(target, sum)| *target = sum + 0.0);
-                            } else {
-                                both.for_each(|(target, sum)| *target += sum);
+                                Onto::Nothing if block == 0 => both.for_each(|(target, sum)| *target = sum + 0.0),
+                                Onto::Bias(bias) if block == 0 => {
+                                    let both = both.zip(&bias[used.clone()]);
+                                    both.for_each(|((target, sum), bias)| *target = bias + sum);
+                                }
+                                _ => both.for_each(|(target, sum)| *target += sum),
                             }
                         }
                     };
@@ -191,6 +192,9 @@ mod tests {
                     let mut fresh = vec![f32::NAN; count * columns];
                     right.product(&left, &mut fresh, Onto::Nothing);
                     assert!(fresh.iter().zip(&out).all(|(fresh, out)| (out - fresh - 0.5).abs() < 1e-4));
+                    fresh.fill(f32::NAN);
+                    right.product(&left, &mut fresh, Onto::Bias(&vec![0.5; columns]));
+                    assert_eq!(fresh, out);
                     for row in 0..count {
                         let mine = &left[row * inner..][..inner];
                         for column in 0..columns {

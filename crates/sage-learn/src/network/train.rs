@@ -1,5 +1,6 @@
 //! Training: steps of noisy gradients, and what they do to the weights.
 
+use sage_exact::{shares, side_by_side};
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Session, SessionError};
 
@@ -103,21 +104,18 @@ pub fn train<N: NoiseSource>(
     session.use_threads(training.threads);
     let layers = network.shape().layers();
     let mut pace: Vec<Vec<f32>> = network.parameters().iter().map(|weights| vec![0.0; weights.len()]).collect();
-    let mut spare = Vec::new();
+    let mut spare = Default::default();
     for step in 0..plan.steps() {
-        let ready = Ready::both_ways(&network, &mut spare);
+        let ready = Ready::both_ways(&network, &mut spare, training.threads);
         let sums = session.sampled_sum(lane, plan.step(), &layers, |sample, filled| {
-            ready.backward(sample, filled, training.threads);
+            ready.backward(sample, filled);
         });
         ready.leave(&mut spare);
         let sums = sums.map_err(TrainError::Session)?;
         let share = (1.0 / plan.expected()) as f32;
         let rate = training.rates.at(step, plan.steps()) as f32;
-        for ((weights, pace), sums) in network.parameters_mut().iter_mut().zip(&mut pace).zip(&sums) {
-            let update = Update { rate, share, momentum: training.momentum as f32, decay: training.decay as f32 };
-            update.apply(weights, pace, sums, training.threads);
-        }
-        if !network.is_finite() {
+        let update = Update { rate, share, momentum: training.momentum as f32, decay: training.decay as f32 };
+        if !update.apply(network.parameters_mut(), &mut pace, &sums, training.threads) {
             return Err(TrainError::Diverged(Diverged { step }));
         }
     }
@@ -151,28 +149,46 @@ struct Update {
     decay: f32,
 }
 
-/// Weights worth a thread of their own.
-const WORTH: usize = 1 << 16;
+/// Weights that are moved by one thread after the other, at most.
+const PIECE: usize = 1 << 15;
+
+/// Weights, their pace and the sums that move them.
+struct Piece<'data> {
+    update: Update,
+    weights: &'data mut [f32],
+    pace: &'data mut [f32],
+    sums: &'data [f32],
+}
 
 impl Update {
-    fn apply(self, weights: &mut [f32], pace: &mut [f32], sums: &[f32], threads: usize) {
-        let part = weights.len().div_ceil(threads.clamp(1, 1 + weights.len() / WORTH)).max(1);
-        let parts = weights.chunks_mut(part).zip(pace.chunks_mut(part)).zip(sums.chunks(part));
-        std::thread::scope(|scope| {
-            let mut parts = parts.map(|((weights, pace), sums)| {
-                move || pulp::Arch::new().dispatch(|| self.apply_part(weights, pace, sums))
-            });
-            let here = parts.next();
-            parts.for_each(|work| drop(scope.spawn(work)));
-            here.into_iter().for_each(|mut work| work());
+    /// Moves all weights; false if one is no finite number afterwards.
+    fn apply(self, weights: &mut [Vec<f32>], pace: &mut [Vec<f32>], sums: &[Vec<f32>], threads: usize) -> bool {
+        let mut pieces = Vec::new();
+        for ((weights, pace), sums) in weights.iter_mut().zip(pace).zip(sums) {
+            let parts = weights.chunks_mut(PIECE).zip(pace.chunks_mut(PIECE)).zip(sums.chunks(PIECE));
+            pieces.extend(parts.map(|((weights, pace), sums)| Piece { update: self, weights, pace, sums }));
+        }
+        let total: usize = pieces.iter().map(|piece| piece.weights.len()).sum();
+        let shares = shares(pieces, threads.min(1 + total / (2 * PIECE)), |piece| piece.weights.len());
+        let finite = side_by_side(shares, |share| {
+            share.into_iter().fold(true, |finite, piece| pulp::Arch::new().dispatch(piece) & finite)
         });
+        finite.into_iter().all(|finite| finite)
     }
+}
+
+impl pulp::WithSimd for Piece<'_> {
+    type Output = bool;
 
     #[inline(always)]
-    fn apply_part(self, weights: &mut [f32], pace: &mut [f32], sums: &[f32]) {
+    fn with_simd<S: pulp::Simd>(self, _: S) -> bool {
+        let Self { update, weights, pace, sums } = self;
+        let mut finite = true;
         for ((weight, pace), sum) in weights.iter_mut().zip(pace).zip(sums) {
-            *pace = self.momentum * *pace + sum * self.share + self.decay * *weight;
-            *weight -= self.rate * *pace;
+            *pace = update.momentum * *pace + sum * update.share + update.decay * *weight;
+            *weight -= update.rate * *pace;
+            finite &= weight.is_finite();
         }
+        finite
     }
 }

@@ -83,7 +83,7 @@ impl Network {
         &mut self.parameters
     }
 
-    pub(super) fn is_finite(&self) -> bool {
+    fn is_finite(&self) -> bool {
         self.parameters.iter().all(|weights| weights.iter().all(|weight| weight.is_finite()))
     }
 

@@ -1,6 +1,6 @@
-//! tract gives what the plain forward pass gives.
+//! What is served, and tract on the whole graph, give what the plain forward pass gives.
 
-use sage_learn::bundle::{Activation, Field, Graph, Layer, Link, Predictor, Shape, Weights};
+use sage_learn::bundle::{Activation, Exported, Field, Graph, Layer, Link, Predictor, Shape, Weights};
 use sage_learn::formula::Cell;
 
 use crate::draw::{self, Draw};
@@ -16,14 +16,20 @@ fn random_graphs_agree_with_the_plain_forward_pass() {
         let predictor = Predictor::new(&graph).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let draw = &mut Draw(seed ^ 0xA11C_E5ED);
         let rows: Vec<Vec<Cell>> = (0..64).map(|_| draw::row(draw, &graph.outline().schema)).collect();
-        let found = predictor.rows(&rows).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        for (row, found) in rows.iter().zip(found.chunks(predictor.outputs())) {
-            let plain = reference::predict(&graph, row);
-            for (found, plain) in found.iter().zip(plain) {
-                let close = (found - plain).abs() <= TOLERANCE * plain.abs().max(1.0);
-                assert!(close, "seed {seed}: {found} instead of {plain} for {row:?}: {}", culprits(&graph, row));
+        let served = predictor.rows(&rows).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let exported = Exported::new(&graph).and_then(|exported| exported.rows(&rows));
+        let exported = exported.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        for found in [&served, &exported] {
+            for (row, found) in rows.iter().zip(found.chunks(predictor.outputs())) {
+                let plain = reference::predict(&graph, row);
+                for (found, plain) in found.iter().zip(plain) {
+                    let close = (found - plain).abs() <= TOLERANCE * plain.abs().max(1.0);
+                    assert!(close, "seed {seed}: {found} instead of {plain} for {row:?}: {}", culprits(&graph, row));
+                }
             }
         }
+        let alone = rows.iter().flat_map(|row| predictor.rows(std::slice::from_ref(row)).unwrap());
+        assert!(alone.eq(served.iter().copied()), "seed {seed}: a row alone is predicted otherwise");
     }
 }
 

@@ -125,6 +125,7 @@ impl Layers {
                         numbers: &[],
                         places: &places[row * self.named..][..self.named],
                         label: 0.0,
+                        beside: &[],
                     };
                     let examples: Vec<Example<'_>> = (0..rows).map(example).collect();
                     let (table, bias) = (&self.table[..], &layer.bias[..]);

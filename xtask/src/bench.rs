@@ -27,6 +27,8 @@ enum Peers {
     Python(Python),
     /// A server, and a Python with what its requirements name, which our programs find by their environment.
     Beside { requirements: &'static str },
+    /// In our own programs.
+    Within,
 }
 
 struct Python {
@@ -65,6 +67,11 @@ const SUITES: &[Suite] = &[
         ],
         peers: Peers::Beside { requirements: "xtask/peers/engine_requirements.txt" },
     },
+    Suite {
+        name: "loop",
+        programs: &[("sage-engine", "loop", &[]), ("sage-learn", "predict", &[])],
+        peers: Peers::Within,
+    },
 ];
 
 /// On every Debian a directory on a real disk that everyone may write to, which the usual one need not be.
@@ -82,7 +89,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), Failure> {
     let options = options(words)?;
     let suite = options.suite;
     let left_out = |failure| format!("{failure}\n{WITHOUT_PEERS}");
-    let beside = if options.peers { Some(beside(suite).map_err(left_out)?) } else { None };
+    let beside = if options.peers { beside(suite).map_err(left_out)? } else { None };
     eprintln!("measuring ours");
     let ours = measure_ours(suite, beside.as_ref())?;
     let mut peers = Vec::new();
@@ -129,12 +136,13 @@ struct Beside {
     python: PathBuf,
 }
 
-fn beside(suite: &Suite) -> Result<Beside, Failure> {
+fn beside(suite: &Suite) -> Result<Option<Beside>, Failure> {
     let (requirements, server) = match suite.peers {
+        Peers::Within => return Ok(None),
         Peers::Python(Python { requirements, .. }) => (requirements, None),
         Peers::Beside { requirements } => (requirements, Some(Server::start(Path::new(ON_DISK))?)),
     };
-    Ok(Beside { server, python: virtual_environment(suite.name, requirements)? })
+    Ok(Some(Beside { server, python: virtual_environment(suite.name, requirements)? }))
 }
 
 fn measure_ours(suite: &Suite, beside: Option<&Beside>) -> Result<Vec<Value>, Failure> {

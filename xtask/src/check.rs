@@ -44,6 +44,7 @@ pub(crate) fn everything() -> Result<(), Failure> {
     steps.push(call("bench kernel, with peers", || bench::run(&["kernel"])));
     steps.push(call("bench learn, with peers", || bench::run(&["learn"])));
     steps.push(call("bench engine, with peers", || bench::run(&["engine"])));
+    steps.push(call("bench loop", || bench::run(&["loop"])));
     perform(steps)
 }
 

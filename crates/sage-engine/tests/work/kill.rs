@@ -138,4 +138,6 @@ fn finished(city: &City, seed: u64) {
         let lost = run.attempts.iter().filter(|one| matches!(one.outcome, Some(AttemptOutcome::Lost(_)))).count();
         assert!(run.outcome() == Some(Outcome::Accepted) || lost > 0, "seed {seed}: {}", told(&run));
     }
+    engine.close().expect("closed");
+    crate::real::audited(&city.path());
 }

@@ -49,6 +49,8 @@ fn pipelines_submitted_together_are_all_released() {
     let statistic = engine.statistic(&engine.release_named("speed-by-vendor@1").expect("released")).expect("a table");
     assert_eq!(statistic.lines.len(), 2);
     assert!(statistic.lines.iter().all(|line| line.low <= line.value && line.value <= line.high), "{statistic:?}");
+    engine.close().expect("closed");
+    crate::real::audited(&city.path());
 }
 
 #[test]

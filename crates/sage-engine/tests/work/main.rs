@@ -3,4 +3,5 @@
 mod city;
 mod kill;
 mod loops;
+mod real;
 mod teams;

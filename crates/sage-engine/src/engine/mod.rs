@@ -19,6 +19,7 @@ mod runs;
 mod secret;
 mod snapshot;
 mod submit;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -38,6 +39,7 @@ pub use policy::PolicyOutcome;
 pub use releases::ReleaseView;
 pub use runs::{AttemptOutcome, AttemptView, RunView};
 pub use snapshot::{BlockView, LaneView, Snapshot, State, StreamView};
+pub use waiting::Waiting;
 
 use checkpoint::History;
 

@@ -19,6 +19,17 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value:#}\n"))
 }
 
+/// Says something on standard error, beside the answer.
+pub(crate) fn tell(text: &str) {
+    // There is nobody left to tell if this fails.
+    drop(writeln!(io::stderr(), "{text}"));
+}
+
+/// So many blocks, in words.
+pub(crate) fn blocks(count: u32) -> String {
+    if count == 1 { "1 block".to_owned() } else { format!("{count} blocks") }
+}
+
 /// A loss with six significant digits, rounded up: what is printed is never less than what was computed.
 pub(crate) fn rounded_up(value: f64) -> String {
     if value <= 0.0 || !value.is_finite() {

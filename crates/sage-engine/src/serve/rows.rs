@@ -1,6 +1,6 @@
 //! Rows for a model, read from a CSV with a header or from a JSON object on each line.
 
-use std::io::{BufRead, BufReader, Cursor, Read};
+use std::io::{BufRead, BufReader, Read};
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use sage_learn::formula::{Cell, Column};
@@ -45,9 +45,8 @@ impl RowReader {
         columns: &[Column], bytes: impl Read + Send + 'static, format: Option<RowFormat>,
     ) -> Result<Self, RowError> {
         let mut bytes = BufReader::new(bytes);
-        let start = first_sign(&mut bytes)?;
-        let format = format.unwrap_or(if start.last() == Some(&b'{') { RowFormat::Ndjson } else { RowFormat::Csv });
-        let bytes = Cursor::new(start).chain(bytes);
+        let braced = first_sign(&mut bytes)? == b'{';
+        let format = format.unwrap_or(if braced { RowFormat::Ndjson } else { RowFormat::Csv });
         let lines = match format {
             RowFormat::Ndjson => Lines::Ndjson { bytes: Box::new(bytes), line: 0 },
             RowFormat::Csv => {
@@ -95,20 +94,22 @@ impl RowReader {
     }
 }
 
-/// The bytes up to the first that is no space; a mark of the byte order is left out.
-fn first_sign(bytes: &mut impl Read) -> Result<Vec<u8>, RowError> {
-    let mut start: Vec<u8> = Vec::new();
-    for byte in bytes.bytes() {
-        start.push(byte.map_err(|error| RowError::Unreadable(error.kind().to_string()))?);
-        if start == b"\xEF\xBB\xBF" {
-            start.clear();
+/// The first byte that is neither space nor a mark of the byte order. It stays to be read.
+fn first_sign(bytes: &mut impl BufRead) -> Result<u8, RowError> {
+    loop {
+        let start = bytes.fill_buf().map_err(|error| RowError::Unreadable(error.kind().to_string()))?;
+        let marked = if start.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+        let blank = start[marked..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        if let Some(&sign) = start.get(marked + blank) {
+            bytes.consume(marked + blank);
+            return Ok(sign);
         }
-        let mark = b"\xEF\xBB\xBF".starts_with(&start);
-        if !mark && !start.last().is_some_and(u8::is_ascii_whitespace) {
-            return Ok(start);
+        if start.is_empty() {
+            let why = "there is none; give a CSV with a header, or a JSON object on each line";
+            return Err(RowError::Unreadable(why.to_owned()));
         }
+        bytes.consume(marked + blank);
     }
-    Err(RowError::Unreadable("there is none; give a CSV with a header, or a JSON object on each line".to_owned()))
 }
 
 fn row_of_texts(columns: &[Column], row: u64, batch: &[ArrayRef], place: usize) -> Result<Vec<Cell>, RowError> {

@@ -8,7 +8,7 @@ use sage_engine::{BlockView, EngineError, State, StreamView};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::output::{blocks, print, print_json};
+use crate::output::{blocks, left, loss, print, print_json};
 use crate::place::{PlaceArgs, WhoArgs};
 use crate::plan;
 
@@ -92,22 +92,25 @@ fn text(stream: &StreamView, newest: &[BlockView], preview: Option<&Preview>) ->
         "{}\n  policy   {}\n  lost     epsilon {}: what the block has lost that lost most\n  blocks   {}\n",
         stream.name,
         stream.promise,
-        stream.spent,
+        loss(stream.spent),
         states.join(", ")
     );
     for (place, block) in newest.iter().rev().enumerate() {
         let [train, test] = &block.lanes;
         let what = if place == 0 { "left" } else { "" };
-        text += &format!("  {what:7}  epsilon {} to train, {} to test on {}\n", train.left, test.left, block.key);
+        let (train, test) = (left(train.left), left(test.left));
+        text += &format!("  {what:7}  epsilon {train} to train, {test} to test on {}\n", block.key);
     }
     if newest.is_empty() {
         text += &format!("  left     no block is sealed; next: sage blocks {} --do seal --before TIME\n", stream.name);
     }
     if let Some(Preview { pipeline, window, first, runs_left, .. }) = preview {
         let runs = if *runs_left == 1 { "1 more run".to_owned() } else { format!("{runs_left} more runs") };
-        let newest = blocks(*window);
-        text +=
-            &format!("  runs     {runs} like {pipeline} at epsilon {first} fit on the newest {newest} that admit it\n");
+        text += &format!(
+            "  runs     {runs} like {pipeline} at epsilon {} fit on the newest {} that admit it\n",
+            loss(*first),
+            blocks(*window)
+        );
     }
     text
 }

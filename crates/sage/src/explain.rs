@@ -10,7 +10,7 @@ use sage_engine::{AttemptOutcome, AttemptView, Engine, EngineError, Epsilon, Run
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::output::{blocks, print, print_json};
+use crate::output::{blocks, loss, print, print_json};
 use crate::place::PlaceArgs;
 use crate::runs::{instant, released, summary};
 
@@ -39,7 +39,7 @@ pub(crate) fn run(asked: &ExplainArgs) -> Result<(), Failure> {
 pub(crate) fn object(engine: &Engine, number: u64) -> Result<Value, Failure> {
     let run = engine.run(number).ok_or(EngineError::NoRun(number))?;
     let losses = engine.attempt_losses(number)?;
-    let attempts = run.attempts.iter().zip(losses).map(|(one, loss)| attempt_object(one, loss));
+    let attempts = run.attempts.iter().zip(losses).map(|(one, lost)| attempt_object(one, lost));
     let waiting = engine.waiting(number)?;
     let mut object = summary(engine, &run);
     object["attempts"] = attempts.collect();
@@ -59,12 +59,12 @@ pub(crate) fn object(engine: &Engine, number: u64) -> Result<Value, Failure> {
     Ok(object)
 }
 
-fn attempt_object(one: &AttemptView, loss: Option<Epsilon>) -> Value {
+fn attempt_object(one: &AttemptView, lost: Option<Epsilon>) -> Value {
     let report = report(one);
     let interval = |found: &Interval| json!({"value": found.value, "low": found.low, "high": found.high});
     json!({
         "attempt": one.attempt.index,
-        "epsilon": loss.map(|loss| loss.to_string()),
+        "epsilon": lost.map(|lost| lost.to_string()),
         "blocks": one.attempt.window,
         "block_ranges": one.blocks.iter().map(|(first, last)| json!([first, last])).collect::<Vec<_>>(),
         "verdict": one.outcome.as_ref().map(word),
@@ -86,8 +86,8 @@ fn text(engine: &Engine, number: u64) -> Result<String, Failure> {
         run.status()
     );
     let target = target(&run);
-    for (attempt, loss) in run.attempts.iter().zip(losses) {
-        text += &format!("\n{}\n  {}\n", attempt_text(attempt, loss), verdict_text(attempt));
+    for (attempt, lost) in run.attempts.iter().zip(losses) {
+        text += &format!("\n{}\n  {}\n", attempt_text(attempt, lost), verdict_text(attempt));
         // A table is told by its reason; one number is shown beside its target.
         if let (Some(Report { estimates, confidence, .. }), Some(target)) = (report(attempt), &target)
             && let [found] = estimates.as_slice()
@@ -101,7 +101,7 @@ fn text(engine: &Engine, number: u64) -> Result<String, Failure> {
 }
 
 /// What an attempt reads and costs.
-pub(crate) fn attempt_text(one: &AttemptView, loss: Option<Epsilon>) -> String {
+pub(crate) fn attempt_text(one: &AttemptView, lost: Option<Epsilon>) -> String {
     /// How many stretches of blocks one reads at a glance.
     const SHOWN: usize = 3;
     let stretch = |(first, last): &(String, String)| match first == last {
@@ -112,8 +112,8 @@ pub(crate) fn attempt_text(one: &AttemptView, loss: Option<Epsilon>) -> String {
     if one.blocks.len() > SHOWN {
         stretches.push("and others".to_owned());
     }
-    let loss = loss.map_or_else(String::new, |loss| format!("epsilon {loss} on each of "));
-    format!("attempt {}: {loss}{}: {}", one.attempt.index, blocks(one.attempt.window), stretches.join(", "))
+    let cost = lost.map_or_else(String::new, |lost| format!("epsilon {} on each of ", loss(lost)));
+    format!("attempt {}: {cost}{}: {}", one.attempt.index, blocks(one.attempt.window), stretches.join(", "))
 }
 
 /// How an attempt ended and why.
@@ -153,13 +153,14 @@ const fn report(one: &AttemptView) -> Option<&Report> {
 }
 
 fn interval_text(found: &Interval, confidence: f64) -> String {
-    let number = |number: Option<f64>, none: &str| number.map_or_else(|| none.to_owned(), |it| format!("{it:.6}"));
+    let short = |number: f64| format!("{number:.6}").trim_end_matches('0').trim_end_matches('.').to_owned();
+    let number = |number: Option<f64>, none: &str| number.map_or_else(|| none.to_owned(), short);
     format!(
-        "found {}, with {:.2} % confidence from {} to {},",
+        "{} (from {} to {}, confidence {} %)",
         number(found.value, "nothing that stands out from the noise"),
-        100.0 * confidence,
-        number(found.low, "no lower limit"),
-        number(found.high, "no upper limit"),
+        number(found.low, "no limit"),
+        number(found.high, "no limit"),
+        short(100.0 * confidence),
     )
 }
 
@@ -213,7 +214,7 @@ fn waits(waiting: &Waiting, stream: &str) -> String {
     } else {
         format!("Of the {} of stream {stream} that are sealed, {admit} admit it.", blocks(*sealed))
     };
-    format!("It waits for {} that each admit an attempt of epsilon {epsilon}. {now}{until}", blocks(*needed))
+    format!("It waits for {} that each admit an attempt of epsilon {}. {now}{until}", blocks(*needed), loss(*epsilon))
 }
 
 fn relief(waiting: &Waiting, stream: &str) -> String {

@@ -67,7 +67,7 @@ pub(crate) struct ListArgs {
 pub(crate) struct ShowArgs {
     /// The release
     #[arg(value_name = "NAME[@VERSION]")]
-    name: String,
+    release: String,
     #[command(flatten)]
     place: PlaceArgs,
     /// Print one JSON object
@@ -79,7 +79,7 @@ pub(crate) struct ShowArgs {
 pub(crate) struct PullArgs {
     /// The release
     #[arg(value_name = "NAME[@VERSION]")]
-    name: String,
+    release: String,
     /// A folder, new or empty
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -94,7 +94,7 @@ pub(crate) struct PullArgs {
 pub(crate) struct AliasArgs {
     /// The release
     #[arg(value_name = "NAME[@VERSION]")]
-    name: String,
+    release: String,
     /// Its other name
     alias: String,
     #[command(flatten)]
@@ -107,7 +107,7 @@ pub(crate) struct AliasArgs {
 pub(crate) struct WithdrawArgs {
     /// The release
     #[arg(value_name = "NAME[@VERSION]")]
-    name: String,
+    release: String,
     /// Why, for those who use it
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -121,7 +121,7 @@ pub(crate) struct WithdrawArgs {
 pub(crate) struct GetArgs {
     /// The statistic
     #[arg(value_name = "NAME[@VERSION]")]
-    name: String,
+    release: String,
     /// The line of this key alone
     key: Option<String>,
     #[command(flatten)]
@@ -138,14 +138,14 @@ pub(crate) fn run(command: &ModelsCommand) -> Result<(), Failure> {
         ModelsCommand::Pull(asked) => pull(asked),
         ModelsCommand::Alias(asked) => {
             let engine = asked.place.open()?;
-            let release = engine.release_named(&asked.name)?;
+            let release = engine.release_named(&asked.release)?;
             engine.move_alias(&asked.who.principal()?, &release, &asked.alias)?;
             engine.close()?;
             print(&format!("{} is now {}@{}\n", full(&release), release.name, asked.alias))
         }
         ModelsCommand::Withdraw(asked) => {
             let engine = asked.place.open()?;
-            let release = engine.release_named(&asked.name)?;
+            let release = engine.release_named(&asked.release)?;
             engine.withdraw(&asked.who.principal()?, &release, &asked.reason)?;
             engine.close()?;
             print(&format!("{} is withdrawn; what it cost stays spent, and who has it keeps it\n", full(&release)))
@@ -212,7 +212,7 @@ fn list(asked: &ListArgs, kinds: &[Kind]) -> Result<(), Failure> {
 
 fn show(asked: &ShowArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
-    let release = engine.release_named(&asked.name)?;
+    let release = engine.release_named(&asked.release)?;
     let files = engine.release_files(&release)?;
     let text_of = |name: &str| {
         let file = files.iter().find(|(file, _)| file == name);
@@ -273,7 +273,7 @@ fn statistic_object(published: &Published, lines: &[Line]) -> Value {
 
 fn get(asked: &GetArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
-    let release = engine.release_named(&asked.name)?;
+    let release = engine.release_named(&asked.release)?;
     let published = engine.statistic(&release)?;
     let mut lines = published.lines.clone();
     if let Some(key) = &asked.key {
@@ -299,7 +299,7 @@ fn get(asked: &GetArgs) -> Result<(), Failure> {
 
 fn pull(asked: &PullArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
-    let release = engine.release_named(&asked.name)?;
+    let release = engine.release_named(&asked.release)?;
     let names = write(&engine, &release, &asked.folder)?;
     if asked.json {
         let (release, digest) = (full(&release), &release.digest);

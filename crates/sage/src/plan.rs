@@ -9,7 +9,7 @@ use sage_engine::{Engine, EngineError, Principal};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::output::{blocks, print, print_json};
+use crate::output::{blocks, loss, print, print_json};
 use crate::place::{PlaceArgs, WhoArgs};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -99,11 +99,13 @@ fn described(preview: &Preview) -> String {
     };
     format!(
         "{pipeline} on stream {stream}; nothing is charged by looking\n  \
-         first     reads {} and loses at most epsilon {first} on each of them\n  \
-         worst     an attempt loses at most epsilon {most} on each block it reads\n  \
+         first     reads {} and loses at most epsilon {} on each of them\n  \
+         worst     an attempt loses at most epsilon {} on each block it reads\n  \
          starts    {now}\n  \
          left      {runs_left} more such first attempts fit on the newest {}\n",
         blocks(*window),
+        loss(*first),
+        loss(*most),
         blocks(*window),
     )
 }

@@ -38,7 +38,7 @@ enum FormatName {
 pub(crate) struct PredictArgs {
     /// The model
     #[arg(value_name = "NAME[@VERSION]")]
-    name: String,
+    model: String,
 
     /// The rows; `-` for standard input
     #[arg(value_name = "FILE", default_value = "-")]
@@ -64,7 +64,7 @@ const AT_ONCE: usize = 4096;
 
 pub(crate) fn run(asked: &PredictArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
-    let release = engine.release_named(&asked.name)?;
+    let release = engine.release_named(&asked.model)?;
     let predictor = engine.predictor(&release)?;
     let name = full(&release);
     // What is public needs no owner: others may have the directory while rows come in.
@@ -88,7 +88,10 @@ pub(crate) fn run(asked: &PredictArgs) -> Result<(), Failure> {
         let found = predictor.rows(&rows).map_err(EngineError::from)?;
         let predictions = found.chunks(predictor.outputs().max(1));
         if asked.json {
-            all.extend(predictions.map(|numbers| if let [one] = numbers { json!(one) } else { json!(numbers) }));
+            all.extend(predictions.map(|numbers| match numbers {
+                [one] => number(*one),
+                several => several.iter().map(|one| number(*one)).collect(),
+            }));
             continue;
         }
         let line = |numbers: &[f32]| numbers.iter().map(f32::to_string).collect::<Vec<_>>().join(",");
@@ -114,6 +117,11 @@ impl PredictArgs {
             FormatName::Ndjson => RowFormat::Ndjson,
         })
     }
+}
+
+/// The shortest number that says the same: widened as it is, it would show digits that mean nothing.
+fn number(prediction: f32) -> Value {
+    prediction.to_string().parse::<f64>().map_or(Value::Null, |number| json!(number))
 }
 
 fn wrong(name: &str, why: &RowError) -> Failure {

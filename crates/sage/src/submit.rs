@@ -8,7 +8,7 @@ use sage_engine::{Engine, RunView};
 
 use crate::explain;
 use crate::failure::Failure;
-use crate::output::{blocks, print, print_json, tell};
+use crate::output::{blocks, loss, print, print_json, tell};
 use crate::place::{PlaceArgs, WhoArgs};
 use crate::plan::{of_file, text_of};
 use crate::work::{Stop, advance};
@@ -102,7 +102,7 @@ fn waits(engine: &Engine, run: &RunView) -> Result<String, Failure> {
             "waits: it needs {} with epsilon {} left on each, and {} such; it stays in the queue and goes on with: sage \
              work",
             blocks(waiting.blocks),
-            waiting.epsilon,
+            loss(waiting.epsilon),
             if waiting.admit == 1 { "there is 1".to_owned() } else { format!("there are {}", waiting.admit) },
         ),
         None => "waits for its turn; it goes on with: sage work".to_owned(),

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::output::{blocks, left, loss, print, print_json};
 use crate::place::{PlaceArgs, WhoArgs};
 use crate::plan;
+use crate::suggest::hinted;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -43,7 +44,7 @@ const NEWEST: usize = 5;
 pub(crate) fn run(asked: &BudgetArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
     let snapshot = engine.snapshot()?;
-    let missing = || EngineError::NoStream(asked.stream.clone());
+    let missing = || hinted(&engine, EngineError::NoStream(asked.stream.clone()));
     let stream = snapshot.stream(&asked.stream).ok_or_else(missing)?;
     let mut sealed = snapshot.blocks(&asked.stream).ok_or_else(missing)?;
     sealed.retain(|block| block.state == State::Sealed);

@@ -4,7 +4,7 @@
 
 use clap::Args;
 use sage_engine::adapt::{End, Limit, Outcome, Phase, Verdict};
-use sage_engine::pipeline::{Goal, Metric, Pipeline};
+use sage_engine::pipeline::{Goal, Metric, Pipeline, Train};
 use sage_engine::run::{Interval, Report};
 use sage_engine::{AttemptOutcome, AttemptView, Engine, EngineError, Epsilon, RunView, Waiting};
 use serde_json::{Value, json};
@@ -86,13 +86,14 @@ fn text(engine: &Engine, number: u64) -> Result<String, Failure> {
         run.status()
     );
     let target = target(&run);
+    let of_statistic = Pipeline::parse(&run.text).is_ok_and(|own| matches!(own.train, Train::Statistic(_)));
     for (attempt, lost) in run.attempts.iter().zip(losses) {
         text += &format!("\n{}\n  {}\n", attempt_text(attempt, lost), verdict_text(attempt));
-        // A table is told by its reason; one number is shown beside its target.
-        if let (Some(Report { estimates, confidence, .. }), Some(target)) = (report(attempt), &target)
-            && let [found] = estimates.as_slice()
-        {
-            text += &format!("  {} against a target of {target}\n", interval_text(found, *confidence));
+        // The lines of a table are told by the reason; a model's loss is the first estimate.
+        let judged = report(attempt).filter(|report| report.estimates.len() == 1 || !of_statistic);
+        let first = judged.and_then(|report| Some((report.estimates.first()?, report.confidence)));
+        if let (Some((found, confidence)), Some(target)) = (first, &target) {
+            text += &format!("  {} against a target of {target}\n", interval_text(found, confidence));
         }
     }
     let waiting = engine.waiting(number)?;

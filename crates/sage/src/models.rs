@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::failure::{Failure, quoted};
 use crate::output::{print, print_json};
 use crate::place::{PlaceArgs, WhoArgs};
+use crate::suggest::hinted;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -138,14 +139,14 @@ pub(crate) fn run(command: &ModelsCommand) -> Result<(), Failure> {
         ModelsCommand::Pull(asked) => pull(asked),
         ModelsCommand::Alias(asked) => {
             let engine = asked.place.open()?;
-            let release = engine.release_named(&asked.release)?;
+            let release = named(&engine, &asked.release)?;
             engine.move_alias(&asked.who.principal()?, &release, &asked.alias)?;
             engine.close()?;
             print(&format!("{} is now {}@{}\n", full(&release), release.name, asked.alias))
         }
         ModelsCommand::Withdraw(asked) => {
             let engine = asked.place.open()?;
-            let release = engine.release_named(&asked.release)?;
+            let release = named(&engine, &asked.release)?;
             engine.withdraw(&asked.who.principal()?, &release, &asked.reason)?;
             engine.close()?;
             print(&format!("{} is withdrawn; what it cost stays spent, and who has it keeps it\n", full(&release)))
@@ -158,6 +159,11 @@ pub(crate) fn features(command: &FeaturesCommand) -> Result<(), Failure> {
         FeaturesCommand::List(asked) => list(asked, &[Kind::Statistic]),
         FeaturesCommand::Get(asked) => get(asked),
     }
+}
+
+/// The release that is meant.
+pub(crate) fn named(engine: &Engine, text: &str) -> Result<ReleaseView, Failure> {
+    engine.release_named(text).map_err(|error| hinted(engine, error))
 }
 
 /// The name with the version.
@@ -197,14 +203,15 @@ fn list(asked: &ListArgs, kinds: &[Kind]) -> Result<(), Failure> {
         return print("nothing is released yet; next: sage submit FILE --wait\n");
     }
     let width = releases.iter().map(|release| full(release).chars().count()).max().unwrap_or(7).max(7);
-    let mut text = format!("{:width$}  kind       stream  run   also called\n", "release");
+    let on = releases.iter().map(|release| release.stream.chars().count()).max().unwrap_or(6).max(6);
+    let mut text = format!("{:width$}  kind       {:on$}  run   also called\n", "release", "stream");
     for release in &releases {
         let notes = match &release.withdrawn {
             Some(reason) => format!("withdrawn: {reason}"),
             None => release.aliases.join(", "),
         };
         let (name, kind) = (full(release), word(release.kind));
-        let line = format!("{name:width$}  {kind:9}  {:6}  {:<4}  {notes}", release.stream, release.run);
+        let line = format!("{name:width$}  {kind:9}  {:on$}  {:<4}  {notes}", release.stream, release.run);
         text += &format!("{}\n", line.trim_end());
     }
     print(&text)
@@ -212,7 +219,7 @@ fn list(asked: &ListArgs, kinds: &[Kind]) -> Result<(), Failure> {
 
 fn show(asked: &ShowArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
-    let release = engine.release_named(&asked.release)?;
+    let release = named(&engine, &asked.release)?;
     let files = engine.release_files(&release)?;
     let text_of = |name: &str| {
         let file = files.iter().find(|(file, _)| file == name);
@@ -273,7 +280,7 @@ fn statistic_object(published: &Published, lines: &[Line]) -> Value {
 
 fn get(asked: &GetArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
-    let release = engine.release_named(&asked.release)?;
+    let release = named(&engine, &asked.release)?;
     let published = engine.statistic(&release)?;
     let mut lines = published.lines.clone();
     if let Some(key) = &asked.key {
@@ -299,7 +306,7 @@ fn get(asked: &GetArgs) -> Result<(), Failure> {
 
 fn pull(asked: &PullArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
-    let release = engine.release_named(&asked.release)?;
+    let release = named(&engine, &asked.release)?;
     let names = write(&engine, &release, &asked.folder)?;
     if asked.json {
         let (release, digest) = (full(&release), &release.digest);

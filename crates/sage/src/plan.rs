@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::output::{blocks, loss, print, print_json};
 use crate::place::{PlaceArgs, WhoArgs};
+use crate::suggest::hinted;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -53,9 +54,9 @@ pub(crate) fn text_of(file: &Path) -> Result<String, Failure> {
 }
 
 /// The failure of something that was done with a file: what is wrong with the file is said with its name.
-pub(crate) fn of_file(file: &Path, error: EngineError) -> Failure {
+pub(crate) fn of_file(engine: &Engine, file: &Path, error: EngineError) -> Failure {
     let of_file = matches!(error, EngineError::PipelineFile(_) | EngineError::Plan(_));
-    match Failure::from(error) {
+    match hinted(engine, error) {
         Failure::Engine { message, code } if of_file => {
             let message = format!("{}: {message}\n  help  docs/pipeline.md says what may stand there", file.display());
             Failure::Engine { message, code }
@@ -66,7 +67,7 @@ pub(crate) fn of_file(file: &Path, error: EngineError) -> Failure {
 
 /// What would happen to the pipeline of a file.
 pub(crate) fn preview(engine: &Engine, who: &Principal, file: &Path, text: &str) -> Result<Preview, Failure> {
-    engine.preview(who, text).map_err(|error| of_file(file, error))
+    engine.preview(who, text).map_err(|error| of_file(engine, file, error))
 }
 
 /// The preview as an object.

@@ -12,7 +12,7 @@ use sage_engine::serve::{RowError, RowFormat, RowReader, allowed};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::models::full;
+use crate::models::{full, named};
 use crate::output::{print, print_json};
 use crate::place::PlaceArgs;
 
@@ -64,7 +64,7 @@ const AT_ONCE: usize = 4096;
 
 pub(crate) fn run(asked: &PredictArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
-    let release = engine.release_named(&asked.model)?;
+    let release = named(&engine, &asked.model)?;
     let predictor = engine.predictor(&release)?;
     let name = full(&release);
     // What is public needs no owner: others may have the directory while rows come in.

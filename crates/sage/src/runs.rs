@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 use crate::place::PlaceArgs;
+use crate::suggest::hinted;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +32,8 @@ pub(crate) fn run(asked: &RunsArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
     let mut runs = engine.runs();
     if let Some(stream) = &asked.stream {
-        engine.snapshot()?.stream(stream).ok_or_else(|| EngineError::NoStream(stream.clone()))?;
+        let missing = || hinted(&engine, EngineError::NoStream(stream.clone()));
+        engine.snapshot()?.stream(stream).ok_or_else(missing)?;
         runs.retain(|run| run.stream == *stream);
     }
     if asked.json {

@@ -55,7 +55,7 @@ pub(crate) fn run(asked: &SubmitArgs) -> Result<(), Failure> {
     let who = asked.who.principal()?;
     let stop = Stop::listen()?;
     let engine = asked.place.open()?;
-    let run = engine.submit(&who, &text).map_err(|error| of_file(&asked.file, error))?;
+    let run = engine.submit(&who, &text).map_err(|error| of_file(&engine, &asked.file, error))?;
     if !asked.json {
         print(&format!("{run}\n"))?;
     }

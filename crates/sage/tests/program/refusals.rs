@@ -17,6 +17,7 @@ fn what_cannot_be_is_refused_before_anything_is_charged() {
     for command in ["plan", "submit"] {
         for (file, code, said) in [
             ("stream.toml", 14, "there is no stream \"tax\"; create it"),
+            ("stream.toml", 14, "did you mean taxi?"),
             ("column.toml", 1, "column.toml: the stream has no column `distence`; did you mean `distance`?"),
             ("key.toml", 1, "did you mean `filter`?"),
             ("sql.toml", 1, "sql.toml: filter"),
@@ -75,6 +76,77 @@ fn a_run_that_gives_up_says_what_would_help() {
     let why = place.good("explain 1");
     assert!(why.contains("retry") && why.contains("raise attempts in [adapt]"), "{why}");
     place.fails("models show taxi-duration", 14, "there is no release");
+}
+
+/// Coins that nothing foretells.
+const COINS: &str = r#"
+[stream]
+name = "coins"
+unit = "event"
+time = "at"
+blocks = { time = "1h" }
+test_share = 0.2
+[policy]
+epsilon = "1"
+delta = "1e-6"
+[access]
+privacy-officer = ["ada"]
+data-engineer = ["dan"]
+ml-engineer = ["mia"]
+[[columns]]
+name = "at"
+type = "time"
+[[columns]]
+name = "x"
+type = "number"
+min = 0.0
+max = 1.0
+[[columns]]
+name = "y"
+type = "number"
+min = 0.0
+max = 1.0
+"#;
+
+/// Foretells them nevertheless.
+const ORACLE: &str = r#"
+[pipeline]
+name = "oracle"
+stream = "coins"
+label = "y"
+window = { min = 4 }
+features = [{ column = "x", scale = [0, 1] }]
+[train]
+kind = "ridge"
+[validate]
+metric = "mse"
+target = 0.01
+bound = 1.0
+reject = true
+[budget]
+epsilon0 = 0.5
+"#;
+
+#[test]
+fn what_no_model_can_do_is_rejected() {
+    let place = Place::new();
+    let mut rows = "at,x,y\n".to_owned();
+    for place in 0..40_000 {
+        let x = f64::from(place * 7919 % 1000) / 1000.0;
+        rows += &format!("2026-02-01T{:02}:00:00Z,{x},{}\n", place % 4, place / 4 % 2);
+    }
+    for (name, text) in [("coins.toml", COINS), ("oracle.toml", ORACLE), ("coins.csv", &rows)] {
+        std::fs::write(place.path(name), text).expect("a file");
+    }
+    place.good("stream create coins.toml --as ada");
+    place.good("ingest coins coins.csv --as dan");
+    place.good("blocks coins --do seal --before 2027-01-01 --as dan");
+    place.fails("submit oracle.toml --wait --as mia", 10, "run 1 is rejected: no model of its kind");
+    let why = place.good("explain 1");
+    for said in ["reject: ", "against a target of mean squared error of at most 0.01", "choose other features"] {
+        assert!(why.contains(said), "{said}: {why}");
+    }
+    place.fails("models show oracle", 14, "there is no release");
 }
 
 /// A worker that follows leaves the directory to others between rounds, and stops when it is asked to.

@@ -153,7 +153,7 @@ fn what_no_model_can_do_is_rejected() {
 #[cfg(unix)]
 #[test]
 fn a_worker_follows_until_it_is_asked_to_stop() {
-    let (place, _) = Place::with_rides("100_000");
+    let (place, _) = Place::with_rides("150_000");
     let mut worker = place.command(&["work", "--follow", "--json"]);
     let worker = worker.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a worker");
     assert_eq!(place.good("submit examples/duration.toml --as mia"), "1\n");

@@ -82,7 +82,7 @@ fn rides_become_a_model_that_predicts() {
 
 #[test]
 fn rows_are_asked_about_in_two_formats_and_wrong_ones_are_named() {
-    let (place, _) = Place::with_rides("100_000");
+    let (place, _) = Place::with_rides("150_000");
     place.good("submit examples/duration.toml --wait --as mia");
     let by_file = place.good("predict taxi-duration examples/rides.csv");
     let numbers: Vec<f64> = by_file.lines().map(|line| line.parse().expect("a number")).collect();
@@ -126,7 +126,7 @@ fn rows_are_asked_about_in_two_formats_and_wrong_ones_are_named() {
 
 #[test]
 fn a_statistic_is_a_release_too() {
-    let (place, _) = Place::with_rides("100_000");
+    let (place, _) = Place::with_rides("150_000");
     assert!(place.good("features list").contains("nothing is released yet"));
     place.good("submit examples/speed.toml --as mia");
     let worked = place.json("work");
@@ -148,7 +148,7 @@ fn a_statistic_is_a_release_too() {
 /// Shapes that programs rely on: what is in docs/commands.md.
 #[test]
 fn objects_have_the_keys_that_are_documented() {
-    let (place, _) = Place::with_rides("100_000");
+    let (place, _) = Place::with_rides("150_000");
     let document = std::fs::read_to_string(project().join("docs/commands.md")).expect("the document");
     let submitted = place.json("submit examples/duration.toml --wait --as mia");
     let attempt = submitted["attempts"][0].clone();

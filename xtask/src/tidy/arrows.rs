@@ -12,7 +12,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sage-exact", &[]),
     ("sage-kernel", &["sage-exact"]),
     ("sage-learn", &["sage-exact", "sage-kernel"]),
-    ("sage-engine", &["sage-kernel", "sage-learn"]),
+    ("sage-sandbox", &[]),
+    ("sage-engine", &["sage-kernel", "sage-learn", "sage-sandbox"]),
     ("sage", &["sage-engine"]),
     ("sage-python", &["sage-engine", "sage-kernel"]),
     ("experiments", &["sage-engine", "sage-kernel", "sage-learn"]),
@@ -80,6 +81,8 @@ mod tests {
         check("sage-engine", "sage-kernel", Value::Null, true);
         check("sage", "sage-engine", Value::Null, true);
         check("sage", "clap", Value::Null, true);
+        check("sage-engine", "sage-sandbox", Value::Null, true);
+        check("sage-sandbox", "sage-kernel", Value::Null, false);
         check("sage-python", "sage-kernel", Value::Null, true);
         check("sage", "sage-kernel", Value::Null, false);
         check("sage", "sage-learn", Value::Null, false);

@@ -10,8 +10,12 @@ use crate::workspace::{self, Failure};
 const KERNEL: &str = "crates/sage-kernel/";
 const ENGINE: &str = "crates/sage-engine/";
 
-/// The crates that may hold `unsafe`: bindings to another language.
-const BINDINGS: &[&str] = &["crates/sage-python/"];
+/// The crates that may hold `unsafe`: bindings to another language, and to the system.
+const BINDINGS: &[&str] = &["crates/sage-python/", SANDBOX];
+
+/// Its `unsafe` is in one file.
+const SANDBOX: &str = "crates/sage-sandbox/";
+const SANDBOX_BINDINGS: &str = "crates/sage-sandbox/src/bindings.rs";
 
 /// The files that count budgets, or the folders they may grow into.
 const EXACT: &[&str] = &["budget", "ledger", "block", "event", "log"];
@@ -26,6 +30,7 @@ pub(super) fn check(files: &[String], sources: &[Source]) -> Result<Findings, Fa
         findings.extend(floats(source));
         findings.extend(unordered(source));
         findings.extend(outside_world(source));
+        findings.extend(unsafe_elsewhere(source));
     }
     Ok(findings)
 }
@@ -41,6 +46,16 @@ fn unsafe_forbidden(files: &[String]) -> Result<Findings, Failure> {
         }
     }
     Ok(findings)
+}
+
+/// What must be read with other eyes is in one place.
+fn unsafe_elsewhere(source: &Source) -> Findings {
+    if !source.path.starts_with(SANDBOX) || source.path == SANDBOX_BINDINGS {
+        return Findings::new();
+    }
+    on_lines(source, source.code_lines(), |line| {
+        has_token(line, "unsafe").then(|| format!("`unsafe` outside of {SANDBOX_BINDINGS}"))
+    })
 }
 
 fn forbids_unsafe(manifest: &str, workspace_forbids: bool) -> Result<bool, Failure> {
@@ -137,7 +152,9 @@ fn outside_world(source: &Source) -> Findings {
 
 #[cfg(test)]
 mod tests {
-    use super::{floats, forbids_unsafe, lints_forbid, outside_world, pages_named, parse, proofs, unordered};
+    use super::{
+        floats, forbids_unsafe, lints_forbid, outside_world, pages_named, parse, proofs, unordered, unsafe_elsewhere,
+    };
     use crate::source::Source;
 
     fn kernel(file: &str, text: &str) -> Source {
@@ -204,6 +221,15 @@ mod tests {
         assert_eq!(forbids_unsafe(inherited, true), Ok(true));
         assert_eq!(forbids_unsafe(inherited, false), Ok(false));
         assert_eq!(forbids_unsafe("[package]\nname = \"a\"\n", true), Ok(false));
+    }
+
+    #[test]
+    fn the_sandbox_has_its_bindings_in_one_file() {
+        let check = |file: &str| unsafe_elsewhere(&Source::new(file, "let a = unsafe { b() };\n")).len();
+        assert_eq!(check("crates/sage-sandbox/src/run.rs"), 1);
+        assert_eq!(check("crates/sage-sandbox/tests/escapes/main.rs"), 1);
+        assert_eq!(check("crates/sage-sandbox/src/bindings.rs"), 0);
+        assert_eq!(check("crates/sage-python/src/lib.rs"), 0);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::adapt::Phase;
 use crate::catalog::{Run, Step};
 use crate::pipeline::{Goal, Metric, Train};
 use crate::quiet;
+use crate::read::{self, Batch};
 use crate::release::{self, Artefact, Receipt};
 use crate::run::{Done, Lost, Product, Report, compute, train_and_test};
 use crate::schedule;
@@ -62,14 +63,26 @@ impl Engine {
         let Job { run, attempt, recipe, bill, granted } = job;
         let grant = granted.id();
         let lost = |error: EngineError| Lost(error.to_string());
+        let (query, rival) = match self.rival(&recipe) {
+            Ok(found) => found,
+            Err(error) => {
+                // Not a byte was read: the charge is taken back, and the attempt counts as lost, for it would be again.
+                self.cancel(granted).map_err(lost)?;
+                return Err(Lost(error.to_string()));
+            }
+        };
         let done = quiet::alone(|| match &recipe.pipeline().train {
             Train::Statistic(statistic) => {
-                let session = self.open_session(granted, recipe.query()).map_err(lost)?;
+                let session = self.open_session(granted, &query).map_err(lost)?;
                 compute(session, &recipe, statistic, &bill, &attempt)
             }
             _ => {
                 let Some(inputs) = recipe.inputs() else { return Err(Lost("a model needs features".to_owned())) };
-                let session = self.open_encoded(granted, recipe.query(), inputs.encoding()).map_err(lost)?;
+                let encode = |batch: Batch| match &rival {
+                    Some(rival) => rival.beside(&batch, inputs),
+                    None => read::encoded(&batch, inputs.encoding()),
+                };
+                let session = self.open_by(granted, &query, &encode).map_err(lost)?;
                 train_and_test(session, &recipe, &bill, &attempt, THREADS)
             }
         });

@@ -112,6 +112,8 @@ pub enum EngineError {
     RunOver(u64),
     /// There is no such release.
     NoRelease(String),
+    /// The release to be beaten predicts something else, or learned from another stream.
+    OtherLabel(String),
     /// The release is no longer offered.
     Withdrawn(String, String),
     /// This cannot be the name of a version.
@@ -194,6 +196,10 @@ impl EngineError {
             Self::NoRun(run) => write!(out, "there is no run {run}; list them with: sage runs"),
             Self::RunOver(run) => write!(out, "run {run} is over; see how it ended with: sage explain {run}"),
             Self::NoRelease(name) => write!(out, "there is no release \"{name}\"; list them with: sage models list"),
+            Self::OtherLabel(name) => write!(
+                out,
+                "release \"{name}\" cannot be compared with: it predicts another label, or learned from another stream"
+            ),
             Self::Withdrawn(name, reason) => {
                 write!(out, "release \"{name}\" was withdrawn: {reason}; other versions: sage models list")
             }

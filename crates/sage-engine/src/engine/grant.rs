@@ -98,8 +98,15 @@ impl Engine {
     pub fn open_encoded(
         &self, granted: Granted, query: &Query, encoding: &Encoding,
     ) -> Result<Session<Encoded>, EngineError> {
+        self.open_by(granted, query, &|batch| read::encoded(&batch, encoding))
+    }
+
+    /// As [`Engine::open_encoded`], by a function that goes row by row.
+    pub(super) fn open_by(
+        &self, granted: Granted, query: &Query, encode: &(dyn Fn(Batch) -> Encoded + Sync),
+    ) -> Result<Session<Encoded>, EngineError> {
         self.started(granted, query, |permit, noise, source, prepared, unit| {
-            read::open_encoded(permit, noise, source, prepared, unit, encoding)
+            read::open_encoded(permit, noise, source, prepared, unit, encode)
         })
     }
 

@@ -15,6 +15,7 @@ mod feed;
 mod grant;
 mod policy;
 mod releases;
+mod rival;
 mod runs;
 mod secret;
 mod snapshot;

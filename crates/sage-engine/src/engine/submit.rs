@@ -96,6 +96,7 @@ impl Engine {
             let filter = policy.contexts().get(context.0 as usize).map(|context| context.filter.clone());
             Ok((known.file.clone(), filter.ok_or_else(missing)?))
         })?;
+        self.check_rival(&pipeline)?;
         let terms = Terms::new(&pipeline, &file, &filter).map_err(EngineError::Plan)?;
         let recipe = Recipe::new(pipeline, &file).map_err(EngineError::Plan)?;
         Ok((recipe, terms, filter))

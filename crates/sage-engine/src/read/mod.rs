@@ -28,7 +28,7 @@ mod unit;
 
 pub use error::ReadError;
 pub use query::{Expression, Prepared, Query, prepare};
-pub use reader::{Source, open, open_encoded};
+pub use reader::{Source, encoded, open, open_encoded};
 pub use refusal::QueryRefusal;
 pub use rows::{Batch, Record, Row};
 pub use translate::formula;

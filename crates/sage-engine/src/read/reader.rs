@@ -76,16 +76,23 @@ pub fn open<N: NoiseSource>(
     permit.open(noise, |permit| read(permit, source, prepared, unit, &|batch| batch))
 }
 
-/// As [`open`], with every row encoded on the way, so that what is not in the encoding takes no memory. A unit
-/// of several records is taken by its first.
+/// As [`open`], with every batch encoded on the way, so that what is not in the encoding takes no memory.
+///
+/// `encode` goes row by row: what becomes of a row depends on that row and on released or public things, and rows
+/// neither appear nor vanish. [`encoded`] is how it is done.
 ///
 /// # Errors
 /// As [`open`].
 pub fn open_encoded<N: NoiseSource>(
-    permit: Permit, noise: N, source: &Source, prepared: &Prepared, unit: &Unit, encoding: &Encoding,
+    permit: Permit, noise: N, source: &Source, prepared: &Prepared, unit: &Unit,
+    encode: &(dyn Fn(Batch) -> Encoded + Sync),
 ) -> Result<Session<Encoded, N>, ReadError> {
-    let encode = |batch: Batch| encoding.encode((0..batch.count()).map(|place| batch.row(place).record()));
-    permit.open(noise, |permit| read(permit, source, prepared, unit, &encode))
+    permit.open(noise, |permit| read(permit, source, prepared, unit, encode))
+}
+
+/// The rows of a batch, encoded. A unit of several records is taken by its first.
+pub fn encoded(batch: &Batch, encoding: &Encoding) -> Encoded {
+    encoding.encode((0..batch.count()).map(|place| batch.row(place).record()))
 }
 
 /// Private, so that rows go into the session and nowhere else.

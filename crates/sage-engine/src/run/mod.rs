@@ -17,7 +17,7 @@ use sage_learn::validate::{Confidence, Rejection, Risk, Verdict};
 use crate::adapt::Attempt;
 use crate::pipeline::Pipeline;
 
-pub(crate) use model::train_and_test;
+pub(crate) use model::{row_loss, train_and_test};
 pub use report::{Interval, Report};
 pub(crate) use statistic::compute;
 pub use statistic::{Line, Published};

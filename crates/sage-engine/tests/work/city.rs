@@ -115,9 +115,19 @@ impl City {
 
     /// The stream with a policy of so much ε an hour, everything taken in and nothing sealed.
     pub(crate) fn with_rides(&self, epsilon: &str) -> Engine {
+        self.with_file(&TAXI.replace("epsilon = \"1.0\"", &format!("epsilon = \"{epsilon}\"")))
+    }
+
+    /// The same with what stands under `[policy]`.
+    pub(crate) fn with_policy(&self, policy: &str) -> Engine {
+        let (before, rest) = TAXI.split_once("[policy]").expect("a policy");
+        let (_, after) = rest.split_once("[access]").expect("access");
+        self.with_file(&format!("{before}[policy]{policy}\n[access]{after}"))
+    }
+
+    fn with_file(&self, file: &str) -> Engine {
         let engine = self.open();
-        let file = TAXI.replace("epsilon = \"1.0\"", &format!("epsilon = \"{epsilon}\""));
-        engine.create_stream(&somebody("ada"), &file).expect("a stream");
+        engine.create_stream(&somebody("ada"), file).expect("a stream");
         let source = Source::path(self.folder.path().join("rides"));
         engine.ingest(&somebody("dan"), "taxi", "all", source).expect("a batch");
         engine

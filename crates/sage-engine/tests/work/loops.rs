@@ -1,32 +1,194 @@
 //! Pipelines submitted together come to an end, and what they lose stays within the policy.
 
-use sage_engine::adapt::{Outcome, Verdict};
-use sage_engine::{Engine, Epsilon};
+use sage_engine::adapt::{End, Outcome, Verdict};
+use sage_engine::{AttemptOutcome, Engine, EngineError, Epsilon, RunView};
 
 use crate::city::{COUNT, City, LINE, NETWORK, SPEED, somebody};
 
-fn spent(engine: &Engine) -> Epsilon {
+pub(crate) fn spent(engine: &Engine) -> Epsilon {
     engine.snapshot().expect("a snapshot").stream("taxi").expect("the stream").spent
 }
+
+/// A run as a failed test shows it.
+pub(crate) fn told(run: &RunView) -> String {
+    let tries: Vec<String> = run.attempts.iter().map(|one| format!("{:?}", one.outcome)).collect();
+    format!("{} is {}: {tries:#?}", run.pipeline, run.status())
+}
+
+/// Seals hour after hour and lets the loop work after each.
+pub(crate) fn pass_hours(city: &City, engine: &Engine, hours: std::ops::Range<u64>) {
+    for hour in hours {
+        city.seal_before(engine, &format!("2026-01-{:02}T{:02}:00", 1 + hour / 24, hour % 24));
+        engine.work(hour * HOUR).expect("nothing fails");
+    }
+}
+
+pub(crate) const HOUR: u64 = 3_600_000;
 
 #[test]
 fn pipelines_submitted_together_are_all_released() {
     let city = City::new(120_000);
     let engine = city.with_rides("4");
     let mia = somebody("mia");
-    let runs: Vec<u64> =
-        [LINE, NETWORK, SPEED, COUNT].map(|text| engine.submit(&mia, text).expect("submitted")).to_vec();
+    let runs = [LINE, NETWORK, SPEED, COUNT].map(|text| engine.submit_at(&mia, text, 0).expect("submitted"));
     assert_eq!(runs, [1, 2, 3, 4]);
     assert_eq!(engine.work(1).expect("nothing fails"), 0, "no block is sealed yet");
-    for hour in 1..24 {
-        city.seal_before(&engine, &format!("2026-01-01T{hour:02}:00"));
-        engine.work(hour).expect("nothing fails");
-    }
+    pass_hours(&city, &engine, 1..24);
     for run in engine.runs() {
-        let told: Vec<String> = run.attempts.iter().map(|one| format!("{:?}", one.outcome)).collect();
-        assert_eq!(run.outcome(), Some(Outcome::Accepted), "{} {}: {told:#?}", run.pipeline, run.status());
+        assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
         assert_eq!(run.last_verdict(), Some(Verdict::Accept));
     }
     assert!(spent(&engine) <= Epsilon::ceiling("4").expect("a number"), "{}", spent(&engine));
-    assert_eq!(engine.releases().len(), 4);
+    assert!(spent(&engine) > Epsilon::ZERO);
+    let releases = engine.releases();
+    assert_eq!(releases.len(), 4);
+    let model = engine.release_named("duration-line").expect("released");
+    let predictor = engine.predictor(&model).expect("a model");
+    let names: Vec<&str> = predictor.columns().iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["pickup", "payment", "distance"], "neither the label nor what stands beside the row");
+    let statistic = engine.statistic(&engine.release_named("speed-by-vendor@1").expect("released")).expect("a table");
+    assert_eq!(statistic.lines.len(), 2);
+    assert!(statistic.lines.iter().all(|line| line.low <= line.value && line.value <= line.high), "{statistic:?}");
+}
+
+#[test]
+fn a_count_is_that_of_all_rows() {
+    let city = City::new(20_000);
+    let engine = city.with_rides("4");
+    city.seal_before(&engine, "2026-02-01");
+    let all = COUNT.replace("stream = \"taxi\"", "stream = \"taxi\"\nwindow = { min = 5 }");
+    let blocks = engine.snapshot().expect("a snapshot").blocks("taxi").expect("the stream").len();
+    let all = all.replace("min = 5", &format!("min = {blocks}"));
+    engine.submit_at(&somebody("mia"), &all, 0).expect("submitted");
+    engine.work(1).expect("nothing fails");
+    let counted = engine.statistic(&engine.release_named("rides").expect("released")).expect("a number");
+    let line = &counted.lines[0];
+    let (low, high) = (line.low.expect("a limit"), line.high.expect("a limit"));
+    // With a chance of one in twenty the truth is outside; with one in 10^9 it is this far.
+    let room = 4.0 * (high - low);
+    assert!((low - room..=high + room).contains(&20_000.0), "{line:?}");
+}
+
+/// Nobody can tell the second from how a ride is paid.
+const HOPELESS: &str = r#"
+[pipeline]
+name = "seconds"
+stream = "taxi"
+label = { sql = "extract(second from pickup)", bounds = [0, 60] }
+features = [{ column = "payment", onehot = ["card", "cash"] }]
+[train]
+kind = "ridge"
+[validate]
+metric = "mse"
+target = 1.0
+bound = 3600.0
+reject = true
+"#;
+
+#[test]
+fn what_cannot_be_reached_is_rejected() {
+    let city = City::new(120_000);
+    let engine = city.with_rides("10");
+    engine.submit_at(&somebody("mia"), HOPELESS, 0).expect("submitted");
+    pass_hours(&city, &engine, 1..28);
+    let run = engine.run(1).expect("the run");
+    assert_eq!(run.outcome(), Some(Outcome::Rejected), "{}", told(&run));
+    assert!(engine.releases().is_empty());
+}
+
+#[test]
+fn a_run_ends_when_it_is_stopped_late_or_at_its_limits() {
+    let city = City::new(40_000);
+    let engine = city.with_rides("4");
+    let mia = somebody("mia");
+    let precise = |name: &str, adapt: &str| {
+        let text = SPEED.replace("speed-by-vendor", name).replace("target = 4.0", "target = 0.001");
+        engine.submit_at(&mia, &format!("{text}\n[adapt]\n{adapt}\n"), 0).expect("submitted")
+    };
+    let (stopped, late, few) =
+        (precise("stopped", ""), precise("late", "timeout = \"3h\""), precise("few", "attempts = 2"));
+    pass_hours(&city, &engine, 1..6);
+    engine.stop_run(&mia, stopped).expect("stopped");
+    assert!(matches!(engine.stop_run(&mia, stopped), Err(EngineError::RunOver(_))));
+    assert!(matches!(engine.stop_run(&somebody("dan"), late), Err(EngineError::NotInRole { .. })));
+    pass_hours(&city, &engine, 6..8);
+    let ended = |run: u64| engine.run(run).expect("a run").outcome();
+    assert_eq!(ended(stopped), Some(Outcome::Stopped(End::Cancelled)));
+    assert_eq!(ended(late), Some(Outcome::Stopped(End::TimedOut)));
+    assert!(matches!(ended(few), Some(Outcome::Stopped(End::Limit(_)))));
+    assert_eq!(engine.run(few).expect("a run").attempts.len(), 2);
+    assert!(engine.releases().is_empty());
+}
+
+#[test]
+fn a_periodic_pipeline_runs_again_on_new_blocks() {
+    let city = City::new(60_000);
+    let engine = city.with_rides("4");
+    let daily = COUNT.replace("stream = \"taxi\"", "stream = \"taxi\"\nevery = \"2h\"");
+    engine.submit_at(&somebody("mia"), &daily, 0).expect("submitted");
+    pass_hours(&city, &engine, 1..8);
+    let versions: Vec<u32> = engine.releases().iter().map(|release| release.version).collect();
+    assert_eq!(versions, [1, 2, 3, 4]);
+    // One block came since; after that the clock alone brings none.
+    for later in [100, 200, 300] {
+        engine.work(later * HOUR).expect("nothing fails");
+        assert_eq!(engine.releases().len(), 5);
+    }
+}
+
+#[test]
+fn a_better_model_takes_the_place_of_the_champion() {
+    let city = City::new(120_000);
+    let engine = city.with_rides("10");
+    let mia = somebody("mia");
+    // Differences of losses that are cut early are told apart with fewer rows.
+    let line = LINE.replace("bound = 1.0", "bound = 0.25");
+    let challenger = line.replace("target = 0.1", "better_than = \"plain@champion\"");
+    assert!(matches!(engine.submit_at(&mia, &challenger, 0), Err(EngineError::NoRelease(_))));
+    let plain = line
+        .replace("duration-line", "plain")
+        .replace("  { column = \"distance\", scale = [0, 30] },\n", "")
+        .replace("target = 0.1", "target = 0.2");
+    engine.submit_at(&mia, &plain, 0).expect("submitted");
+    pass_hours(&city, &engine, 1..10);
+    let champion = engine.release_named("plain").unwrap_or_else(|_| panic!("{}", told(&engine.run(1).expect("a run"))));
+    engine.move_alias(&mia, &champion, "champion").expect("named");
+    let other = challenger.replace("duration / 3600", "duration / 1800");
+    assert!(matches!(engine.submit_at(&mia, &other, 0), Err(EngineError::OtherLabel(_))));
+    engine.submit_at(&mia, &challenger, 0).expect("submitted");
+    pass_hours(&city, &engine, 10..28);
+    let run = engine.run(2).expect("a run");
+    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
+    // Nothing of this kind is better by nearly all there is.
+    let far = challenger
+        .replace("plain@champion\"", "plain@champion\"\nmargin = 0.2")
+        .replace("\"duration-line\"", "\"far\"");
+    let again = engine.submit_at(&mia, &format!("{far}\n[adapt]\nattempts = 3\n"), 0).expect("submitted");
+    engine.work(28 * HOUR).expect("nothing fails");
+    let far = engine.run(again).expect("a run");
+    assert!(!far.attempts.is_empty() && far.outcome() != Some(Outcome::Accepted), "{}", told(&far));
+}
+
+/// A champion that is withdrawn while another is on its way to beat it: attempts are lost before they read.
+#[test]
+fn lost_attempts_are_told_and_end_the_run() {
+    let city = City::new(60_000);
+    let engine = city.with_rides("4");
+    let mia = somebody("mia");
+    engine.submit_at(&mia, &LINE.replace("duration-line", "plain").replace("= 0.1", "= 0.5"), 0).expect("submitted");
+    pass_hours(&city, &engine, 1..6);
+    let champion = engine.release_named("plain").unwrap_or_else(|_| panic!("{}", told(&engine.run(1).expect("a run"))));
+    let before = spent(&engine);
+    let challenger = LINE.replace("target = 0.1", "better_than = \"plain@1\"");
+    let run = engine.submit_at(&mia, &challenger, 0).expect("submitted");
+    engine.withdraw(&mia, &champion, "a test").expect("withdrawn");
+    assert!(matches!(engine.release_named("plain@1"), Err(EngineError::Withdrawn(..))));
+    pass_hours(&city, &engine, 6..12);
+    let run = engine.run(run).expect("a run");
+    assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Failing)), "{}", told(&run));
+    assert_eq!(run.attempts.len(), 3);
+    for one in &run.attempts {
+        assert!(matches!(&one.outcome, Some(AttemptOutcome::Lost(reason)) if reason.contains("withdrawn")), "{one:?}");
+    }
+    assert_eq!(spent(&engine), before, "nothing was read, and nothing was spent");
 }

@@ -1,0 +1,108 @@
+//! A released model that a new one has to beat, on the same rows.
+//!
+//! The rival is asked about each row as it is read, and its loss stands beside the row. It is asked as a consumer
+//! would ask it, with the columns that its graph names, so that it may have been trained on other features.
+
+use std::sync::Arc;
+
+use sage_kernel::Rows;
+use sage_learn::bundle::Predictor;
+use sage_learn::encode::Encoded;
+use sage_learn::formula::{Cell, Column, Domain};
+
+use super::{Engine, EngineError};
+use crate::pipeline::{Goal, Metric, Pipeline};
+use crate::plan::{Inputs, Recipe};
+use crate::read::{self, Batch, Expression, Query, Row};
+use crate::run::row_loss;
+
+/// A released model and how its columns are read.
+pub(super) struct Rival {
+    predictor: Arc<Predictor>,
+    /// The place of its first column in the query.
+    first: usize,
+    metric: Metric,
+    /// The label's bounds, where it is a number.
+    label: Option<(f64, f64)>,
+}
+
+impl Engine {
+    /// The rival of a pipeline that has one, and the query that reads its columns too.
+    pub(super) fn rival(&self, recipe: &Recipe) -> Result<(Query, Option<Rival>), EngineError> {
+        let mut query = recipe.query().clone();
+        let Some(validate) = &recipe.pipeline().validate else { return Ok((query, None)) };
+        let Goal::BetterThan { alias, .. } = &validate.goal else { return Ok((query, None)) };
+        let release = self.release_named(alias)?;
+        let predictor = self.predictor(&release)?;
+        let (first, label) = (query.columns.len(), recipe.inputs().and_then(Inputs::label));
+        query.columns.extend(predictor.columns().iter().map(expression));
+        Ok((query, Some(Rival { predictor, first, metric: validate.metric, label })))
+    }
+
+    /// Refuses a pipeline whose rival is not there, or predicts something else.
+    pub(super) fn check_rival(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
+        let Some(Goal::BetterThan { alias, .. }) = pipeline.validate.as_ref().map(|validate| &validate.goal) else {
+            return Ok(());
+        };
+        let release = self.release_named(alias)?;
+        let catalog = self.catalog();
+        let before = catalog.works().run(release.run).map(|run| &run.pipeline);
+        match before {
+            Some(before) if before.stream == pipeline.stream && before.label == pipeline.label => Ok(()),
+            _ => Err(EngineError::OtherLabel(alias.clone())),
+        }
+    }
+}
+
+impl Rival {
+    /// The rows of a batch, encoded, with the rival's loss beside each.
+    pub(super) fn beside(&self, batch: &Batch, inputs: &Inputs) -> Encoded {
+        let encoded = read::encoded(batch, inputs.encoding());
+        let losses: Vec<f32> = (0..batch.count())
+            .zip(self.predictions(batch))
+            .map(|(place, predicted)| self.loss(encoded.row(place).label, predicted))
+            .collect();
+        encoded.with_beside(&losses).unwrap_or_else(|| read::encoded(batch, inputs.encoding()))
+    }
+
+    /// What it predicts for each row, in the label's own units; nothing that is a number where it does not run.
+    fn predictions(&self, batch: &Batch) -> Vec<f32> {
+        let columns = self.predictor.columns();
+        let cells = |place: usize| {
+            let row = batch.row(place);
+            columns.iter().zip(self.first..).map(|(column, at)| cell(column, row, at)).collect()
+        };
+        let rows: Vec<Vec<Cell>> = (0..batch.count()).map(cells).collect();
+        let none = vec![f32::NAN; batch.count()];
+        if rows.is_empty() { none } else { self.predictor.rows(&rows).unwrap_or(none) }
+    }
+
+    /// A loss that cannot be told counts as none: the new model is not made to look better.
+    fn loss(&self, label: f32, predicted: f32) -> f32 {
+        let (low, width) = self.label.map_or((0.0, 1.0), |(low, high)| (low, high - low));
+        let share = (f64::from(predicted) - low) / width;
+        let loss = row_loss(self.metric, f64::from(label), share, width);
+        if loss.is_finite() { loss as f32 } else { 0.0 }
+    }
+}
+
+/// A column of the stream as the query gives it.
+fn expression(column: &Column) -> Expression {
+    let name = format!("\"{}\"", column.name.replace('"', "\"\""));
+    let sql = match column.domain {
+        Domain::Time { .. } => format!("extract(epoch from {name})"),
+        _ => name,
+    };
+    Expression { name: format!("of the rival: {}", column.name), sql }
+}
+
+fn cell(column: &Column, row: Row<'_>, place: usize) -> Cell {
+    let found = match column.domain {
+        Domain::Number { .. } => row.number(place).map(Cell::Number),
+        Domain::Whole { .. } => row.integer(place).map(Cell::Whole),
+        Domain::Truth => row.boolean(place).map(Cell::Truth),
+        Domain::Time { .. } => row.number(place).map(|seconds| Cell::Whole(seconds.floor() as i64)),
+        Domain::Text { .. } => row.text(place).map(|text| Cell::Text(text.to_owned())),
+    };
+    found.unwrap_or(Cell::Null)
+}

@@ -1,0 +1,141 @@
+//! The loop is killed again and again: it goes on where it was, spends nothing twice and releases nothing twice.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use sage_engine::adapt::Outcome;
+use sage_engine::doctor::Doctor;
+use sage_engine::{AttemptOutcome, Engine, Epsilon, Opened, Places, RunView};
+
+use crate::city::{COUNT, City, LINE, NETWORK, SPEED, somebody};
+use crate::loops::{pass_hours, spent, told};
+
+/// What tells this program that it is the child.
+const PLACE: &str = "SAGE_WORK_PLACE";
+
+/// Not a test by itself: what the children of this program do.
+#[test]
+fn act_as_child() {
+    let Some(place) = std::env::var_os(PLACE) else { return };
+    let Ok(Opened::Ready(engine)) = Engine::open(Path::new(&place), &Places::default()) else {
+        panic!("a sound directory")
+    };
+    let sealed = engine.snapshot().expect("a snapshot").stream("taxi").expect("the stream").blocks[1].1 as u64;
+    // The hour goes on from what is sealed, so that a child finds the world as the last one left it.
+    for hour in sealed.max(1)..HOURS {
+        seal(&engine, hour);
+        engine.work(hour).expect("nothing fails");
+    }
+    println!("done");
+}
+
+const HOURS: u64 = 24;
+
+fn seal(engine: &Engine, hour: u64) {
+    let time = sage_engine::stream::time_of(&format!("2026-01-01T{hour:02}:00")).expect("a time");
+    let over = engine.open_before("taxi", time).expect("a stream");
+    if !over.is_empty() {
+        engine.seal(&somebody("dan"), "taxi", &over).expect("sealed");
+    }
+}
+
+/// Starts a child, kills it after so long, and says whether it was done before.
+fn killed(place: &Path, after: Duration) -> bool {
+    let mut child = Command::new(std::env::current_exe().expect("this program"));
+    child.args(["--exact", "kill::act_as_child", "--nocapture"]).env(PLACE, place);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("this program again");
+    let mut output = child.stdout.take().expect("piped");
+    let listener = std::thread::spawn(move || {
+        let mut text = String::new();
+        output.read_to_string(&mut text).map(|_| text.contains("done"))
+    });
+    let end = Instant::now() + after;
+    while Instant::now() < end && child.try_wait().expect("a child of ours").is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // It may be over already; then there is nothing to kill.
+    let _ = child.kill();
+    child.wait().expect("a child of ours");
+    listener.join().expect("no panic").unwrap_or(false)
+}
+
+/// A number that looks random, from a seed that a failure shows.
+fn thrown(state: &mut u64, below: u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) % below
+}
+
+#[test]
+fn the_loop_can_be_killed_at_any_time() {
+    let rounds = if std::env::var_os("SAGE_SOAK").is_some() { 200 } else { 25 };
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
+    let mut dice = seed;
+    let mut kills = 0;
+    while kills < rounds {
+        let city = City::new(110_000);
+        let engine = city.with_rides("6");
+        for text in [LINE, NETWORK, SPEED, COUNT] {
+            engine.submit_at(&somebody("mia"), text, 0).expect("submitted");
+        }
+        engine.close().expect("closed");
+        let mut done = false;
+        while !done && kills < rounds {
+            // Opening takes some milliseconds; most moments lie in the work after it.
+            done = killed(&city.path(), Duration::from_millis(20 + thrown(&mut dice, 400)));
+            kills += 1;
+            check(&city, seed);
+        }
+        while !killed(&city.path(), Duration::from_secs(60)) {}
+        finished(&city, seed);
+    }
+    println!("{kills} kills, seed {seed}");
+}
+
+/// What holds whenever the process was killed.
+fn check(city: &City, seed: u64) {
+    let doctor = Doctor::examine(&city.path(), &city.places).expect("a sound log");
+    let left: Vec<String> = doctor.repair().expect("repaired").iter().map(ToString::to_string).collect();
+    assert!(left.is_empty(), "seed {seed}: {left:?}");
+    let engine = city.open();
+    assert!(spent(&engine) <= Epsilon::ceiling("6").expect("a number"), "seed {seed}");
+    let mut released = BTreeMap::new();
+    for run in engine.runs() {
+        each_attempt_once(&run, seed);
+        let accepted = run.outcome() == Some(Outcome::Accepted);
+        *released.entry(run.pipeline.clone()).or_insert(0) += usize::from(accepted);
+    }
+    for release in engine.releases() {
+        let left = released.get_mut(&release.name).filter(|left| **left > 0);
+        *left.unwrap_or_else(|| panic!("seed {seed}: {} was released and not accepted", release.name)) -= 1;
+    }
+    assert!(released.values().all(|left| *left == 0), "seed {seed}: accepted and not released: {released:?}");
+}
+
+/// Choices are numbered without gaps, all but the last have ended, and a report is of its own attempt.
+fn each_attempt_once(run: &RunView, seed: u64) {
+    for (place, one) in run.attempts.iter().enumerate() {
+        assert_eq!(one.attempt.serial, place as u64 + 1, "seed {seed}: {}", told(run));
+        let last = place + 1 == run.attempts.len();
+        assert!(last || one.outcome.is_some(), "seed {seed}: {}", told(run));
+        if let Some(AttemptOutcome::Judged(report)) = &one.outcome {
+            assert_eq!((report.run, report.serial), (run.number, one.attempt.serial), "seed {seed}");
+        }
+    }
+}
+
+/// After the last start everything came to an end.
+fn finished(city: &City, seed: u64) {
+    check(city, seed);
+    let engine = city.open();
+    pass_hours(city, &engine, HOURS..HOURS + 1);
+    for run in engine.runs() {
+        // Kills cost budget, so a run may have come to its limits instead; it must not hang.
+        let under_way = run.attempts.last().is_some_and(|last| last.outcome.is_none());
+        assert!(!under_way, "seed {seed}: {}", told(&run));
+        let lost = run.attempts.iter().filter(|one| matches!(one.outcome, Some(AttemptOutcome::Lost(_)))).count();
+        assert!(run.outcome() == Some(Outcome::Accepted) || lost > 0, "seed {seed}: {}", told(&run));
+    }
+}

@@ -1,0 +1,71 @@
+//! Attempts to talk to anybody.
+
+use super::Without::{Anyone, Superuser, Untried};
+use super::{Attack, attack};
+
+pub(super) const ATTACKS: &[Attack] = &[
+    attack(
+        "tcp to a listener on the machine",
+        Anyone,
+        "peer = socket.create_connection(('127.0.0.1', @PORT@), 5)\nif peer.recv(100): escaped()",
+    ),
+    attack(
+        "udp to a listener on the machine",
+        Anyone,
+        "peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\npeer.settimeout(5)\n\
+         peer.sendto(b'x', ('127.0.0.1', @DATAGRAM@))\nif peer.recv(100): escaped()",
+    ),
+    attack(
+        "an address by name",
+        Untried("not every machine has a resolver"),
+        "escaped(socket.getaddrinfo('example.com', 80))",
+    ),
+    attack(
+        "a resolver asked directly",
+        Anyone,
+        "peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\npeer.settimeout(5)\n\
+         peer.connect(('127.0.0.1', @DATAGRAM@))\n\
+         peer.send(bytes.fromhex('000101000001000000000000') + b'\\x07example\\x03com\\0\\0\\1\\0\\1')\n\
+         if peer.recv(100): escaped()",
+    ),
+    attack(
+        "listening to the network",
+        Anyone,
+        "server = socket.socket()\nserver.bind(('0.0.0.0', 0))\nserver.listen()\nescaped()",
+    ),
+    attack("a socket of IPv6", Anyone, "socket.socket(socket.AF_INET6)\nescaped()"),
+    attack(
+        "a unix socket by its path",
+        Anyone,
+        "peer = socket.socket(socket.AF_UNIX)\npeer.connect('@SOCKET@')\nif peer.recv(5): escaped()",
+    ),
+    attack(
+        "a unix socket through another's root",
+        Anyone,
+        "peer = socket.socket(socket.AF_UNIX)\npeer.connect('/proc/@TEST@/root@SOCKET@')\nif peer.recv(5): escaped()",
+    ),
+    attack(
+        "an abstract unix socket",
+        Anyone,
+        "peer = socket.socket(socket.AF_UNIX)\npeer.connect('\\0@ABSTRACT@')\nif peer.recv(5): escaped()",
+    ),
+    attack("netlink", Anyone, "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)\nescaped()"),
+    attack("raw packets of ICMP", Superuser, "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)\nescaped()"),
+    attack("packets of the wire", Superuser, "socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)\nescaped()"),
+    attack(
+        "the host of a virtual machine",
+        Untried("not every kernel has it"),
+        "socket.socket(40, socket.SOCK_STREAM)\nescaped()",
+    ),
+    attack(
+        "the kernel's ciphers",
+        Untried("not every kernel has them"),
+        "socket.socket(38, socket.SOCK_SEQPACKET)\nescaped()",
+    ),
+    attack("a pair of inet sockets", Untried("no kernel makes one"), "socket.socketpair(socket.AF_INET)\nescaped()"),
+    attack(
+        "switching the loopback interface on",
+        Superuser,
+        "some = socket.socket(socket.AF_UNIX)\nfcntl.ioctl(some, 0x8914, struct.pack('16sh14x', b'lo', 0x49))\nescaped()",
+    ),
+];

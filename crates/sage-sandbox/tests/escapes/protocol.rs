@@ -1,0 +1,340 @@
+//! What a command that behaves finds, says and leaves, and what is made of one that does not know how to.
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Failed;
+use sage_sandbox::{Containment, Ending, Exit, Landlock, Line, Run, RunError, Sandbox, Shown, Walls, Watch};
+use serde_json::json;
+
+use crate::Test;
+use crate::stand::{Ran, no_walls, open_folder, python, run, run_folder, small, superuser};
+
+pub(crate) const TESTS: &[Test] = &[
+    ("protocol: a command that behaves", behaves),
+    ("protocol: the same without walls", behaves_without_walls),
+    ("protocol: exit codes", exit_codes),
+    ("protocol: a signal", signal),
+    ("protocol: garbage in messages and print", garbage),
+    ("protocol: messages from a shell", shell_messages),
+    ("protocol: the environment and nothing else", environment),
+    ("protocol: descriptors and nothing else", descriptors),
+    ("protocol: links in the output are not followed", output_links),
+    ("protocol: a folder that is shown", shown),
+    ("protocol: a program that is not there", no_program),
+    ("protocol: a folder without rows", no_rows),
+    ("protocol: rows that the box cannot read", unreadable_rows),
+    ("protocol: stopped by the caller", stopped),
+    ("protocol: ordinary tools work", ordinary_tools),
+    ("protocol: a set-user program gives nothing", set_user),
+    ("protocol: calls by the processor's other door", other_door),
+    ("protocol: where a box can be closed, it says so", available),
+    ("protocol: where none can, it says why", unavailable),
+    ("protocol: a program that is no stage", no_stage),
+];
+
+const BEHAVES: &str = "
+import json, os
+context = json.load(open(os.environ['SAGE_CONTEXT']))
+messages = open(os.environ['SAGE_MESSAGES'], 'w')
+total = 0
+for name in sorted(os.listdir(context['rows'])):
+    total += sum(int(cell) for cell in open(context['rows'] + '/' + name).read().split(','))
+    print(json.dumps({'kind': 'progress', 'file': name}), file=messages, flush=True)
+with open(os.environ['SAGE_OUTPUT'] + '/model.bin', 'w') as model:
+    model.write(str(total))
+print(json.dumps({'kind': 'done'}), file=messages)
+print('trained')
+";
+
+fn good(ran: &Ran) {
+    assert_eq!(ran.report.ending, Ending::Exit(Exit::Ready), "{}", ran.printed());
+}
+
+fn check_behaviour(containment: Containment) -> Ran {
+    let ran = python(containment, BEHAVES, small());
+    good(&ran);
+    let progress = Line::Json(json!({"kind": "progress", "file": "part-0.csv"}));
+    assert_eq!(ran.lines, [progress, Line::Json(json!({"kind": "done"}))]);
+    let listing = ran.report.output.files().expect("a listing");
+    assert_eq!((listing.files.len(), listing.left_out), (1, 0));
+    assert_eq!(ran.report.output.read(Path::new("model.bin")).expect("the model"), b"6");
+    assert_eq!(ran.report.standard_output.text(), "trained\n");
+    ran
+}
+
+fn behaves() -> Result<(), Failed> {
+    let begun = Instant::now();
+    let ran = check_behaviour(Containment::Closed);
+    assert!(matches!(ran.report.walls, Walls::Closed { .. }));
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    Ok(())
+}
+
+fn behaves_without_walls() -> Result<(), Failed> {
+    let ran = check_behaviour(no_walls());
+    assert_eq!(ran.report.walls, Walls::None { allowed_by: "a test".to_owned() });
+    Ok(())
+}
+
+fn exit_codes() -> Result<(), Failed> {
+    for (code, exit) in [("0", Exit::Ready), ("75", Exit::TryLater), ("1", Exit::Failed(1)), ("255", Exit::Failed(255))]
+    {
+        for containment in [Containment::Closed, no_walls()] {
+            let ran = run(containment, &["sh", "-c", &format!("exit {code}")], None, small()).expect("it runs");
+            assert_eq!(ran.report.ending, Ending::Exit(exit), "{code}");
+        }
+    }
+    Ok(())
+}
+
+fn signal() -> Result<(), Failed> {
+    for containment in [Containment::Closed, no_walls()] {
+        let ran = run(containment, &["sh", "-c", "kill -SEGV $$"], None, small()).expect("it runs");
+        assert_eq!(ran.report.ending, Ending::Signal(11));
+    }
+    Ok(())
+}
+
+fn garbage() -> Result<(), Failed> {
+    let program = "import os\nfile = open(os.environ['SAGE_MESSAGES'], 'wb')\n\
+                   file.write(bytes(range(256)) * 40 + b'\\n{\"a\": \\n[1]\\nno newline')\nos.write(1, bytes(range(256)))\n";
+    let ran = python(Containment::Closed, program, small());
+    good(&ran);
+    assert!(ran.lines.contains(&Line::Json(json!([1]))), "{:?}", ran.lines);
+    assert_eq!(ran.lines.last(), Some(&Line::Text("no newline".to_owned())));
+    assert_eq!(ran.report.standard_output.total(), 256);
+    Ok(())
+}
+
+fn shell_messages() -> Result<(), Failed> {
+    let script = "echo '{\"a\":1}' > $SAGE_MESSAGES; echo '{\"a\":2}' >> \"$SAGE_MESSAGES\"; echo said > /dev/stderr; echo $$ > /dev/null";
+    let ran = run(Containment::Closed, &["sh", "-c", script], None, small()).expect("it runs");
+    good(&ran);
+    assert_eq!(ran.lines, [Line::Json(json!({"a": 1})), Line::Json(json!({"a": 2}))]);
+    assert_eq!(ran.report.standard_error.text(), "said\n");
+    Ok(())
+}
+
+fn environment() -> Result<(), Failed> {
+    let ran = run(Containment::Closed, &["env"], None, small()).expect("it runs");
+    let mut lines: Vec<String> = ran.report.standard_output.text().lines().map(str::to_owned).collect();
+    lines.sort();
+    let expected = [
+        "HOME=/tmp",
+        "LANG=C.UTF-8",
+        "PATH=/usr/local/bin:/usr/bin:/bin",
+        "SAGE_CONTEXT=/sage/context.json",
+        "SAGE_MESSAGES=/sage/messages",
+        "SAGE_OUTPUT=/sage/output",
+        "TMPDIR=/tmp",
+    ];
+    assert_eq!(lines, expected);
+    Ok(())
+}
+
+fn descriptors() -> Result<(), Failed> {
+    // A descriptor that every child of this process inherits, as a careless library may leave one.
+    let leak = File::open("/dev/zero").expect("a file");
+    rustix::io::fcntl_setfd(&leak, rustix::io::FdFlags::empty()).expect("inheritable");
+    let list = "ls -l /proc/self/fd";
+    let plain = Command::new("sh").args(["-c", list]).output().expect("it runs");
+    assert!(String::from_utf8_lossy(&plain.stdout).contains("/dev/zero"), "nothing leaks");
+    let ran = run(Containment::Closed, &["sh", "-c", list], None, small()).expect("it runs");
+    let text = ran.report.standard_output.text();
+    assert!(!text.contains("/dev/zero") && !text.contains("socket:"), "{text}");
+    // Three, and the folder that is being listed.
+    assert_eq!(text.lines().filter(|line| line.contains("->")).count(), 4, "{text}");
+    Ok(())
+}
+
+fn output_links() -> Result<(), Failed> {
+    let place = open_folder();
+    let secret = place.path().join("secret");
+    fs::write(&secret, "secret").expect("a secret");
+    let script = format!(
+        "cd $SAGE_OUTPUT; ln -s {} link; ln -s / root; mkfifo pipe; echo model > model; ln model again",
+        secret.display()
+    );
+    for containment in [Containment::Closed, no_walls()] {
+        let ran = run(containment, &["sh", "-c", &script], None, small()).expect("it runs");
+        good(&ran);
+        let listing = ran.report.output.files().expect("a listing");
+        let names: Vec<_> = listing.files.iter().map(|file| file.path.to_string_lossy().into_owned()).collect();
+        assert_eq!((names, listing.left_out), (vec!["again".to_owned(), "model".to_owned()], 3));
+        let below = format!("root{}", secret.display());
+        for path in ["link", "pipe", below.as_str(), "../context.json"] {
+            assert!(ran.report.output.read(Path::new(path)).is_err(), "{path}");
+        }
+    }
+    Ok(())
+}
+
+fn with_folder(edit: impl FnOnce(&mut Run)) -> Result<Ran, RunError> {
+    let place = open_folder();
+    let sandbox = Sandbox::new(Containment::Closed);
+    let folder = run_folder(place.path(), &sandbox);
+    let mut run = Run { command: vec!["true".to_owned()], folder, code: None, shown: Vec::new(), limits: small() };
+    edit(&mut run);
+    let mut lines = Vec::new();
+    let report = sandbox.run(&run, &mut |line| lines.push(line))?;
+    Ok(Ran { report, lines, _place: place })
+}
+
+fn shown() -> Result<(), Failed> {
+    let place = open_folder();
+    fs::write(place.path().join("library"), "shown").expect("a file");
+    let ran = with_folder(|run| {
+        let script = "cat /opt/environment/library; echo x > /opt/environment/library";
+        run.command = ["sh", "-c", script].map(str::to_owned).to_vec();
+        run.shown = vec![Shown { folder: place.path().to_owned(), inside: "/opt/environment".into() }];
+    });
+    let ran = ran.expect("it runs");
+    assert_eq!(ran.report.standard_output.text(), "shown");
+    assert_ne!(ran.report.ending, Ending::Exit(Exit::Ready));
+    let over = with_folder(|run| run.shown = vec![Shown { folder: place.path().to_owned(), inside: "/proc".into() }]);
+    assert!(matches!(over, Err(RunError::Order(_))), "{over:?}");
+    Ok(())
+}
+
+fn no_program() -> Result<(), Failed> {
+    for containment in [Containment::Closed, no_walls()] {
+        let ran = run(containment, &["no-program-has-this-name"], None, small());
+        assert!(matches!(&ran, Err(RunError::Refused { step, .. }) if step.contains("no-program")), "{ran:?}");
+    }
+    Ok(())
+}
+
+fn no_rows() -> Result<(), Failed> {
+    let ran = with_folder(|run| fs::remove_file(run.folder.join("context.json")).expect("removed"));
+    assert!(matches!(ran, Err(RunError::Order(_))), "{ran:?}");
+    let ran = with_folder(|run| run.command.clear());
+    assert!(matches!(ran, Err(RunError::Order(_))), "{ran:?}");
+    Ok(())
+}
+
+fn unreadable_rows() -> Result<(), Failed> {
+    let ran = with_folder(|run| {
+        let row = run.folder.join("rows/part-0.csv");
+        fs::set_permissions(row, Permissions::from_mode(0o000)).expect("a mode");
+    });
+    assert!(matches!(&ran, Err(RunError::Refused { reason, .. }) if reason.contains("part-0.csv")), "{ran:?}");
+    Ok(())
+}
+
+struct Impatient(u32);
+
+impl Watch for Impatient {
+    fn message(&mut self, _: Line) {}
+
+    fn stop(&mut self) -> bool {
+        self.0 += 1;
+        self.0 > 5
+    }
+}
+
+fn stopped() -> Result<(), Failed> {
+    for containment in [Containment::Closed, no_walls()] {
+        let place = open_folder();
+        let sandbox = Sandbox::new(containment);
+        let folder = run_folder(place.path(), &sandbox);
+        let command = vec!["sleep".to_owned(), "600".to_owned()];
+        let run = Run { command, folder, code: None, shown: Vec::new(), limits: small() };
+        let report = sandbox.run(&run, &mut Impatient(0)).expect("it runs");
+        assert_eq!(report.ending, Ending::Stopped);
+        assert!(report.time < Duration::from_secs(5));
+    }
+    Ok(())
+}
+
+fn ordinary_tools() -> Result<(), Failed> {
+    let program = "
+import asyncio, concurrent.futures, ctypes, datetime, multiprocessing, os, pwd, sqlite3, subprocess, tempfile, threading, zlib
+assert subprocess.run(['sh', '-c', 'echo a | tr a b'], capture_output=True, text=True).stdout == 'b\\n'
+assert pwd.getpwuid(os.getuid()).pw_name == 'sage', os.getuid()
+with tempfile.NamedTemporaryFile() as file: file.write(b'x')
+with multiprocessing.Pool(2) as pool: assert pool.map(abs, [-1, -2]) == [1, 2]
+with concurrent.futures.ThreadPoolExecutor(2) as pool: assert list(pool.map(abs, [-1])) == [1]
+asyncio.run(asyncio.sleep(0))
+assert len(os.sched_getaffinity(0)) >= 1 and os.cpu_count() >= 1
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+base = sqlite3.connect(os.environ['SAGE_OUTPUT'] + '/base')
+base.execute('create table t(a)'); base.commit()
+os.mkfifo(os.environ['TMPDIR'] + '/pipe')
+datetime.datetime.now().astimezone()
+try: os.abort() if os.fork() == 0 else os.wait()
+finally: print('done')
+";
+    let ran = python(Containment::Closed, program, small());
+    good(&ran);
+    Ok(())
+}
+
+/// A program that belongs to the superuser and has the set-user bit, where only a superuser can make one.
+fn set_user() -> Result<(), Failed> {
+    if !superuser() {
+        return Ok(());
+    }
+    let place = open_folder();
+    let program = place.path().join("id");
+    fs::copy("/usr/bin/id", &program).expect("a copy");
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).expect("a mode");
+    let words = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let plain = Command::new("setpriv").args(words).arg(&program).arg("-u").output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&plain.stdout), "0\n", "it gives nothing anyway");
+    let ran = run(Containment::Closed, &["./id", "-u"], Some(place.path()), small()).expect("it runs");
+    assert_eq!(ran.report.standard_output.text(), "1000\n");
+    Ok(())
+}
+
+/// System calls of 32-bit programs have other numbers, which the list does not know.
+fn other_door() -> Result<(), Failed> {
+    if !cfg!(target_arch = "x86_64") {
+        return Ok(());
+    }
+    let program = "
+import ctypes, mmap
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(bytes.fromhex('b814000000cd80c3'))
+call = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+print('before', flush=True)
+print('after', call())
+";
+    let ran = python(Containment::Closed, program, small());
+    assert_eq!(ran.report.standard_output.text(), "before\n");
+    // Killed by the list of calls, or by a kernel that has no such door.
+    assert!(matches!(ran.report.ending, Ending::Signal(31 | 11)), "{}", ran.report.ending);
+    Ok(())
+}
+
+fn available() -> Result<(), Failed> {
+    let walls = Sandbox::new(Containment::Closed).available().expect("a box can be closed here");
+    assert!(matches!(walls, Walls::Closed { landlock: Landlock::Full | Landlock::Partial | Landlock::Absent }));
+    Ok(())
+}
+
+/// In a user namespace that may have no others, nobody can close a box.
+fn unavailable() -> Result<(), Failed> {
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" --ask-whether-available";
+    let place = open_folder();
+    let copy = place.path().join("asks");
+    fs::copy("/proc/self/exe", &copy).expect("a copy");
+    let output = Command::new("unshare").args(["--user", "--map-root-user", "sh", "-c", script]).arg(&copy).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let why = if superuser() { "user 65534 is not known" } else { "max_user_namespaces is 0" };
+    assert!(text.contains(why), "{text} {}", String::from_utf8_lossy(&output.stderr));
+    Ok(())
+}
+
+fn no_stage() -> Result<(), Failed> {
+    for program in ["/bin/true", "/bin/cat"] {
+        let sandbox = Sandbox::made_by(Containment::Closed, program.into());
+        let answer = sandbox.available();
+        assert!(matches!(answer, Err(RunError::NoAnswer)), "{program}: {answer:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+"""Recomputes the privacy loss of every block from the log alone, and says whether the ledger kept its rules.
+
+    python3 tools/audit.py DIRECTORY [--json] [--head LENGTH:HASH]
+
+DIRECTORY is an engine's: it holds `log.db`, and `releases` if anything was released. A head that was exported
+earlier (`sage-head-1 LENGTH HASH ...`) can be given, to learn whether the log still contains what it did then. Nothing
+is written.
+
+This program was made from the description of the log (docs/format.md) and from the proofs, not from the kernel's code,
+and needs Python's standard library only: that two programs make the same mistake is less likely than that one does. It
+reads the whole log from its first record, in a single pass, and keeps every sum as an integer. What it checks:
+
+- the chain of hashes, and that each event has its one encoding                                    audit_log.py
+- the order of events, and at each charge that all sums were within the caps then in force         audit_ledger.py
+- that caps keep the promised ceiling, and that charges are not below what mechanisms cost         audit_price.py
+- that reports and counts in the notes are the contents of releases, each paid for once            audit_catalog.py
+
+What it cannot check is printed too: costs that it prices only in part are counted by kind. It does not see rows, so it
+cannot say whether a mechanism did what its cost declares.
+
+Exit code 0: no violation. 1: a violation, or a log that cannot be read to its end. 2: wrong usage.
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import sys
+from typing import Any, Optional
+
+import audit_log
+import audit_price
+from audit_catalog import Catalog
+from audit_ledger import Ledger, Stream
+
+MOST_SHOWN = 50
+
+
+class Audit:
+    """One pass over a log, and what was found."""
+
+    def __init__(self, directory: pathlib.Path, head: Optional[tuple[int, bytes]]) -> None:
+        self.directory, self.head = directory, head
+        self.violations: list[str] = []
+        self.length, self.hash = 0, bytes(32)
+        self.ledger = Ledger(self.fault)
+        self.catalog = Catalog(self.fault)
+
+    def fault(self, number: int, what: str) -> None:
+        self.violations.append(f"record {number}: {what}")
+
+    def run(self) -> None:
+        seen = self.head is None or self.head == (0, bytes(32))
+        try:
+            for record in audit_log.records(self.directory):
+                self.take(record)
+                self.length, self.hash = record.number + 1, record.hash
+                seen = seen or self.head == (self.length, self.hash)
+        except audit_log.Broken as broken:
+            self.violations.append(f"{broken}; nothing after it was read")
+        if not seen:
+            self.violations.append("the given head is not in this log: it was cut or replaced")
+        self.catalog.close(self.ledger, self.directory)
+
+    def take(self, record: audit_log.Record) -> None:
+        try:
+            event = audit_log.event(record.body)
+        except audit_log.Broken as broken:
+            raise audit_log.Broken(f"record {record.number}: {broken}") from broken
+        self.ledger.apply(record, event)
+        if event.name == "note":
+            self.catalog.apply(record.number, *event.content)
+
+    def result(self) -> dict[str, Any]:
+        return {
+            "agreed": not self.violations,
+            "head": {"length": self.length, "hash": self.hash.hex()},
+            "streams": [described(stream) for stream in self.ledger.streams],
+            "prices": dict(sorted(self.ledger.prices.items())),
+            "judged_reports": self.catalog.judged,
+            "violations": self.violations,
+        }
+
+
+def described(stream: Stream) -> dict[str, Any]:
+    counts = {name: stream.counts[name] for name in ("charged", "started", "cancelled", "released", "burnt")}
+    books = [largest(stream, place) for place in range(len(stream.policy.books()))]
+    return {"name": stream.name, "blocks": len(stream.keys), "retired": len(stream.retired), **counts, "books": books}
+
+
+def largest(stream: Stream, book: int) -> dict[str, Any]:
+    """The most that any lane of any block has lost in a book."""
+    name, found = stream.policy.books()[book]
+    worst: tuple[float, Optional[str], Optional[str]] = (0.0, None, None)
+    for (place, lane, block), sums in stream.sums.items():
+        if place == book:
+            lost = audit_price.loss(found, sums)
+            if lost is None:
+                worst = (float("inf"), stream.keys[block], audit_log.LANES[lane])
+            elif lost > worst[0]:
+                worst = (lost, stream.keys[block], audit_log.LANES[lane])
+    return {
+        "name": name,
+        "rule": found.rule,
+        "epsilon_ceiling": found.epsilon / audit_price.LOSS_UNITS,
+        "delta": found.delta / audit_price.DELTA_UNITS,
+        "epsilon_largest": None if worst[0] == float("inf") else worst[0],
+        "block": worst[1],
+        "lane": worst[2],
+    }
+
+
+def shown(result: dict[str, Any]) -> str:
+    """The result for people."""
+    lines = [f"{result['head']['length']} records, head {result['head']['hash']}"]
+    for stream in result["streams"]:
+        counts = ", ".join(f"{stream[name]} {name}" for name in ("charged", "cancelled", "released", "burnt"))
+        lines.append(f"stream {stream['name']!r}: {stream['blocks']} blocks ({stream['retired']} retired), {counts}")
+        for book in stream["books"]:
+            lost = "not known" if book["epsilon_largest"] is None else f"{book['epsilon_largest']:.9g}"
+            where = f" (block {book['block']!r}, {book['lane']} lane)" if book["block"] is not None else ""
+            ceiling = f"ceiling {book['epsilon_ceiling']:.9g} at delta {book['delta']:.3g}"
+            lines.append(f"  {book['name']}, {book['rule']}: largest loss {lost}{where}, {ceiling}")
+    lines += [f"costs {name}: {count}" for name, count in result["prices"].items()]
+    if result["judged_reports"]:
+        lines.append(f"judged reports: {result['judged_reports']}")
+    found = result["violations"]
+    lines += [f"VIOLATION {text}" for text in found[:MOST_SHOWN]]
+    if len(found) > MOST_SHOWN:
+        lines.append(f"and {len(found) - MOST_SHOWN} more; --json lists them all")
+    lines.append("agreed" if result["agreed"] else f"violations: {len(found)}")
+    return "\n".join(lines)
+
+
+def exported(text: str) -> tuple[int, bytes]:
+    found = re.fullmatch(r"(\d+):([0-9a-f]{64})", text)
+    if found is None:
+        raise argparse.ArgumentTypeError("a head is LENGTH:HASH, the hash as 64 hexadecimal digits")
+    return int(found[1]), bytes.fromhex(found[2])
+
+
+def main(arguments: Optional[list[str]] = None) -> int:
+    parser = argparse.ArgumentParser(description="Recompute every block's privacy loss from the log alone.")
+    parser.add_argument("directory", type=pathlib.Path, help="the directory that holds log.db")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--head", type=exported, metavar="LENGTH:HASH", help="a head that must be in the log")
+    given = parser.parse_args(arguments)
+    if not (given.directory / "log.db").is_file():
+        parser.error(f"{given.directory} holds no log.db")
+    audit = Audit(given.directory, given.head)
+    audit.run()
+    result = audit.result()
+    print(json.dumps(result, indent=2) if given.json else shown(result))
+    return 0 if result["agreed"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""The notes of the loop held against the ledger: what was judged was released, once, and paid for by its own charge.
+
+Notes touch no budget, so nothing here can change a sum. Bodies are JSON; a report's digest is that of its own bytes
+within the note, which are never written anew, because numbers could come out in another form.
+"""
+
+import hashlib
+import json
+import pathlib
+import re
+from typing import Any, Callable
+
+import audit_blake3
+from audit_ledger import Ledger
+
+JUDGED = re.compile(rb'\{"note":"run-stepped","run":\d+,"step":\{"step":"judged","report":')
+PURPOSE = re.compile(r"run (\d+) of ")
+FOLDER = re.compile(r"[0-9a-f]{64}")
+
+
+def attempt_key(run: int, serial: int) -> bytes:
+    """The key under which the engine charges an attempt."""
+    return hashlib.sha256(f"run {run} attempt {serial}".encode()).digest()
+
+
+class Catalog:
+    """What the notes say of runs; judged at the end, when all releases are known."""
+
+    def __init__(self, fault: Callable[[int, str], None]) -> None:
+        self.fault = fault
+        self.chosen: dict[bytes, tuple[int, int]] = {}
+        self.last: dict[int, int] = {}
+        self.claims: list[tuple[int, str, bytes, bytes]] = []
+        self.folders: list[tuple[int, str]] = []
+        self.charged: list[tuple[int, int, int]] = []
+        self.judged = 0
+
+    def apply(self, number: int, kind: str, body: bytes) -> None:
+        if kind != "catalog":
+            return
+        try:
+            note = json.loads(body)
+            name = note["note"]
+            if name == "run-stepped":
+                self.step(number, note["run"], note["step"], body)
+            elif name == "units-counted":
+                self.claims.append((number, "a count of units", audit_blake3.digest(body), b""))
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            self.fault(number, f"a note of the catalog that cannot be read ({type(error).__name__})")
+
+    def step(self, number: int, run: int, step: dict[str, Any], body: bytes) -> None:
+        if step["step"] == "chosen":
+            serial = step["attempt"]["serial"]
+            key = attempt_key(run, serial)
+            if key in self.chosen:
+                self.fault(number, f"attempt {serial} of run {run} is chosen twice")
+            self.chosen[key] = (run, serial)
+            self.last[run] = serial
+        elif step["step"] == "charged":
+            self.charged.append((number, run, self.last.get(run, 0)))
+        elif step["step"] == "judged":
+            self.judge(number, run, step, body)
+
+    def judge(self, number: int, run: int, step: dict[str, Any], body: bytes) -> None:
+        start = JUDGED.match(body)
+        if start is None:
+            self.fault(number, "a judged step that is not in its one form")
+            return
+        written = body[start.end() :].decode()
+        report, end = json.JSONDecoder().raw_decode(written)
+        if report != step["report"]:
+            self.fault(number, "a judged step with two reports")
+        digest = audit_blake3.digest(written[:end].encode())
+        what = f"the report of run {run}, attempt {report['serial']}"
+        if report["run"] != run:
+            self.fault(number, f"{what} names run {report['run']}")
+        self.judged += 1
+        self.claims.append((number, what, digest, attempt_key(run, report["serial"])))
+        if (report["verdict"] == "accept") != (report["release"] is not None):
+            self.fault(number, f"{what} is accepted without a release, or releases without being accepted")
+        if report["release"] is not None:
+            self.folders.append((number, str(report["release"])))
+
+    def close(self, ledger: Ledger, directory: pathlib.Path) -> None:
+        """Holds all notes against all grants and files."""
+        grants = sorted(ledger.grants.items())
+        for number, what, digest, key in self.claims:
+            found = [grant for _, grant in grants if grant.state == "released" and grant.digest == digest]
+            if len(found) != 1:
+                self.fault(number, f"{what} is the content of {len(found)} releases, not of one")
+            elif key and found[0].charge.key != key:
+                self.fault(number, f"{what} was released by a grant of something else")
+        for number, folder in self.folders:
+            place = directory / "releases" / folder
+            if not FOLDER.fullmatch(folder) or not place.is_dir() or not any(place.iterdir()):
+                self.fault(number, f"release {folder!r} has no folder with files")
+        for number, run, serial in self.charged:
+            if attempt_key(run, serial) not in ledger.keys:
+                self.fault(number, f"attempt {serial} of run {run} is said to be charged and is not")
+        for number, grant in grants:
+            self.paid(number, grant.charge.purpose, grant.charge.key)
+
+    def paid(self, number: int, purpose: str, key: bytes) -> None:
+        """A key is used once, so an attempt with one key has one charge; what claims to be a run's has such a key."""
+        named = PURPOSE.match(purpose)
+        if named and self.chosen.get(key, (0, 0))[0] != int(named[1]):
+            self.fault(number, f"is charged for run {named[1]}, but no attempt of it was chosen under this key")

@@ -207,7 +207,8 @@ fn list(asked: &ListArgs, kinds: &[Kind]) -> Result<(), Failure> {
     let mut text = format!("{:width$}  kind       {:on$}  run   also called\n", "release", "stream");
     for release in &releases {
         let notes = match &release.withdrawn {
-            Some(reason) => format!("withdrawn: {reason}"),
+            // Others wrote it: what a terminal might act on is shown, not sent.
+            Some(reason) => format!("withdrawn: {}", reason.escape_debug()),
             None => release.aliases.join(", "),
         };
         let (name, kind) = (full(release), word(release.kind));

@@ -204,6 +204,62 @@ mod tests {
         }
     }
 
+    /// A fixed sequence of numbers; the seed is the number of the case, so a failure names itself.
+    fn next(state: &mut u64) -> usize {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as usize
+    }
+
+    #[test]
+    fn whatever_comes_in_is_read_or_refused() {
+        const PIECES: &[&str] = &[
+            "distance",
+            "payment",
+            "card",
+            "1",
+            "-1e400",
+            "NaN",
+            ",",
+            ";",
+            "\t",
+            "\"",
+            "\"\"",
+            "\n",
+            "\r\n",
+            "{",
+            "}",
+            ":",
+            "[",
+            "null",
+            "true",
+            "\\u001b",
+            "\u{feff}",
+            "\u{0}",
+            "é",
+            " ",
+            "{\"distance\": 1, \"payment\": null}\n",
+        ];
+        let (mut read, mut refused) = (0, 0);
+        for case in 0..3000_u64 {
+            let mut state = case;
+            let start = ["", "distance,payment\n", "{\"distance\": 2, \"payment\": \"card\"}\n"][next(&mut state) % 3];
+            let rest = (0..next(&mut state) % 12).map(|_| PIECES[next(&mut state) % PIECES.len()]);
+            let text = format!("{start}{}", rest.collect::<String>());
+            let reader = RowReader::new(&columns(), std::io::Cursor::new(text.clone()), None);
+            match reader.and_then(|mut reader| reader.take_rows(usize::MAX)) {
+                Ok(rows) => {
+                    assert!(rows.iter().all(|row| row.len() == 2), "case {case}: {text:?}");
+                    read += 1;
+                }
+                Err(error) => {
+                    assert!(!error.to_string().contains('\u{1b}'), "case {case}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(read > 50 && refused > 50, "{read} read, {refused} refused");
+    }
+
     #[test]
     fn what_is_wrong_is_named_with_its_row_and_column() {
         for (text, said) in [

@@ -12,6 +12,7 @@
 //! - [`audit`]: attacks on the learners with made-up rows, and what their success says;
 //! - [`generate`]: made-up streams of any size, for demonstrations and tests;
 //! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
+//! - [`serve`]: rows of those who ask a released model, turned into what it takes;
 //! - [`log`]: the log on disk, its single owner, the desk where many threads charge, exported heads;
 //! - [`simulate`]: a stream on a log in memory, for demonstrations, with neither rows nor noise.
 //!
@@ -38,13 +39,14 @@ pub mod read;
 pub mod release;
 pub mod run;
 mod schedule;
+pub mod serve;
 pub mod simulate;
 pub mod stream;
 pub mod suggest;
 
 pub use engine::{
     Ask, AttemptOutcome, AttemptView, BlockView, Engine, EngineError, Fed, Granted, Job, LaneView, Opened, Places,
-    PolicyOutcome, Principal, PutBack, ReleaseView, RunView, Snapshot, State, StreamView, UnitCount,
+    PolicyOutcome, Principal, PutBack, ReleaseView, RunView, Snapshot, State, StreamView, UnitCount, Waiting,
 };
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,

@@ -4,13 +4,23 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::audit::AuditCommand;
 use crate::blocks::BlocksArgs;
+use crate::budget::{self, BudgetArgs};
 use crate::doctor::DoctorArgs;
+use crate::explain::{self, ExplainArgs};
 use crate::ingest::IngestArgs;
+use crate::models::{self, FeaturesCommand, ModelsCommand};
+use crate::plan::{self, PlanArgs};
+use crate::predict::{self, PredictArgs};
+use crate::runs::{self, RunsArgs};
 use crate::stream::StreamCommand;
+use crate::submit::{self, CancelArgs, SubmitArgs};
+use crate::work::{self, WorkArgs};
 
 const ROOT_EXAMPLES: &str = "\
 Examples:
   sage demo
+  sage plan taxi.toml
+  sage submit taxi.toml --wait
   sage account --sampled-gaussian q=0.01,sigma=1,steps=1000 --delta 1e-6
   sage help exit-codes";
 
@@ -133,6 +143,41 @@ pub(crate) enum Command {
     /// The blocks of a stream: list, seal, retire, delete
     #[command(after_help = BLOCKS_EXAMPLES)]
     Blocks(BlocksArgs),
+    /// What a stream has lost, what is left, and how far that goes
+    #[command(after_help = budget::EXAMPLES)]
+    Budget(BudgetArgs),
+    /// What would happen to a pipeline if it were submitted now; costs nothing
+    #[command(after_help = plan::EXAMPLES)]
+    Plan(PlanArgs),
+    /// Submit a pipeline: it is tried until it is accepted, rejected or out of means
+    #[command(after_help = submit::EXAMPLES)]
+    Submit(SubmitArgs),
+    /// Perform attempts until every run waits or is over
+    #[command(after_help = work::EXAMPLES)]
+    Work(WorkArgs),
+    /// Every submission of a pipeline and how it stands
+    #[command(after_help = runs::EXAMPLES)]
+    Runs(RunsArgs),
+    /// Why a run ended as it did, or what it waits for, and what would help
+    #[command(after_help = explain::EXAMPLES)]
+    Explain(ExplainArgs),
+    /// Stop a run; what it was charged stays charged
+    Cancel(CancelArgs),
+    /// What was released: list, show, pull, alias, withdraw
+    #[command(after_help = models::EXAMPLES)]
+    Models {
+        #[command(subcommand)]
+        command: ModelsCommand,
+    },
+    /// Released statistics, line by line
+    #[command(after_help = models::FEATURE_EXAMPLES)]
+    Features {
+        #[command(subcommand)]
+        command: FeaturesCommand,
+    },
+    /// Ask a released model about rows of your own
+    #[command(after_help = predict::EXAMPLES)]
+    Predict(PredictArgs),
     /// Verify the log and hold the stored files against it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),

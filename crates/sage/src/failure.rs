@@ -14,6 +14,8 @@ pub(crate) enum Failure {
     NoAnswer { message: String, help: String },
     /// The engine said no; its message says what to do.
     Engine { message: String, code: u8 },
+    /// What was waited for ended otherwise than with success, and that is no error.
+    Ended { message: String, code: u8 },
     /// Standard output was closed by its reader: nothing is wrong.
     ReaderGone,
     /// Standard output cannot be written.
@@ -27,6 +29,10 @@ impl Failure {
 
     pub(crate) fn no_answer(message: impl Into<String>, help: impl Into<String>) -> Self {
         Self::NoAnswer { message: message.into(), help: help.into() }
+    }
+
+    pub(crate) const fn ended(message: String, code: u8) -> Self {
+        Self::Ended { message, code }
     }
 
     /// The same with another way out.
@@ -43,7 +49,7 @@ impl Failure {
             Self::ReaderGone => 0,
             Self::NoAnswer { .. } | Self::Output(_) => 1,
             Self::Usage { .. } => 2,
-            Self::Engine { code, .. } => *code,
+            Self::Engine { code, .. } | Self::Ended { code, .. } => *code,
         }
     }
 
@@ -52,6 +58,7 @@ impl Failure {
         let text = match self {
             Self::ReaderGone => return,
             Self::Output(error) => format!("error: cannot write to standard output: {error}\n"),
+            Self::Ended { message, .. } => format!("{message}\n"),
             Self::Engine { message, .. } => format!("error: {message}\n"),
             Self::Usage { message, help } | Self::NoAnswer { message, help } => {
                 format!("error: {message}\n  help  {help}\n")

@@ -10,23 +10,43 @@ use crate::suggest::nearest;
 const EXIT_CODES: &str = "\
 Exit codes of sage
 
-    0  done; the pipeline's model was accepted
+    0  done; the run that was waited for was accepted
     1  failure: the question was clear and could not be answered
     2  usage: the command line cannot be meant as it stands
-   10  REJECT: no model can reach the target
+   10  REJECT: no model of the kind can reach the target
    11  RETRY gave up or timed out
-   12  budget refused
+   12  budget refused, or no blocks with enough of it left
    13  not authorised
    14  not found
    69  server unreachable
   130  interrupted
 
-Codes 10 to 69 belong to commands that talk to a server. Data goes to standard output and everything
+Code 69 belongs to commands that talk to a server. Data goes to standard output and everything
 else to standard error, so that a script can trust both.
 ";
 
-const TOPICS: [&str; 10] =
-    ["account", "audit", "blocks", "demo", "doctor", "exit-codes", "generate", "help", "ingest", "stream"];
+const TOPICS: [&str; 20] = [
+    "account",
+    "audit",
+    "blocks",
+    "budget",
+    "cancel",
+    "demo",
+    "doctor",
+    "exit-codes",
+    "explain",
+    "features",
+    "generate",
+    "help",
+    "ingest",
+    "models",
+    "plan",
+    "predict",
+    "runs",
+    "stream",
+    "submit",
+    "work",
+];
 
 /// Prints the help for a topic, or for everything.
 pub(crate) fn run(topic: Option<&str>) -> Result<(), Failure> {

@@ -6,20 +6,28 @@
 mod account;
 mod audit;
 mod blocks;
+mod budget;
 mod cli;
 mod demo;
 mod doctor;
+mod explain;
 mod failure;
 mod fields;
 mod generate;
 mod help;
 mod ingest;
 mod mechanism;
+mod models;
 mod output;
 mod place;
+mod plan;
+mod predict;
 mod report;
+mod runs;
 mod stream;
+mod submit;
 mod suggest;
+mod work;
 
 use std::process::ExitCode;
 
@@ -44,6 +52,16 @@ fn main() -> ExitCode {
         Command::Stream { command } => stream::run(command),
         Command::Ingest(asked) => ingest::run(asked),
         Command::Blocks(asked) => blocks::run(asked),
+        Command::Budget(asked) => budget::run(asked),
+        Command::Plan(asked) => plan::run(asked),
+        Command::Submit(asked) => submit::run(asked),
+        Command::Work(asked) => work::run(asked),
+        Command::Runs(asked) => runs::run(asked),
+        Command::Explain(asked) => explain::run(asked),
+        Command::Cancel(asked) => submit::cancel(asked),
+        Command::Models { command } => models::run(command),
+        Command::Features { command } => models::features(command),
+        Command::Predict(asked) => predict::run(asked),
         Command::Doctor(asked) => doctor::run(asked),
         Command::Generate(asked) => generate::run(asked),
         Command::Help { topic } => help::run(topic.as_deref()),

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use sage_engine::Epsilon;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -19,6 +20,17 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value:#}\n"))
 }
 
+/// Says something on standard error, beside the answer.
+pub(crate) fn tell(text: &str) {
+    // There is nobody left to tell if this fails.
+    drop(writeln!(io::stderr(), "{text}"));
+}
+
+/// So many blocks, in words.
+pub(crate) fn blocks(count: u32) -> String {
+    if count == 1 { "1 block".to_owned() } else { format!("{count} blocks") }
+}
+
 /// A loss with six significant digits, rounded up: what is printed is never less than what was computed.
 pub(crate) fn rounded_up(value: f64) -> String {
     if value <= 0.0 || !value.is_finite() {
@@ -32,6 +44,18 @@ pub(crate) fn rounded_up(value: f64) -> String {
         _ => nearest,
     };
     if shown.contains('.') { shown.trim_end_matches('0').trim_end_matches('.').to_owned() } else { shown }
+}
+
+/// A loss for a person, rounded up. Where programs read it, all its digits are given.
+pub(crate) fn loss(epsilon: Epsilon) -> String {
+    rounded_up(epsilon.units() as f64 / 1e12)
+}
+
+/// What is left of a loss for a person: six decimals, rounded down.
+pub(crate) fn left(epsilon: Epsilon) -> String {
+    let millionths = epsilon.units() / 1_000_000;
+    let text = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A parameter as the user would write it: plain where that is short, otherwise with an exponent.
@@ -67,6 +91,13 @@ mod tests {
             let read: f64 = rounded_up(value).parse().expect("a number");
             assert!(read >= value && read <= value * 1.000_02, "{value} was shown as {read}");
             value *= 1.037;
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_never_shown_as_more() {
+        for (units, shown) in [(785_151_858_161, "0.785151"), (1_000_000_000_000, "1"), (0, "0"), (999_999, "0")] {
+            assert_eq!(left(Epsilon::from_units(units).expect("a loss")), shown);
         }
     }
 

@@ -1,8 +1,12 @@
 //! Which directory a command works on, and for whom.
 
 use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use sage_engine::log::OpenError;
+use sage_engine::plan::PlanRefusal;
 use sage_engine::{Engine, EngineError, Opened, Places, Principal};
 
 use crate::failure::Failure;
@@ -38,6 +42,20 @@ impl PlaceArgs {
 
     /// Opens a directory that is there.
     pub(crate) fn open(&self) -> Result<Engine, Failure> {
+        self.is_there()?;
+        self.open_or_make()
+    }
+
+    /// Opens a directory that is there; nothing while another process has it.
+    pub(crate) fn open_if_free(&self) -> Result<Option<Engine>, Failure> {
+        self.is_there()?;
+        match Engine::open(&self.dir, &self.places()) {
+            Err(EngineError::Open(OpenError::Held(_))) => Ok(None),
+            opened => ready(opened?).map(Some),
+        }
+    }
+
+    fn is_there(&self) -> Result<(), Failure> {
         if !self.dir.join("log.db").exists() {
             return Err(Failure::Engine {
                 message: format!(
@@ -47,24 +65,39 @@ impl PlaceArgs {
                 code: 14,
             });
         }
-        self.open_or_make()
+        Ok(())
     }
 
-    /// Opens the directory, making it if it is new.
+    /// Opens the directory, making it if it is new. Whoever has it may be about to give it back.
     pub(crate) fn open_or_make(&self) -> Result<Engine, Failure> {
-        match Engine::open(&self.dir, &self.places())? {
-            Opened::Ready(engine) => Ok(*engine),
-            Opened::PutBack(log) => {
-                let (present, known) = log.heads();
-                Err(Failure::no_answer(
-                    format!(
-                        "the log ends at event {} and an exported head shows that it had gone to event {}: the directory \
-                         was put back from a copy, and what was spent since is forgotten; nothing is granted",
-                        present.length, known.head.length
-                    ),
-                    "put the newest log back, or let an officer answer for it: sage doctor --acknowledge --as NAME",
-                ))
+        let began = Instant::now();
+        loop {
+            match Engine::open(&self.dir, &self.places()) {
+                Err(EngineError::Open(OpenError::Held(_))) if began.elapsed() < PATIENCE => {
+                    sleep(Duration::from_millis(50));
+                }
+                opened => return ready(opened?),
             }
+        }
+    }
+}
+
+/// How long a command waits for a directory that another process has.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+fn ready(opened: Opened) -> Result<Engine, Failure> {
+    match opened {
+        Opened::Ready(engine) => Ok(*engine),
+        Opened::PutBack(log) => {
+            let (present, known) = log.heads();
+            Err(Failure::no_answer(
+                format!(
+                    "the log ends at event {} and an exported head shows that it had gone to event {}: the directory \
+                     was put back from a copy, and what was spent since is forgotten; nothing is granted",
+                    present.length, known.head.length
+                ),
+                "put the newest log back, or let an officer answer for it: sage doctor --acknowledge --as NAME",
+            ))
         }
     }
 }
@@ -84,6 +117,9 @@ impl From<EngineError> for Failure {
             EngineError::Refused(_) => 12,
             EngineError::NotInRole { .. } => 13,
             EngineError::NoStream(_) | EngineError::NoBlock(_) | EngineError::NoContext(_) => 14,
+            EngineError::NoRun(_) | EngineError::NoRelease(_) | EngineError::Withdrawn(..) => 14,
+            EngineError::Alias(_) => 2,
+            EngineError::Plan(PlanRefusal::Part { part, .. }) if part == "budget" => 12,
             _ => 1,
         };
         Self::Engine { message: error.to_string(), code }

@@ -1,6 +1,8 @@
 //! "Did you mean": the known name nearest to a mistyped one.
 
-use sage_engine::suggest;
+use sage_engine::{Engine, EngineError, suggest};
+
+use crate::failure::Failure;
 
 /// The nearest known name, if it is near enough to be what was meant.
 pub(crate) fn nearest<'name>(typed: &str, known: &[&'name str]) -> Option<&'name str> {
@@ -9,6 +11,29 @@ pub(crate) fn nearest<'name>(typed: &str, known: &[&'name str]) -> Option<&'name
         return Some(name);
     }
     suggest::nearest(typed, known)
+}
+
+/// The failure of something that was asked by name, with the name that was probably meant.
+pub(crate) fn hinted(engine: &Engine, error: EngineError) -> Failure {
+    let (typed, known): (&str, Vec<String>) = match &error {
+        EngineError::NoStream(name) => {
+            let streams = engine.snapshot().map(|snapshot| snapshot.streams()).unwrap_or_default();
+            (name, streams.into_iter().map(|stream| stream.name).collect())
+        }
+        EngineError::NoRelease(name) => {
+            let releases = engine.releases().into_iter().map(|release| release.name);
+            (name.split('@').next().unwrap_or(name), releases.collect())
+        }
+        _ => return Failure::from(error),
+    };
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    let meant = suggest::nearest(typed, &names).filter(|meant| *meant != typed).map(str::to_owned);
+    match (Failure::from(error), meant) {
+        (Failure::Engine { message, code }, Some(meant)) => {
+            Failure::Engine { message: format!("{message}\n  help  did you mean {meant}?"), code }
+        }
+        (failure, _) => failure,
+    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ mod runs;
 mod secret;
 mod snapshot;
 mod submit;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -43,6 +44,7 @@ pub use policy::PolicyOutcome;
 pub use releases::ReleaseView;
 pub use runs::{AttemptOutcome, AttemptView, RunView};
 pub use snapshot::{BlockView, LaneView, Snapshot, State, StreamView};
+pub use waiting::Waiting;
 
 use checkpoint::History;
 

@@ -56,12 +56,17 @@ impl Engine {
         }
     }
 
-    /// The files of a release.
+    /// The files of a release, held against its digest.
     ///
     /// # Errors
-    /// When one cannot be read.
+    /// When one cannot be read, or they are not those that were released.
     pub fn release_files(&self, release: &ReleaseView) -> Result<Vec<(String, Bytes)>, EngineError> {
-        Ok(self.shelf.files(&release.digest)?)
+        let files = self.shelf.files(&release.digest).map_err(crate::release::ShelfError::from)?;
+        match release.kind {
+            Kind::Model => drop(self.shelf.model(&release.digest)?),
+            Kind::Statistic => drop(self.shelf.statistic(&release.digest)?),
+        }
+        Ok(files)
     }
 
     /// A released model, ready to predict.

@@ -118,7 +118,7 @@ impl Engine {
     }
 
     /// How often each sealed block, oldest first, still admits a bill.
-    fn left_for(&self, recipe: &Recipe, filter: &Filter, bill: &Bill) -> Result<Vec<u64>, EngineError> {
+    pub(super) fn left_for(&self, recipe: &Recipe, filter: &Filter, bill: &Bill) -> Result<Vec<u64>, EngineError> {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &recipe.pipeline().stream)?;
             let ledgered = gate.ledger().stream(id);
@@ -142,7 +142,7 @@ impl Engine {
 }
 
 /// The ε that a bill by itself comes to at δ_g, on the lane where it costs more.
-fn alone(filter: &Filter, bill: &Bill) -> sage_kernel::Epsilon {
+pub(super) fn alone(filter: &Filter, bill: &Bill) -> sage_kernel::Epsilon {
     let lanes = lane_losses(filter, bill);
     lanes[0].max(lanes[1])
 }

@@ -23,6 +23,7 @@ pub use assign::Lanes;
 pub use error::IngestError;
 pub use manifest::{Manifest, NoManifest, QUARANTINE, file_name};
 pub use report::{Reason, Report};
+pub(crate) use source::CsvTexts;
 pub use source::{Format, Source};
 
 use assign::Assigner;

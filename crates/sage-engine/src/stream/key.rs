@@ -214,7 +214,7 @@ pub fn time_of(text: &str) -> Option<i64> {
 }
 
 /// The shortest of the forms that [`time_of`] reads which says this instant.
-pub(super) fn instant_text(instant: i64) -> String {
+pub fn time_text(instant: i64) -> String {
     let format = match instant {
         instant if instant.rem_euclid(Width::DAY.microseconds()) == 0 => "%Y-%m-%d",
         instant if instant.rem_euclid(1_000_000) == 0 => "%Y-%m-%dT%H:%M:%S",

@@ -22,7 +22,7 @@ use sage_kernel::{Epsilon, Policy, Rate, Split};
 pub use change::{Change, Refused};
 pub use codes::{Attributes, Keyer};
 pub use column::{Column, Kind, Other, Outside};
-pub use key::{BlockRule, Cell, LATE_LEVEL, Levels, Span, late_key, time_of};
+pub use key::{BlockRule, Cell, LATE_LEVEL, Levels, Span, late_key, time_of, time_text};
 pub use policy::{Limit, Limits, PolicyFile};
 pub use width::Width;
 

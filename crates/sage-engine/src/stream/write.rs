@@ -1,7 +1,7 @@
 //! A stream's file in its one form, as the log keeps it.
 
 use super::column::{ALL_TIME, Column, Kind, Other, Outside};
-use super::key::instant_text;
+use super::key::time_text;
 use super::{Census, Late, Role, StreamFile, Unit};
 use crate::document::{list, quoted};
 
@@ -66,7 +66,7 @@ fn write_column(column: &Column, out: &mut String) {
             let mut text = "type = \"time\"\n".to_owned();
             for (key, bound, all) in [("min", span.0, ALL_TIME.0), ("max", span.1, ALL_TIME.1)] {
                 if bound != all {
-                    text.push_str(&format!("{key} = \"{}\"\n", instant_text(bound)));
+                    text.push_str(&format!("{key} = \"{}\"\n", time_text(bound)));
                 }
             }
             text

@@ -2,6 +2,7 @@
 
 mod city;
 mod kill;
+mod looks;
 mod loops;
 mod real;
 mod teams;

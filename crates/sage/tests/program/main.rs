@@ -6,7 +6,10 @@ mod demo;
 mod document;
 mod generate;
 mod hostile;
+mod place;
+mod refusals;
 mod rows;
+mod story;
 mod usage;
 
 use std::process::{Command, Output};

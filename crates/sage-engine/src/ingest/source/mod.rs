@@ -134,6 +134,24 @@ impl Batches {
     }
 }
 
+/// The texts of named columns of a CSV, in batches: for rows that go into no stream.
+pub(crate) struct CsvTexts(csv::Rows);
+
+/// What a CSV without a name is called in messages.
+const ROWS: &str = "the rows";
+
+impl CsvTexts {
+    /// Reads the header.
+    pub(crate) fn open(bytes: Box<dyn Read + Send>, names: &[String]) -> Result<Self, IngestError> {
+        guarded(ROWS, || csv::Rows::open(ROWS, bytes, names)).map(Self)
+    }
+
+    /// The next rows, a column after the other, each as texts; nothing at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<Vec<ArrayRef>>, IngestError> {
+        Ok(guarded(ROWS, || self.0.next())?.map(|found| found.columns))
+    }
+}
+
 /// A decoder that panics has met bytes it was not made for.
 fn guarded<T>(file: &str, work: impl FnOnce() -> Result<T, IngestError>) -> Result<T, IngestError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {

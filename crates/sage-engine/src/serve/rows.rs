@@ -1,0 +1,279 @@
+//! Rows for a model, read from a CSV with a header or from a JSON object on each line.
+
+use std::io::{BufRead, BufReader, Read};
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use sage_learn::formula::{Cell, Column};
+use serde_json::{Map, Value};
+
+use super::RowError;
+use super::cell::{cell_of_json, cell_of_text};
+use crate::ingest::{CsvTexts, IngestError};
+use crate::suggest::nearest;
+
+/// How rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowFormat {
+    /// Values separated by commas, semicolons or tabs, under a header.
+    Csv,
+    /// A JSON object on each line.
+    Ndjson,
+}
+
+/// The longest line of JSON.
+const LONGEST: u64 = 16 << 20;
+
+/// Rows for a model, one after the other.
+pub struct RowReader {
+    columns: Vec<Column>,
+    lines: Lines,
+    /// How many rows were read.
+    row: u64,
+}
+
+enum Lines {
+    Csv { texts: CsvTexts, batch: Vec<ArrayRef>, at: usize },
+    Ndjson { bytes: Box<dyn BufRead + Send>, line: u64 },
+}
+
+impl RowReader {
+    /// Reads rows with these columns. Without a format the first sign decides: a brace begins JSON.
+    ///
+    /// # Errors
+    /// When there is nothing to read, or the header of a CSV lacks a column.
+    pub fn new(
+        columns: &[Column], bytes: impl Read + Send + 'static, format: Option<RowFormat>,
+    ) -> Result<Self, RowError> {
+        let mut bytes = BufReader::new(bytes);
+        let braced = first_sign(&mut bytes)? == b'{';
+        let format = format.unwrap_or(if braced { RowFormat::Ndjson } else { RowFormat::Csv });
+        let lines = match format {
+            RowFormat::Ndjson => Lines::Ndjson { bytes: Box::new(bytes), line: 0 },
+            RowFormat::Csv => {
+                let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+                let texts = CsvTexts::open(Box::new(bytes), &names).map_err(of_csv)?;
+                Lines::Csv { texts, batch: Vec::new(), at: 0 }
+            }
+        };
+        Ok(Self { columns: columns.to_vec(), lines, row: 0 })
+    }
+
+    /// So many rows more, or as many as there are; none at the end.
+    ///
+    /// # Errors
+    /// At the first row that the model cannot take. What was read before stays read.
+    pub fn take_rows(&mut self, most: usize) -> Result<Vec<Vec<Cell>>, RowError> {
+        let mut rows = Vec::new();
+        while rows.len() < most {
+            match self.next_row()? {
+                Some(row) => rows.push(row),
+                None => break,
+            }
+        }
+        Ok(rows)
+    }
+
+    fn next_row(&mut self) -> Result<Option<Vec<Cell>>, RowError> {
+        let number = self.row + 1;
+        let row = match &mut self.lines {
+            Lines::Csv { texts, batch, at } => {
+                if batch.first().is_none_or(|column| *at >= column.len()) {
+                    let Some(next) = texts.next().map_err(of_csv)? else { return Ok(None) };
+                    (*batch, *at) = (next, 0);
+                }
+                let place = std::mem::replace(at, *at + 1);
+                row_of_texts(&self.columns, number, batch, place)?
+            }
+            Lines::Ndjson { bytes, line } => {
+                let Some(object) = next_object(bytes, line)? else { return Ok(None) };
+                row_of_json(&self.columns, number, &object)?
+            }
+        };
+        self.row = number;
+        Ok(Some(row))
+    }
+}
+
+/// The first byte that is neither space nor a mark of the byte order. It stays to be read.
+fn first_sign(bytes: &mut impl BufRead) -> Result<u8, RowError> {
+    loop {
+        let start = bytes.fill_buf().map_err(|error| RowError::Unreadable(error.kind().to_string()))?;
+        let marked = if start.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
+        let blank = start[marked..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        if let Some(&sign) = start.get(marked + blank) {
+            bytes.consume(marked + blank);
+            return Ok(sign);
+        }
+        if start.is_empty() {
+            let why = "there is none; give a CSV with a header, or a JSON object on each line";
+            return Err(RowError::Unreadable(why.to_owned()));
+        }
+        bytes.consume(marked + blank);
+    }
+}
+
+fn row_of_texts(columns: &[Column], row: u64, batch: &[ArrayRef], place: usize) -> Result<Vec<Cell>, RowError> {
+    let cells = columns.iter().zip(batch).map(|(column, texts)| {
+        let texts = texts.as_string_opt::<i32>().filter(|texts| texts.is_valid(place));
+        let wrong = |why| RowError::Cell { row, column: column.name.clone(), why };
+        cell_of_text(column, texts.map(|texts| texts.value(place))).map_err(wrong)
+    });
+    cells.collect()
+}
+
+/// The cells of a row that is an object: a key for each column, null where a value may be missing. Other keys are
+/// passed over.
+///
+/// # Errors
+/// At the first column whose value is missing or not allowed.
+pub fn row_of_json(columns: &[Column], row: u64, object: &Map<String, Value>) -> Result<Vec<Cell>, RowError> {
+    let cells = columns.iter().map(|column| {
+        let wrong = |why| RowError::Cell { row, column: column.name.clone(), why };
+        // A key that is left out may be mistyped, and then null would be a wrong answer.
+        let value = object.get(&column.name).ok_or_else(|| wrong(left_out(columns, column, object)))?;
+        cell_of_json(column, value).map_err(wrong)
+    });
+    cells.collect()
+}
+
+fn left_out(columns: &[Column], column: &Column, object: &Map<String, Value>) -> String {
+    let strangers = object.keys().map(String::as_str).filter(|key| columns.iter().all(|column| column.name != *key));
+    let strangers: Vec<&str> = strangers.collect();
+    let meant = nearest(&column.name, &strangers).map_or_else(String::new, |key| format!("; is it {key:?}?"));
+    format!("the object has no such key; give {}, as null where it has none{meant}", super::allowed(column))
+}
+
+/// The object on the next line that is not blank.
+fn next_object(bytes: &mut Box<dyn BufRead + Send>, line: &mut u64) -> Result<Option<Map<String, Value>>, RowError> {
+    loop {
+        let mut text = Vec::new();
+        *line += 1;
+        let read = bytes.take(LONGEST).read_until(b'\n', &mut text);
+        if read.map_err(|error| RowError::Unreadable(error.kind().to_string()))? == 0 {
+            return Ok(None);
+        }
+        if text.trim_ascii().is_empty() {
+            continue;
+        }
+        let wrong = || RowError::Line { line: *line, why: "this is no JSON object on a line of its own".to_owned() };
+        return serde_json::from_slice(text.trim_ascii()).map(Some).map_err(|_| wrong());
+    }
+}
+
+/// What went wrong with a CSV, in the words of someone who asks a model.
+fn of_csv(error: IngestError) -> RowError {
+    match error {
+        IngestError::Missing { columns, .. } => RowError::Header { missing: columns },
+        IngestError::Malformed { line: Some(line), reason, .. } => RowError::Line { line, why: reason.to_owned() },
+        IngestError::Malformed { line: None, reason, .. } => RowError::Unreadable(reason.to_owned()),
+        IngestError::Unreadable { reason, .. } => RowError::Unreadable(reason),
+        other => RowError::Unreadable(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sage_learn::formula::{Domain, Missing};
+
+    use super::*;
+
+    fn columns() -> Vec<Column> {
+        let number = Domain::Number { low: 0.0, high: 100.0 };
+        let text = Domain::Text { categories: vec!["card".to_owned(), "cash".to_owned()] };
+        vec![
+            Column { name: "distance".to_owned(), domain: number, missing: Missing::Never },
+            Column { name: "payment".to_owned(), domain: text, missing: Missing::Possible },
+        ]
+    }
+
+    fn read(text: &'static str) -> Result<Vec<Vec<Cell>>, String> {
+        let reader = RowReader::new(&columns(), text.as_bytes(), None).map_err(|error| error.to_string());
+        reader?.take_rows(usize::MAX).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn csv_and_json_say_the_same() {
+        let rows = vec![vec![Cell::Number(2.5), Cell::Text("card".to_owned())], vec![Cell::Number(3.0), Cell::Null]];
+        for text in [
+            "payment,distance\ncard,2.5\n,3\n",
+            "\u{feff}extra;distance;payment\r\nx;2.5;\"card\"\r\ny;3;\r\n",
+            "{\"distance\": 2.5, \"payment\": \"card\"}\n\n{\"payment\": null, \"distance\": 3, \"more\": 1}",
+            " \n{\"distance\": \"2.5\", \"payment\": \"card\"}\n{\"payment\": \"\", \"distance\": 3.0}\n",
+        ] {
+            assert_eq!(read(text), Ok(rows.clone()), "{text}");
+        }
+    }
+
+    /// A fixed sequence of numbers; the seed is the number of the case, so a failure names itself.
+    fn next(state: &mut u64) -> usize {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as usize
+    }
+
+    #[test]
+    fn whatever_comes_in_is_read_or_refused() {
+        const PIECES: &[&str] = &[
+            "distance",
+            "payment",
+            "card",
+            "1",
+            "-1e400",
+            "NaN",
+            ",",
+            ";",
+            "\t",
+            "\"",
+            "\"\"",
+            "\n",
+            "\r\n",
+            "{",
+            "}",
+            ":",
+            "[",
+            "null",
+            "true",
+            "\\u001b",
+            "\u{feff}",
+            "\u{0}",
+            "é",
+            " ",
+            "{\"distance\": 1, \"payment\": null}\n",
+        ];
+        let (mut read, mut refused) = (0, 0);
+        for case in 0..3000_u64 {
+            let mut state = case;
+            let start = ["", "distance,payment\n", "{\"distance\": 2, \"payment\": \"card\"}\n"][next(&mut state) % 3];
+            let rest = (0..next(&mut state) % 12).map(|_| PIECES[next(&mut state) % PIECES.len()]);
+            let text = format!("{start}{}", rest.collect::<String>());
+            let reader = RowReader::new(&columns(), std::io::Cursor::new(text.clone()), None);
+            match reader.and_then(|mut reader| reader.take_rows(usize::MAX)) {
+                Ok(rows) => {
+                    assert!(rows.iter().all(|row| row.len() == 2), "case {case}: {text:?}");
+                    read += 1;
+                }
+                Err(error) => {
+                    assert!(!error.to_string().contains('\u{1b}'), "case {case}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(read > 50 && refused > 50, "{read} read, {refused} refused");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_row_and_column() {
+        for (text, said) in [
+            ("", "there is none"),
+            ("distance\n1\n", "the header lacks columns that the model needs: payment"),
+            ("distance,payment\n1,card\nfar,card\n", "row 2, column `distance`: \"far\" is not allowed; give a number"),
+            ("distance,payment\n1\n", "line 2: the number of fields"),
+            ("{\"distance\": 1, \"paymnt\": \"card\"}", "row 1, column `payment`: the object has no such key"),
+            ("{\"distance\": 1, \"paymnt\": \"card\"}", "is it \"paymnt\"?"),
+            ("{\"distance\": 1, \"payment\": null}\n{", "line 2: this is no JSON object"),
+            ("{\"distance\": 1, \"payment\": null}\n[1]", "line 2: this is no JSON object"),
+        ] {
+            let error = read(text).expect_err(text);
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

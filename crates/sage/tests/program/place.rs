@@ -1,0 +1,112 @@
+//! A folder in which the program is run as a user would run it.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder with a directory of sage and the project's examples in it.
+pub(crate) struct Place {
+    folder: TempDir,
+    /// What the commands so far have said, but for those that brought rows in.
+    pub(crate) said: std::cell::RefCell<String>,
+}
+
+/// What a command came to.
+pub(crate) struct Told {
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) code: Option<i32>,
+}
+
+/// The root of the project.
+pub(crate) fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        std::fs::create_dir(folder.path().join("examples")).expect("a folder");
+        for entry in project().join("examples").read_dir().expect("examples") {
+            let path = entry.expect("an example").path();
+            let name = path.file_name().expect("a name");
+            std::fs::copy(&path, folder.path().join("examples").join(name)).expect("copied");
+        }
+        Self { folder, said: std::cell::RefCell::default() }
+    }
+
+    /// With so many rides in the stream `taxi`, all sealed; gives how many were stored.
+    pub(crate) fn with_rides(rides: &str) -> (Self, u64) {
+        let place = Self::new();
+        place.good(&format!("generate taxi --rows {rides} --start 2026-01-01 --out rides"));
+        place.good("stream create rides/_stream.toml --as ada");
+        let fed = place.json("ingest taxi rides --as dan");
+        place.good("blocks taxi --do seal --before 2027-01-01 --as dan");
+        place.said.borrow_mut().clear();
+        (place, fed["stored"].as_u64().expect("a number"))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file, of an example with parts of its text replaced.
+    pub(crate) fn variant(&self, example: &str, name: &str, changes: &[(&str, &str)]) {
+        let mut text = std::fs::read_to_string(self.path(example)).expect("an example");
+        for (from, to) in changes {
+            assert!(text.contains(from), "{example} has no {from:?}");
+            text = text.replace(from, to);
+        }
+        std::fs::write(self.path(name), text).expect("a file");
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sage"));
+        command.args(arguments).current_dir(self.folder.path());
+        command.env_remove("SAGE_DIR").env_remove("SAGE_PRINCIPAL").env_remove("USER");
+        command
+    }
+
+    /// Runs a command line without quotes, with this on its standard input.
+    pub(crate) fn with_input(&self, line: &str, input: &str) -> Told {
+        let arguments: Vec<&str> = line.split_whitespace().collect();
+        let mut command = self.command(&arguments);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program runs");
+        // One that fails before it has read everything closes the pipe, and says why.
+        drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
+        let output = child.wait_with_output().expect("an end");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        let told = Told { out: text(output.stdout), err: text(output.stderr), code: output.status.code() };
+        assert!(!told.err.contains("panicked"), "sage {line}: {}", told.err);
+        *self.said.borrow_mut() += &format!("{}{}", told.out, told.err);
+        told
+    }
+
+    pub(crate) fn run(&self, line: &str) -> Told {
+        self.with_input(line, "")
+    }
+
+    /// The answer of a command that succeeds.
+    pub(crate) fn good(&self, line: &str) -> String {
+        let told = self.run(line);
+        assert_eq!(told.code, Some(0), "sage {line}: {}{}", told.out, told.err);
+        told.out
+    }
+
+    /// The answer as JSON.
+    pub(crate) fn json(&self, line: &str) -> Value {
+        serde_json::from_str(&self.good(&format!("{line} --json"))).expect("JSON")
+    }
+
+    /// A command that fails with this code and says this.
+    pub(crate) fn fails(&self, line: &str, code: i32, said: &str) -> String {
+        let told = self.run(line);
+        assert_eq!(told.code, Some(code), "sage {line}: {}{}", told.out, told.err);
+        assert!(told.err.contains(said), "sage {line}: expected {said:?} in\n{}", told.err);
+        told.err
+    }
+}

@@ -1,0 +1,172 @@
+//! What goes wrong in the loop is said with its cause and the next step, and the exit code tells which kind it was.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::place::Place;
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_charged() {
+    let (place, stored) = Place::with_rides("60_000");
+    let example = "examples/duration.toml";
+    place.variant(example, "stream.toml", &[("stream = \"taxi\"", "stream = \"tax\"")]);
+    place.variant(example, "column.toml", &[("column = \"distance\"", "column = \"distence\"")]);
+    place.variant(example, "key.toml", &[("filter = ", "fliter = ")]);
+    place.variant(example, "sql.toml", &[("filter = \"distance > 0", "filter = \"distance > random()")]);
+    place.variant(example, "greedy.toml", &[("[validate]", "[budget]\nepsilon0 = 5\n[validate]")]);
+    for command in ["plan", "submit"] {
+        for (file, code, said) in [
+            ("stream.toml", 14, "there is no stream \"tax\"; create it"),
+            ("stream.toml", 14, "did you mean taxi?"),
+            ("column.toml", 1, "column.toml: the stream has no column `distence`; did you mean `distance`?"),
+            ("key.toml", 1, "did you mean `filter`?"),
+            ("sql.toml", 1, "sql.toml: filter"),
+            ("greedy.toml", 12, "epsilon0 is more than a block of this stream has"),
+            ("none.toml", 2, "none.toml"),
+        ] {
+            place.fails(&format!("{command} {file} --as mia"), code, said);
+        }
+        place.fails(&format!("{command} {example} --as dan"), 13, "\"dan\" is no ml-engineer of stream \"taxi\"");
+        place.fails(&format!("{command} {example}"), 2, "say so with --as NAME");
+    }
+    assert_eq!(place.json("runs"), serde_json::json!([]));
+    assert_eq!(place.json("budget taxi")["epsilon_lost"], "0");
+    for (line, code, said) in [
+        ("explain 9", 14, "there is no run 9; list them with: sage runs"),
+        ("cancel 9 --as mia", 14, "there is no run 9"),
+        ("runs --stream bus", 14, "there is no stream \"bus\""),
+        ("budget bus", 14, "there is no stream \"bus\""),
+        ("models show bus", 14, "there is no release \"bus\"; list them with: sage models list"),
+        ("explain seven", 2, "invalid value"),
+        ("models withdraw taxi-duration --as mia", 2, "--reason"),
+    ] {
+        place.fails(line, code, said);
+    }
+    assert!(!place.said.borrow().contains(&stored.to_string()), "somebody told how many rows there are");
+}
+
+/// A pipeline that needs more blocks than there are is taken, and waits: code 12 tells whoever waited with it.
+#[test]
+fn a_run_without_blocks_to_pay_with_waits() {
+    let (place, _) = Place::with_rides("60_000");
+    place.variant("examples/duration.toml", "long.toml", &[("min = \"12h\"", "min = \"90d\"")]);
+    assert!(place.good("plan long.toml --as mia").contains("not yet: it waits until 2160 blocks admit it"));
+    let told = place.run("submit long.toml --wait --as mia");
+    assert_eq!((told.out.as_str(), told.code), ("1\n", Some(12)), "{}", told.err);
+    assert!(told.err.contains("waits: it needs 2160 blocks with epsilon "), "{}", told.err);
+    let why = place.json("explain 1");
+    assert_eq!((&why["status"], &why["over"]), (&"waiting".into(), &false.into()), "{why}");
+    assert_eq!(why["waits_for"]["blocks"], 2160);
+    assert!(place.good("explain 1").contains("It waits for 2160 blocks that each admit an attempt of epsilon"));
+    assert!(place.good("work").contains("0 attempts performed; 1 run waits"));
+    place.fails("cancel 1 --as dan", 13, "is no ml-engineer");
+    assert!(place.good("cancel 1 --as mia").contains("what it was charged stays charged"));
+    place.fails("cancel 1 --as mia", 1, "run 1 is over");
+    assert!(place.good("explain 1").contains("Somebody cancelled it."));
+}
+
+#[test]
+fn a_run_that_gives_up_says_what_would_help() {
+    let (place, _) = Place::with_rides("60_000");
+    let changes = [("target = 0.02", "target = 0.000001"), ("[validate]", "[adapt]\nattempts = 1\n[validate]")];
+    place.variant("examples/duration.toml", "hopeless.toml", &changes);
+    let told = place.run("submit hopeless.toml --wait --as mia");
+    assert_eq!(told.code, Some(11), "{}", told.err);
+    assert!(told.err.contains("run 1 ended without a verdict: out of attempts"), "{}", told.err);
+    let why = place.good("explain 1");
+    assert!(why.contains("retry") && why.contains("raise attempts in [adapt]"), "{why}");
+    place.fails("models show taxi-duration", 14, "there is no release");
+}
+
+/// Coins that nothing foretells.
+const COINS: &str = r#"
+[stream]
+name = "coins"
+unit = "event"
+time = "at"
+blocks = { time = "1h" }
+test_share = 0.2
+[policy]
+epsilon = "1"
+delta = "1e-6"
+[access]
+privacy-officer = ["ada"]
+data-engineer = ["dan"]
+ml-engineer = ["mia"]
+[[columns]]
+name = "at"
+type = "time"
+[[columns]]
+name = "x"
+type = "number"
+min = 0.0
+max = 1.0
+[[columns]]
+name = "y"
+type = "number"
+min = 0.0
+max = 1.0
+"#;
+
+/// Foretells them nevertheless.
+const ORACLE: &str = r#"
+[pipeline]
+name = "oracle"
+stream = "coins"
+label = "y"
+window = { min = 4 }
+features = [{ column = "x", scale = [0, 1] }]
+[train]
+kind = "ridge"
+[validate]
+metric = "mse"
+target = 0.01
+bound = 1.0
+reject = true
+[budget]
+epsilon0 = 0.5
+"#;
+
+#[test]
+fn what_no_model_can_do_is_rejected() {
+    let place = Place::new();
+    let mut rows = "at,x,y\n".to_owned();
+    for place in 0..40_000 {
+        let x = f64::from(place * 7919 % 1000) / 1000.0;
+        rows += &format!("2026-02-01T{:02}:00:00Z,{x},{}\n", place % 4, place / 4 % 2);
+    }
+    for (name, text) in [("coins.toml", COINS), ("oracle.toml", ORACLE), ("coins.csv", &rows)] {
+        std::fs::write(place.path(name), text).expect("a file");
+    }
+    place.good("stream create coins.toml --as ada");
+    place.good("ingest coins coins.csv --as dan");
+    place.good("blocks coins --do seal --before 2027-01-01 --as dan");
+    place.fails("submit oracle.toml --wait --as mia", 10, "run 1 is rejected: no model of its kind");
+    let why = place.good("explain 1");
+    for said in ["reject: ", "against a target of mean squared error of at most 0.01", "choose other features"] {
+        assert!(why.contains(said), "{said}: {why}");
+    }
+    place.fails("models show oracle", 14, "there is no release");
+}
+
+/// A worker that follows leaves the directory to others between rounds, and stops when it is asked to.
+#[cfg(unix)]
+#[test]
+fn a_worker_follows_until_it_is_asked_to_stop() {
+    let (place, _) = Place::with_rides("150_000");
+    let mut worker = place.command(&["work", "--follow", "--json"]);
+    let worker = worker.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a worker");
+    assert_eq!(place.good("submit examples/duration.toml --as mia"), "1\n");
+    let began = Instant::now();
+    while place.json("explain 1")["over"] != true {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody works on it: {}", place.good("explain 1"));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let asked = std::process::Command::new("kill").args(["-INT", &worker.id().to_string()]).status().expect("kill");
+    assert!(asked.success());
+    let ended = worker.wait_with_output().expect("an end");
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+    let tally: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    assert!(tally["attempts_performed"].as_u64() >= Some(1), "{tally}");
+    assert_eq!(place.json("explain 1")["status"], "accepted");
+}

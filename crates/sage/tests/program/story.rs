@@ -1,0 +1,174 @@
+//! From rows to predictions by the program alone, as the README tells it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::place::{Place, project};
+
+/// Every `sage` command of the README's first blocks, in their order.
+fn commands_of_the_readme() -> Vec<String> {
+    let text = std::fs::read_to_string(project().join("README.md")).expect("the README");
+    let mut inside = false;
+    let mut commands = Vec::new();
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = !inside;
+        }
+        if let Some(command) = line.strip_prefix("sage ").filter(|_| inside) {
+            commands.push(command.to_owned());
+        }
+    }
+    commands
+}
+
+#[test]
+fn the_readme_works_as_it_stands() {
+    let place = Place::new();
+    let commands = commands_of_the_readme();
+    for wanted in ["ingest", "plan", "submit", "explain", "models", "predict", "budget"] {
+        assert!(commands.iter().any(|command| command.starts_with(wanted)), "the README does not show {wanted}");
+    }
+    for command in commands {
+        place.good(&command);
+    }
+}
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+#[test]
+fn rides_become_a_model_that_predicts() {
+    let (place, stored) = Place::with_rides("150_000");
+    let plan = place.json("plan examples/duration.toml --as mia");
+    assert_eq!((&plan["pipeline"], &plan["starts_now"]), (&"taxi-duration".into(), &true.into()));
+    assert!(plan["runs_left"].as_u64() > Some(1), "{plan}");
+    assert!(place.good("plan examples/duration.toml --as mia").contains("reads 12 blocks"));
+    assert!(place.good("runs").contains("no run yet"), "a plan is no run");
+
+    let told = place.run("submit examples/duration.toml --wait --as mia");
+    assert_eq!((told.out.as_str(), told.code), ("1\n", Some(0)), "{}", told.err);
+    assert!(told.err.contains("run 1 (taxi-duration), attempt 1: epsilon "), "{}", told.err);
+    assert!(told.err.contains(": accept: the mean loss"), "{}", told.err);
+    let why = place.good("explain 1");
+    for said in ["accepted", "attempt 1", "against a target of mean squared error of at most 0.02", "hour=2026-01-0"] {
+        assert!(why.contains(said), "{said}: {why}");
+    }
+    let run = place.json("explain 1");
+    assert_eq!((&run["status"], &run["release"]), (&"accepted".into(), &"taxi-duration@1".into()), "{run}");
+    let last = run["attempts"].as_array().and_then(|attempts| attempts.last()).expect("an attempt");
+    assert_eq!(last["verdict"], "accept", "{last}");
+
+    assert!(place.good("models list").contains("taxi-duration@1  model"));
+    let shown = place.good("models show taxi-duration");
+    assert!(shown.contains("# taxi-duration") && shown.contains("\"filter\": \"renyi\""), "{shown}");
+    assert!(place.good("models pull taxi-duration@1 model").contains("model.onnx"));
+    assert!(place.path("model/features/usual_speed.parquet").exists());
+    place.fails("models pull taxi-duration@1 model", 1, "is not empty, and nothing in it is overwritten");
+    place.good("models alias taxi-duration@1 champion --as mia");
+    assert_eq!(place.json("models list")[0]["aliases"], serde_json::json!(["champion"]));
+
+    let budget = place.good("budget taxi --for examples/duration.toml --as mia");
+    assert!(budget.contains("more runs like taxi-duration"), "{budget}");
+    assert!(budget.contains("more or less changes the probability"), "{budget}");
+    place.good("models withdraw taxi-duration@1 --reason outdated --as mia");
+    place.fails("predict taxi-duration@1 examples/rides.csv", 14, "was withdrawn: outdated");
+    assert!(place.good("models list").contains("withdrawn: outdated"));
+    assert!(place.good("doctor").contains("nothing is wrong"));
+    let said = place.said.borrow();
+    assert!(!said.contains(&stored.to_string()), "somebody told how many rows there are");
+}
+
+#[test]
+fn rows_are_asked_about_in_two_formats_and_wrong_ones_are_named() {
+    let (place, _) = Place::with_rides("150_000");
+    place.good("submit examples/duration.toml --wait --as mia");
+    let by_file = place.good("predict taxi-duration examples/rides.csv");
+    let numbers: Vec<f64> = by_file.lines().map(|line| line.parse().expect("a number")).collect();
+    assert_eq!(numbers.len(), 3);
+    assert!(numbers[1] > numbers[0] && numbers.iter().all(|hours| (-1.0..=3.5).contains(hours)), "{numbers:?}");
+    let lines = [
+        r#"{"pickup": "2026-11-02T08:15:00Z", "distance": 2.5, "payment": "card", "driver": "x"}"#,
+        r#"{"pickup": 1793662800, "distance": 12, "payment": "cash"}"#,
+        r#"{"pickup": "1793642400", "distance": "0.8", "payment": null}"#,
+    ];
+    let told = place.with_input("predict taxi-duration - --json", &lines.join("\n"));
+    let found: Value = serde_json::from_str(&told.out).expect("JSON");
+    assert_eq!(found["model"], "taxi-duration@1");
+    let second: Vec<f64> = found["predictions"].as_array().expect("a list").iter().filter_map(Value::as_f64).collect();
+    assert_eq!(second, numbers, "both formats say the same");
+    assert!(place.good("predict taxi-duration --columns").contains("payment: one of \"card\", \"cash\""));
+
+    let header = "pickup,distance,payment\n2026-11-02T08:15:00,2.5,card\n";
+    for (row, said) in [
+        (
+            "2026-11-02T08:15:00,130,card",
+            "row 2, column `distance`: \"130\" is not allowed; give a number from 0 to 100",
+        ),
+        ("2026-11-02T08:15:00,1,crad", "did you mean \"card\"?"),
+        ("soon,1,card", "row 2, column `pickup`: \"soon\" is not allowed; give a time such as"),
+        ("2026-11-02T08:15:00,,card", "row 2, column `distance`: it is empty"),
+        ("2026-11-02T08:15:00", "line 3: the number of fields"),
+    ] {
+        let told = place.with_input("predict taxi-duration", &format!("{header}{row}\n"));
+        assert_eq!(told.code, Some(1), "{row}");
+        assert!(told.err.contains(said) && told.err.contains("--columns"), "{row}: {}", told.err);
+    }
+    let told = place.with_input("predict taxi-duration", "pickup,distance\n2026-11-02,1\n");
+    assert!(told.err.contains("the header lacks columns that the model needs: payment"), "{}", told.err);
+    assert!(place.with_input("predict taxi-duration", "").err.contains("there is none"));
+    place.fails("predict taxi-fare", 14, "there is no release \"taxi-fare\"");
+    place.fails("models show taxi-duratoin@1", 14, "did you mean taxi-duration?");
+    place.fails("models alias taxi-duration latest --as mia", 2, "cannot name a version");
+    place.fails("predict taxi-duration@7", 14, "there is no release");
+}
+
+#[test]
+fn a_statistic_is_a_release_too() {
+    let (place, _) = Place::with_rides("150_000");
+    assert!(place.good("features list").contains("nothing is released yet"));
+    place.good("submit examples/speed.toml --as mia");
+    let worked = place.json("work");
+    assert!(worked["attempts_performed"].as_u64() >= Some(1), "{worked}");
+    assert!(place.good("features list").contains("speed-by-vendor@1  statistic"));
+    let shown = place.good("models show speed-by-vendor");
+    assert!(shown.contains("group_mean on stream taxi") && shown.contains("receipt of speed-by-vendor@1"), "{shown}");
+    let all = place.json("features get speed-by-vendor");
+    assert_eq!(keys(&all), BTreeSet::from(["name", "version", "statistic", "confidence", "lines"]));
+    assert_eq!(all["lines"].as_array().map(Vec::len), Some(2));
+    let one = place.json("features get speed-by-vendor@1 1");
+    assert_eq!(one["lines"][0], all["lines"][1]);
+    place.fails("features get speed-by-vendor 7", 14, "has no key \"7\"");
+    place.fails("predict speed-by-vendor examples/rides.csv", 14, "it is a statistic");
+    place.good("submit examples/duration.toml --wait --as mia");
+    place.fails("features get taxi-duration", 14, "it is a model");
+}
+
+/// Shapes that programs rely on: what is in docs/commands.md.
+#[test]
+fn objects_have_the_keys_that_are_documented() {
+    let (place, _) = Place::with_rides("150_000");
+    let document = std::fs::read_to_string(project().join("docs/commands.md")).expect("the document");
+    let submitted = place.json("submit examples/duration.toml --wait --as mia");
+    let attempt = submitted["attempts"][0].clone();
+    let runs = place.json("runs --stream taxi");
+    let objects = [
+        place.json("plan examples/duration.toml --as mia"),
+        submitted,
+        attempt,
+        runs[0].clone(),
+        place.json("models list")[0].clone(),
+        place.json("models show taxi-duration"),
+        place.json("models pull taxi-duration pulled"),
+        place.json("predict taxi-duration examples/rides.csv"),
+        place.json("predict taxi-duration --columns"),
+        place.json("budget taxi --for examples/duration.toml --as mia"),
+        place.json("work"),
+    ];
+    for object in &objects {
+        for key in keys(object) {
+            assert!(document.contains(&format!("`{key}`")), "docs/commands.md does not say what `{key}` is");
+        }
+    }
+}

@@ -60,6 +60,7 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
         cargo("test kernel", &[&["test"], &seeded_kernel[..]].concat()),
         // What must not compile differs where seeded noise does not exist.
         cargo("doors without seeded noise", &["test", "-p", "sage-kernel", "--test", "doors"]),
+        call("the auditor", auditor),
     ];
     if workspace::exists(EXPERIMENTS) {
         let place = ["--manifest-path", EXPERIMENTS];
@@ -77,6 +78,13 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
         call("no seeded noise in the product", seeded::check),
     ]);
     Ok(steps)
+}
+
+/// The tests of the auditor, which is a program of its own in another language.
+fn auditor() -> Result<(), Failure> {
+    let mut command = Command::new("python3");
+    command.args(["-m", "unittest", "discover", "tools"]).current_dir(workspace::root());
+    workspace::run(&mut command)
 }
 
 /// The tests of bundles once more, with a Python beside them that has onnxruntime.

@@ -54,6 +54,10 @@ pub use sage_kernel::{
     Policy, Rate, Refusal, Rule, Session, Shortfall, Sigma, StreamId, TableNoise,
 };
 
+/// To be called first thing in `main`: the program is started anew as the box of a pipeline's program, and this is
+/// where it finds out.
+pub use sage_sandbox::enter_if_asked as enter_box_if_asked;
+
 /// Certified formulas, the kernel's and those for planning, for front ends that plan and never charge.
 pub mod accountant {
     pub use sage_kernel::accountant::{

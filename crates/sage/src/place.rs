@@ -115,7 +115,7 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let code = match &error {
             EngineError::Refused(_) => 12,
-            EngineError::NotInRole { .. } => 13,
+            EngineError::NotInRole { .. } | EngineError::Door(_) => 13,
             EngineError::NoStream(_) | EngineError::NoBlock(_) | EngineError::NoContext(_) => 14,
             EngineError::NoRun(_) | EngineError::NoRelease(_) | EngineError::Withdrawn(..) => 14,
             EngineError::Alias(_) => 2,

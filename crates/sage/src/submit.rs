@@ -17,6 +17,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   sage submit duration.toml --as mia
   sage submit duration.toml --wait --as mia
+  sage submit own-model.toml --code ./training --as mia
 
 The run's number goes to standard output. Without --wait the run is worked on by: sage work
 With --wait this process works until the run is over or has to wait for blocks, and its end is the exit code:
@@ -30,6 +31,10 @@ pub(crate) struct SubmitArgs {
     /// Work until the run is over or has to wait for blocks
     #[arg(long)]
     wait: bool,
+
+    /// The folder of the program that the pipeline's `command` names; it is copied
+    #[arg(long, value_name = "FOLDER")]
+    code: Option<PathBuf>,
 
     #[command(flatten)]
     who: WhoArgs,
@@ -55,7 +60,8 @@ pub(crate) fn run(asked: &SubmitArgs) -> Result<(), Failure> {
     let who = asked.who.principal()?;
     let stop = Stop::listen()?;
     let engine = asked.place.open()?;
-    let run = engine.submit(&who, &text).map_err(|error| of_file(&engine, &asked.file, error))?;
+    let submitted = engine.submit_with_code(&who, &text, asked.code.as_deref());
+    let run = submitted.map_err(|error| of_file(&engine, &asked.file, error))?;
     if !asked.json {
         print(&format!("{run}\n"))?;
     }

@@ -31,6 +31,14 @@ impl Engine {
         self.submit_with(by, text, None, at)
     }
 
+    /// As [`Engine::submit`], with the folder of the code that the pipeline's program is in, if it is one.
+    ///
+    /// # Errors
+    /// As [`Engine::submit_with`].
+    pub fn submit_with_code(&self, by: &Principal, text: &str, code: Option<&Path>) -> Result<u64, EngineError> {
+        self.submit_with(by, text, code, now())
+    }
+
     /// As [`Engine::submit_at`], with the folder of the code that the pipeline's program is in. It is copied, so that
     /// what is run later is what was submitted.
     ///

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use sage_kernel::{Epsilon, Filter};
 
 use super::policy::found;
-use super::{Engine, EngineError, drive, grant, now, submit};
+use super::{Engine, EngineError, grant, now, offers, submit};
 use crate::adapt::{Action, Offers, World};
 use crate::catalog::{Run, Stage};
 use crate::plan::{Bill, Known, Recipe};
@@ -92,7 +92,7 @@ impl Engine {
         let catalog = self.catalog();
         let Some(known) = catalog.stream(&pipeline.stream) else { return Ok(None) };
         let Ok(recipe) = Recipe::new(pipeline.clone(), &known.file) else { return Ok(None) };
-        let rows = drive::rows_of(pipeline, known, blocks).map(|each| each * f64::from(window));
+        let rows = offers::rows_of(pipeline, known, blocks).map(|each| each * f64::from(window));
         let bill = Bill::new(&recipe, Known { filter: &filter, terms: run.terms, cost, rows });
         Ok(bill.ok().map(|bill| (recipe, filter, bill)))
     }

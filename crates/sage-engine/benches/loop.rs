@@ -139,7 +139,7 @@ fn attempt_overhead() {
 fn bare(engine: &Engine, text: &str, blocks: &[String], turn: usize) {
     let pipeline = sage_engine::pipeline::Pipeline::parse(text).expect("a pipeline");
     let file = StreamFile::parse(&TAXI.replace("epsilon = \"1.0\"", "epsilon = \"16\"")).expect("a file");
-    let recipe = Recipe::new(pipeline, &file).expect("a recipe");
+    let recipe = Recipe::new(pipeline, &file, &sage_engine::plan::NoTables).expect("a recipe");
     let inputs = recipe.inputs().expect("inputs");
     let shape = Shape::new(inputs.encoding().layout(), Inputs::Direct, vec![64, 16], Loss::Squared).expect("a shape");
     let rows = (RIDES * 9 / 10) as f64;

@@ -233,8 +233,9 @@ fn follows(run: u64, own: &Run, step: &Step) -> bool {
         }
         Step::Judged { report } => {
             let last = own.last().map(|last| last.attempt.serial);
-            let accepted = report.verdict == Verdict::Accept;
-            report.run == run && Some(report.serial) == last && report.release.is_some() == accepted
+            let new = !matches!(own.pipeline.train, Train::Released { .. });
+            let released = report.verdict == Verdict::Accept && new;
+            report.run == run && Some(report.serial) == last && report.release.is_some() == released
         }
         _ => true,
     };

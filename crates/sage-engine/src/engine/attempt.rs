@@ -67,13 +67,18 @@ impl Engine {
         let lost = |error: EngineError| Lost(error.to_string());
         let (run, serial) = (job.run, job.attempt.serial);
         let (bill, grant) = (job.bill.clone(), job.granted.id());
-        let done = if job.recipe.own_code().is_some() { self.own_code(job)? } else { self.ours(job)? };
+        let done = match &job.recipe.pipeline().train {
+            Train::Command { .. } => self.own_code(job)?,
+            Train::Released { .. } => self.again(job)?,
+            _ => self.ours(job)?,
+        };
         let Done { finished, verdict, product } = done;
         if !self.is_running(run) {
             return Ok(None);
         }
         let mut digest = None;
-        if verdict.decision == Decision::Accept {
+        let new = !matches!(product, Product::Nothing);
+        if verdict.decision == Decision::Accept && new {
             let receipt = self.receipt(run, &bill, grant).map_err(lost)?;
             let artefact = artefact(product, &receipt)?;
             self.shelf.put(&artefact).map_err(|error| Lost(error.to_string()))?;
@@ -83,6 +88,25 @@ impl Engine {
         self.shelf.put_report(&report).map_err(|error| Lost(error.to_string()))?;
         self.release(finished, report.digest()).map_err(lost)?;
         Ok(Some(report))
+    }
+
+    /// A released model tested again.
+    fn again(&self, job: Job) -> Result<Done, Lost> {
+        let Job { attempt, recipe, bill, granted, .. } = job;
+        let lost = |error: EngineError| Lost(error.to_string());
+        let (Train::Released { release }, Some(label)) = (&recipe.pipeline().train, recipe.tested()) else {
+            return Err(Lost("this pipeline names no release".to_owned()));
+        };
+        let predictor = match self.release_named(release).and_then(|release| self.predictor(&release)) {
+            Ok(predictor) => predictor,
+            Err(error) => {
+                // Not a byte was read.
+                self.cancel(granted).map_err(lost)?;
+                return Err(Lost(error.to_string()));
+            }
+        };
+        let (session, verdict) = self.tested(label, &recipe, &bill, granted, &predictor, &attempt)?;
+        Ok(Done { finished: session.finish(), verdict, product: Product::Nothing })
     }
 
     /// An attempt with learners of ours.
@@ -160,6 +184,7 @@ fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, Lost> {
     let made = match product {
         Product::Model(graph) => release::model(*graph, receipt),
         Product::Statistic(published) => release::statistic(&published, receipt),
+        Product::Nothing => Err("there is nothing new to release".to_owned()),
     };
     made.map_err(Lost)
 }

@@ -14,7 +14,7 @@ use super::policy::found;
 use super::{Ask, Engine, EngineError, Granted};
 use crate::adapt::{Attempt, Phase};
 use crate::catalog::{Catalog, Run, Step};
-use crate::plan::{Bill, Known, Recipe};
+use crate::plan::{Bill, Known, Recipe, Tables};
 use crate::schedule;
 
 /// What follows from a choice: the recipe, the bill and the questions to the ledger.
@@ -34,11 +34,12 @@ impl Written {
 
 /// What follows from an attempt; nothing if its pipeline no longer fits its stream.
 pub(super) fn written(
-    catalog: &Catalog, number: u64, run: &Run, attempt: &Attempt, blocks: &[(u32, u32)], filter: &Filter,
+    tables: &dyn Tables, catalog: &Catalog, number: u64, run: &Run, attempt: &Attempt, blocks: &[(u32, u32)],
+    filter: &Filter,
 ) -> Option<Written> {
     let name = &run.pipeline.stream;
     let known = catalog.stream(name)?;
-    let recipe = Recipe::new(run.pipeline.clone(), &known.file).ok()?;
+    let recipe = Recipe::new(run.pipeline.clone(), &known.file, tables).ok()?;
     let rows = rows_of(&run.pipeline, known, blocks).map(|each| each * f64::from(attempt.window));
     let bill = Bill::new(&recipe, Known { filter, terms: run.terms, cost: attempt.cost, rows }).ok()?;
     let places = blocks.iter().flat_map(|&(first, last)| first..=last);
@@ -119,7 +120,7 @@ impl Engine {
         })?;
         let catalog = self.catalog();
         let filter = filter.ok_or_else(|| EngineError::NoStream(run.pipeline.stream.clone()))?;
-        let written = written(&catalog, number, run, &attempt, &last.blocks, &filter);
+        let written = written(self, &catalog, number, run, &attempt, &last.blocks, &filter);
         if !matches!(run.state.phase(), Phase::Running(_)) {
             return written.map_or(Ok(None), |written| self.charge_attempt(number, attempt, written));
         }

@@ -119,7 +119,7 @@ impl Engine {
         let mut places: Vec<u32> = fitting.take(attempt.window as usize).collect();
         places.reverse();
         let blocks = super::offers::ranges(&places);
-        let Some(written) = super::charge::written(catalog, number, run, &attempt, &blocks, &filter) else {
+        let Some(written) = super::charge::written(self, catalog, number, run, &attempt, &blocks, &filter) else {
             self.step(number, Step::Ended { end: End::Failing })?;
             return Ok(None);
         };

@@ -38,6 +38,9 @@ impl Engine {
                     let _ = room.apply(Event::Retire { block: BlockId(place) });
                     continue;
                 }
+                if run.pipeline.blocks.as_ref().is_some_and(|named| !named.contains(key)) {
+                    continue;
+                }
                 let allowed = room.offer(PipelineId(number), BlockId(place));
                 let lanes = Lane::BOTH.map(|lane| {
                     let spent = ledgered.spent(ContextId(context), block, lane).unwrap_or_default();

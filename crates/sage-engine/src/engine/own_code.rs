@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::drive::Job;
 use super::rival::{cells, expression};
 use super::{Engine, EngineError, Granted};
-use crate::plan::{Bill, LABEL, OwnCode, Recipe, Trained};
+use crate::plan::{Bill, LABEL, OwnCode, Recipe, Tested, Trained};
 use crate::read::{Batch, Query, Row};
 use crate::run::{Done, Lost, OwnTest, Product};
 
@@ -31,7 +31,7 @@ impl Engine {
     pub(super) fn own_code(&self, job: Job) -> Result<Done, Lost> {
         let Job { run, attempt, recipe, bill, granted, tested } = job;
         let lost = |error: EngineError| Lost(error.to_string());
-        let (Some(own), Some(tested)) = (recipe.own_code(), tested) else {
+        let (Some(own), Some(label), Some(tested)) = (recipe.own_code(), recipe.tested(), tested) else {
             return Err(Lost("a program has a charge for what it sees and one for its test".to_owned()));
         };
         let sandbox = Sandbox::new(match &self.places.uncontained {
@@ -59,8 +59,7 @@ impl Engine {
                 return Err(reason);
             }
         };
-        let verdict = self.tested(own, &recipe, &bill, tested, &predictor, &attempt)?;
-        let (session, verdict): (Session<Batch>, Verdict) = verdict;
+        let (session, verdict) = self.tested(label, &recipe, &bill, tested, &predictor, &attempt)?;
         Ok(Done { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
     }
 
@@ -79,7 +78,7 @@ impl Engine {
         folder.write_rows(rows.lane(Lane::Train), &names).map_err(failed)?;
         let finished = rows.finish();
         let inside = sandbox.rows_inside(&folder.path);
-        let context = context(own, recipe, bill, of, grant.0, &inside);
+        let context = context(recipe, bill, of, grant.0, &inside);
         fs::write(folder.path.join("context.json"), context.to_string()).map_err(failed)?;
         let time =
             own.time_limit.map_or(TIME_LIMIT, |width| Duration::from_micros(width.microseconds().unsigned_abs()));
@@ -121,12 +120,12 @@ impl Engine {
     }
 
     /// The test of its model on the test lane.
-    fn tested(
-        &self, own: &OwnCode, recipe: &Recipe, bill: &Bill, granted: Granted, predictor: &Predictor,
+    pub(super) fn tested(
+        &self, label: &Tested, recipe: &Recipe, bill: &Bill, granted: Granted, predictor: &Predictor,
         attempt: &crate::adapt::Attempt,
     ) -> Result<(Session<Batch>, Verdict), Lost> {
         let lost = |error: EngineError| Lost(error.to_string());
-        let mut columns = vec![own.label.clone()];
+        let mut columns = vec![label.label.clone()];
         columns.extend(predictor.columns().iter().map(expression));
         let query = Query { filter: recipe.pipeline().filter.clone(), columns };
         let mut session = self.open_session(granted, &query).map_err(lost)?;
@@ -134,7 +133,7 @@ impl Engine {
             let cells = cells(predictor.columns(), row, 1);
             predictor.rows(&[cells]).ok().and_then(|found| found.first().copied()).map_or(f64::NAN, f64::from)
         };
-        let verdict = OwnTest { recipe, bill, attempt, bounds: own.bounds }.run(&mut session, predict)?;
+        let verdict = OwnTest { recipe, bill, attempt, bounds: label.bounds }.run(&mut session, predict)?;
         Ok((session, verdict))
     }
 
@@ -147,7 +146,7 @@ impl Engine {
 }
 
 /// What a program is told, beside its rows.
-fn context(own: &OwnCode, recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path) -> Value {
+fn context(recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path) -> Value {
     let (epsilon, delta) = match bill.noises.train {
         Trained::Declared(epsilon, delta) => (epsilon.to_string(), delta.to_string()),
         _ => ("0".to_owned(), "0".to_owned()),
@@ -156,7 +155,7 @@ fn context(own: &OwnCode, recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u
     json!({
         "run": of.0, "attempt": of.1, "pipeline": recipe.pipeline().name, "stream": recipe.pipeline().stream,
         "epsilon": epsilon, "delta": delta, "grant": grant, "rows": rows, "columns": columns, "label": LABEL,
-        "label_bounds": own.bounds, "output": ESSENTIAL, "seed": of.0 * 1000 + of.1,
+        "label_bounds": recipe.tested().and_then(|label| label.bounds), "output": ESSENTIAL, "seed": of.0 * 1000 + of.1,
     })
 }
 

@@ -8,6 +8,8 @@ use sage_learn::bundle::Predictor;
 use super::policy::{found, in_role};
 use super::{Engine, EngineError, Principal, lock, note};
 use crate::catalog::{Catalog, Note, Released};
+use crate::pipeline::{Statistic, Train};
+use crate::plan::{Table, Tables};
 use crate::release::Kind;
 use crate::run::Published;
 use crate::stream::Role;
@@ -129,6 +131,22 @@ impl Engine {
             in_role(&known.file, by, Role::MlEngineer)?;
             Ok(note(gate, catalog, written)?)
         })
+    }
+}
+
+impl Tables for Engine {
+    fn table(&self, release: &str) -> Option<Table> {
+        let release = self.release_named(release).ok()?;
+        let catalog = self.catalog();
+        let Train::Statistic(Statistic::GroupMean { keys, bounds, .. }) =
+            &catalog.works().run(release.run)?.pipeline.train
+        else {
+            return None;
+        };
+        let lines = self.statistic(&release).ok()?.lines;
+        let values: Vec<Option<f64>> = lines.iter().map(|line| line.value).collect();
+        let whole = values.len() == keys.count() as usize;
+        whole.then(|| Table { keys: keys.clone(), bounds: *bounds, values })
     }
 }
 

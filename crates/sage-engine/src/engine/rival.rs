@@ -11,8 +11,8 @@ use sage_learn::encode::Encoded;
 use sage_learn::formula::{Cell, Column, Domain};
 
 use super::{Engine, EngineError};
-use crate::pipeline::{Goal, Metric, Pipeline};
-use crate::plan::{Inputs, Recipe};
+use crate::pipeline::{Goal, Metric, Pipeline, Train};
+use crate::plan::{Inputs, PlanRefusal, Recipe};
 use crate::read::{self, Batch, Expression, Query, Row};
 use crate::run::row_loss;
 
@@ -41,8 +41,17 @@ impl Engine {
 
     /// Refuses a pipeline whose rival is not there, or predicts something else.
     pub(super) fn check_rival(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
-        let Some(Goal::BetterThan { alias, .. }) = pipeline.validate.as_ref().map(|validate| &validate.goal) else {
-            return Ok(());
+        let alias = match (&pipeline.train, pipeline.validate.as_ref().map(|validate| &validate.goal)) {
+            (Train::Released { .. } | Train::Command { .. }, Some(Goal::BetterThan { .. })) => {
+                return Err(EngineError::Plan(PlanRefusal::Part {
+                    part: "better_than".to_owned(),
+                    why: "a target that is a number: models that were not trained here are tested against one"
+                        .to_owned(),
+                }));
+            }
+            (Train::Released { release }, _) => release,
+            (_, Some(Goal::BetterThan { alias, .. })) => alias,
+            _ => return Ok(()),
         };
         let release = self.release_named(alias)?;
         let catalog = self.catalog();

@@ -121,7 +121,7 @@ impl Engine {
         })?;
         self.check_rival(&pipeline)?;
         let terms = Terms::new(&pipeline, &file, &filter).map_err(EngineError::Plan)?;
-        let recipe = Recipe::new(pipeline, &file).map_err(EngineError::Plan)?;
+        let recipe = Recipe::new(pipeline, &file, self).map_err(EngineError::Plan)?;
         Ok((recipe, terms, filter))
     }
 

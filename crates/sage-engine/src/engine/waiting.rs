@@ -91,7 +91,7 @@ impl Engine {
         })?;
         let catalog = self.catalog();
         let Some(known) = catalog.stream(&pipeline.stream) else { return Ok(None) };
-        let Ok(recipe) = Recipe::new(pipeline.clone(), &known.file) else { return Ok(None) };
+        let Ok(recipe) = Recipe::new(pipeline.clone(), &known.file, self) else { return Ok(None) };
         let rows = offers::rows_of(pipeline, known, blocks).map(|each| each * f64::from(window));
         let bill = Bill::new(&recipe, Known { filter: &filter, terms: run.terms, cost, rows });
         Ok(bill.ok().map(|bill| (recipe, filter, bill)))

@@ -3,7 +3,7 @@
 //! Encoders have public parameters alone. The one kind of feature that is computed from rows is the mean of a
 //! group; it is paid for out of the attempt's budget.
 
-use super::parts::{Bounds, KEYS_LIMIT, Keys, read_count, read_sql, without};
+use super::parts::{Bounds, KEYS_LIMIT, Keys, read_count, read_release, read_sql, without};
 use crate::document::{DocumentError, Section, quoted};
 
 /// Where a feature's value comes from.
@@ -64,6 +64,17 @@ pub enum Feature {
         /// The bounds of the value.
         bounds: Bounds,
     },
+    /// What a released table of group means has for the row's key, brought to the range from 0 to 1.
+    Released(ReleasedTable),
+}
+
+/// A table that was released before: looking at it again costs nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleasedTable {
+    /// Its name with its version, such as `speed-by-hour@2`.
+    pub release: String,
+    /// The key of a row: an SQL expression.
+    pub by: String,
 }
 
 /// Features by name, in the order of the file.
@@ -98,7 +109,7 @@ impl Feature {
                 let one = |name: &String| features.get(name).filter(|one| !one.is_cross())?.places(features);
                 one(&of[0])?.checked_mul(one(&of[1])?)
             }
-            Self::Scale { .. } | Self::GroupMean { .. } => None,
+            Self::Scale { .. } | Self::GroupMean { .. } | Self::Released(_) => None,
         }
     }
 
@@ -117,6 +128,7 @@ impl Feature {
             "hash",
             "cross",
             "group_mean",
+            "release",
             "by",
             "keys",
             "bounds",
@@ -131,6 +143,10 @@ impl Feature {
                 keys: Keys::read(section, "keys")?,
                 bounds: Bounds::read(section, "bounds")?,
             }
+        } else if section.has("release") {
+            let others = ["column", "sql", "scale", "onehot", "bucket", "hash", "keys", "bounds"];
+            without(section, &others, "a released table has its own")?;
+            Self::Released(ReleasedTable { release: read_release(section, "release")?, by: read_sql(section, "by")? })
         } else {
             without(section, &["by", "keys", "bounds"], "they belong to a group_mean")?;
             read_encoded(section)?
@@ -151,6 +167,9 @@ impl Feature {
         let source = match self {
             Self::Scale { of, .. } | Self::OneHot { of, .. } | Self::Bucket { of, .. } | Self::Hash { of, .. } => of,
             Self::Cross { of: [one, two], .. } => return Some(format!("{one}_x_{two}")),
+            Self::Released(table) => {
+                return Some(table.release.split('@').next().unwrap_or_default().to_owned());
+            }
             Self::GroupMean { of, by, .. } => {
                 let plain = |sql: &str| sql.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
                 return (plain(of) && plain(by)).then(|| format!("{of}_by_{by}"));
@@ -174,6 +193,9 @@ impl Feature {
             Self::Cross { of: [one, two], places } => {
                 let places = places.map_or_else(String::new, |places| format!(", hash = {places}"));
                 format!("cross = [{}, {}]{places}", quoted(one), quoted(two))
+            }
+            Self::Released(ReleasedTable { release, by }) => {
+                format!("release = {}, by = {}", quoted(release), quoted(by))
             }
             Self::GroupMean { of, by, keys, bounds } => {
                 let (of, by) = (quoted(of), quoted(by));

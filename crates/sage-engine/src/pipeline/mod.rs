@@ -15,14 +15,14 @@ mod train;
 mod validate;
 
 pub use budget::{Adaptation, Budget, Shares};
-pub use feature::{Feature, Features, Source};
+pub use feature::{Feature, Features, ReleasedTable, Source};
 pub use parts::{Bounds, Extent, Keys};
 pub use statistic::Statistic;
 pub use train::{Descent, RidgeTerm, Schedule, Train};
 pub use validate::{Goal, Metric, TestBound, Validate};
 
 pub use crate::document::DocumentError as PipelineFileError;
-use crate::document::quoted;
+use crate::document::{list, quoted};
 use crate::stream::Width;
 
 /// What a model is to predict.
@@ -63,6 +63,8 @@ pub struct Pipeline {
     pub label: Option<Label>,
     /// Which blocks.
     pub window: Window,
+    /// These blocks and no others, by their keys: for streams that do not grow. The window is then all of them.
+    pub blocks: Option<Vec<String>>,
     /// Which of their rows: a per-row SQL predicate. Rows left out are charged all the same.
     pub filter: Option<String>,
     /// After how long it is run again.
@@ -104,8 +106,13 @@ impl Pipeline {
             Some(Label::Truth(sql)) => out.push_str(&format!("label = {{ truth = {} }}\n", quoted(sql))),
             None => {}
         }
-        let max = self.window.max.map_or_else(String::new, |max| format!(", max = {max}"));
-        out.push_str(&format!("window = {{ min = {}{max} }}\n", self.window.min));
+        match &self.blocks {
+            Some(blocks) => out.push_str(&format!("blocks = {}\n", list(blocks))),
+            None => {
+                let max = self.window.max.map_or_else(String::new, |max| format!(", max = {max}"));
+                out.push_str(&format!("window = {{ min = {}{max} }}\n", self.window.min));
+            }
+        }
         if let Some(every) = self.every {
             out.push_str(&format!("every = \"{every}\"\n"));
         }

@@ -170,6 +170,14 @@ pub(super) fn read_sql(section: &Section<'_>, key: &str) -> Result<String, Docum
     if fine { Ok(sql.to_owned()) } else { Err(section.wrong(key, SQL)) }
 }
 
+/// The name or alias of a release.
+pub(super) fn read_release(section: &Section<'_>, key: &str) -> Result<String, DocumentError> {
+    const ALIAS: &str = "the name or alias of a release, such as \"taxi-duration@champion\"";
+    let alias = section.text(key, ALIAS)?;
+    let fine = !alias.is_empty() && alias.len() <= 200 && !alias.chars().any(char::is_control);
+    if fine { Ok(alias.to_owned()) } else { Err(section.wrong(key, ALIAS)) }
+}
+
 /// Fails on the first of these keys that is there, with the reason.
 pub(super) fn without(section: &Section<'_>, keys: &[&str], why: &str) -> Result<(), DocumentError> {
     match keys.iter().find(|key| section.has(key)) {

@@ -17,7 +17,7 @@ pub(super) fn pipeline(text: &str) -> Read<Pipeline> {
 fn read_whole(whole: &Section<'_>) -> Read<Pipeline> {
     whole.only(&["pipeline", "train", "validate", "budget", "adapt"])?;
     let section = whole.section("pipeline")?.ok_or_else(|| whole.missing("pipeline", "a table [pipeline]"))?;
-    section.only(&["name", "stream", "context", "label", "window", "filter", "every", "features"])?;
+    section.only(&["name", "stream", "context", "label", "window", "blocks", "filter", "every", "features"])?;
     let name = |key: &str| {
         let name = section.text(key, NAME)?;
         if is_name(name) { Ok(name.to_owned()) } else { Err(section.wrong(key, NAME)) }
@@ -43,12 +43,20 @@ fn read_whole(whole: &Section<'_>) -> Read<Pipeline> {
         reject: validate.as_ref().is_some_and(|validate| validate.reject),
         validate: validate.is_some() && train.is_model(),
     };
+    let blocks = read_blocks(&section)?;
     Ok(Pipeline {
         name: own,
         stream,
         context: read_context(&section)?,
         label,
-        window: read_window(&section)?,
+        window: match blocks.as_ref().map(Vec::len) {
+            Some(count) => {
+                let all = Extent::Blocks(u32::try_from(count).unwrap_or(u32::MAX));
+                Window { min: all, max: Some(all) }
+            }
+            None => read_window(&section)?,
+        },
+        blocks,
         filter: if section.has("filter") { Some(read_sql(&section, "filter")?) } else { None },
         every: read_width(&section, "every")?,
         features,
@@ -95,6 +103,17 @@ fn read_label(section: &Section<'_>) -> Read<Option<Label>> {
     }
 }
 
+fn read_blocks(section: &Section<'_>) -> Read<Option<Vec<String>>> {
+    const BLOCKS: &str = "a list of different keys of blocks, such as [\"country=FR\"]";
+    let Some(blocks) = section.texts("blocks", BLOCKS)? else { return Ok(None) };
+    without(section, &["window", "every"], "`blocks` names them, once and for all")?;
+    let mut sorted: Vec<&String> = blocks.iter().collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let fine = !blocks.is_empty() && sorted.len() == blocks.len() && blocks.len() <= 100_000;
+    if fine { Ok(Some(blocks)) } else { Err(section.wrong("blocks", BLOCKS)) }
+}
+
 fn read_window(section: &Section<'_>) -> Read<Window> {
     let Some(window) = section.section("window")? else { return Ok(Window { min: Extent::Blocks(1), max: None }) };
     window.only(&["min", "max"])?;
@@ -118,7 +137,11 @@ fn check_inputs(section: &Section<'_>, train: &Train, label: Option<&Label>, fea
     if label.is_none() {
         return Err(section.missing("label", "what is predicted: a column, or an expression with its bounds"));
     }
-    if features.0.is_empty() && !matches!(train, Train::Command { .. }) {
+    let own = matches!(train, Train::Command { .. } | Train::Released { .. });
+    if own && !features.0.is_empty() {
+        return without(section, &["features"], "what is tested brings its own along");
+    }
+    if features.0.is_empty() && !own {
         return Err(section.missing("features", "a list of at least one feature"));
     }
     Ok(())

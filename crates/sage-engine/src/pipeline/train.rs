@@ -1,8 +1,8 @@
 //! The `[train]` of a pipeline's file: a learner of ours, a statistic, or a command.
 
-use super::parts::{read_count, read_number, read_width};
+use super::parts::{read_count, read_number, read_release, read_width};
 use super::statistic::Statistic;
-use crate::document::{DocumentError, Section, Shape, list};
+use crate::document::{DocumentError, Section, Shape, list, quoted};
 use crate::stream::Width;
 
 /// How a ridge regression finds what it adds to the diagonal.
@@ -67,6 +67,11 @@ pub enum Train {
     },
     /// No model: a statistic.
     Statistic(Statistic),
+    /// Nothing: a model that was released is tested again, on blocks that came since.
+    Released {
+        /// Its name or alias.
+        release: String,
+    },
     /// A program of its author's, for streams that admit declared costs.
     Command {
         /// The program and what it is called with.
@@ -82,14 +87,16 @@ enum Word {
     Logistic,
     Network,
     Statistic,
+    Released,
     Command,
 }
 
-const WORDS: [(&str, Word); 5] = [
+const WORDS: [(&str, Word); 6] = [
     ("ridge", Word::Ridge),
     ("logistic", Word::Logistic),
     ("mlp", Word::Network),
     ("statistic", Word::Statistic),
+    ("release", Word::Released),
     ("command", Word::Command),
 ];
 const TERMS: [(&str, RidgeTerm); 2] = [("adaptive", RidgeTerm::Adaptive), ("fixed", RidgeTerm::Fixed)];
@@ -191,6 +198,10 @@ impl Train {
                 Ok(Self::Network { layers: read_layers(section)?, descent: Descent::read(section)? })
             }
             Word::Statistic => Ok(Self::Statistic(Statistic::read(section)?)),
+            Word::Released => {
+                section.only(&["kind", "release"])?;
+                read_release(section, "release").map(|release| Self::Released { release })
+            }
             Word::Command => {
                 section.only(&["kind", "command", "time_limit"])?;
                 const COMMAND: &str =
@@ -224,6 +235,9 @@ impl Train {
             Self::Statistic(statistic) => {
                 out.push_str("kind = \"statistic\"\n");
                 statistic.write(out);
+            }
+            Self::Released { release } => {
+                out.push_str(&format!("kind = \"release\"\nrelease = {}\n", quoted(release)));
             }
             Self::Command { words, time_limit } => {
                 out.push_str(&format!("kind = \"command\"\ncommand = {}\n", list(words)));

@@ -1,6 +1,6 @@
 //! The `[validate]` of a pipeline's file: when what was trained is good enough.
 
-use super::parts::{read_number, without};
+use super::parts::{read_number, read_release, without};
 use super::train::Train;
 use crate::document::{DocumentError, Section, quoted};
 
@@ -150,15 +150,10 @@ impl Goal {
             return Err(section.wrong("better_than", "left out: a statistic has a target, and no predecessor"));
         }
         without(section, &["target"], "better_than takes its place")?;
-        const ALIAS: &str = "the name or alias of a released model, such as \"taxi-duration@champion\"";
-        let alias = section.text("better_than", ALIAS)?;
-        let fine = !alias.is_empty() && alias.len() <= 200 && !alias.chars().any(char::is_control);
-        if !fine {
-            return Err(section.wrong("better_than", ALIAS));
-        }
+        let alias = read_release(section, "better_than")?;
         let margin = format!("a number from 0 to below {most:?}: by how much better");
         let margin = read_number(section, "margin", &margin, Some(0.0), |by| by >= 0.0 && by < most)?;
-        Ok(Self::BetterThan { alias: alias.to_owned(), margin })
+        Ok(Self::BetterThan { alias, margin })
     }
 }
 
@@ -207,7 +202,7 @@ fn check_metric(section: &Section<'_>, metric: Metric, train: &Train) -> Result<
         Train::Logistic(_) => {
             (matches!(metric, Metric::LogLoss { .. } | Metric::Accuracy), "\"log_loss\" or \"accuracy\"")
         }
-        Train::Network { .. } | Train::Command { .. } => {
+        Train::Network { .. } | Train::Command { .. } | Train::Released { .. } => {
             (metric != Metric::Precision, "\"mse\", \"absolute\", \"log_loss\" or \"accuracy\"")
         }
         Train::Statistic(_) => (metric == Metric::Precision, "\"precision\""),

@@ -25,6 +25,8 @@ pub enum Trained {
     Steps(Box<network::Plan>),
     /// Of a statistic's tables, each with this noise.
     Tables(TableNoise),
+    /// None: nothing is trained.
+    Nothing,
     /// None of ours: a program adds its own within this ε and δ, and its author vouches for it.
     Declared(Epsilon, Delta),
 }
@@ -80,7 +82,9 @@ impl Bill {
         };
         let mut train = Vec::new();
         let mut features = None;
-        let joins = recipe.inputs().map_or(0, |inputs| inputs.encoding().joins().count());
+        let joins = recipe
+            .inputs()
+            .map_or(0, |inputs| inputs.encoding().joins().filter(|(.., join)| join.table.is_empty()).count());
         if let Ok(joins @ 1..) = u32::try_from(joins) {
             let noise = some(prices.table(part(shares.features), joins)?, "features")?;
             train.extend(std::iter::repeat_n(mechanism(noise)?, joins as usize));
@@ -106,7 +110,8 @@ impl Bill {
                 validate = Some(noise);
             }
         }
-        let costs = [Some(prices.cost(train)?), test];
+        let train = if train.is_empty() { None } else { Some(prices.cost(train)?) };
+        let costs = [train, test];
         let resources = prices.resources(costs.each_ref().map(Option::as_ref))?;
         Ok(Self { costs, resources, noises: Noises { features, train: trained, reject, validate } })
     }
@@ -144,6 +149,7 @@ fn trained(
             let noise = some(prices.table(most, tables)?, "train")?;
             Ok((Trained::Tables(noise), vec![mechanism(noise)?; tables as usize]))
         }
+        Train::Released { .. } => Ok((Trained::Nothing, Vec::new())),
         Train::Command { .. } => {
             let delta = known.terms.delta();
             let epsilon = some(prices.black_box(most, delta)?, "train")?;

@@ -12,7 +12,8 @@ use sage_learn::encode::{
 use sage_learn::formula::{Column as GraphColumn, Domain, Missing};
 
 use super::refusal::PlanRefusal;
-use crate::pipeline::{Bounds, Feature, Keys, Label, Metric, Pipeline, Source, Train};
+use super::{Table, Tables};
+use crate::pipeline::{Bounds, Feature, Keys, Label, Metric, Pipeline, ReleasedTable, Source, Train};
 use crate::read::{Expression, Query, formula};
 use crate::stream::{Column, Kind, StreamFile};
 use crate::suggest::nearest;
@@ -47,8 +48,8 @@ impl Inputs {
 }
 
 /// The query and the inputs of a pipeline that has features.
-pub(super) fn of(pipeline: &Pipeline, file: &StreamFile) -> Result<(Query, Inputs), PlanRefusal> {
-    let mut writing = Writing { file, columns: Vec::new(), fields: Vec::new() };
+pub(super) fn of(pipeline: &Pipeline, file: &StreamFile, tables: &dyn Tables) -> Result<(Query, Inputs), PlanRefusal> {
+    let mut writing = Writing { file, tables, columns: Vec::new(), fields: Vec::new() };
     for (name, feature) in &pipeline.features.0 {
         writing.feature(name, feature, pipeline)?;
     }
@@ -69,7 +70,7 @@ pub(super) fn of(pipeline: &Pipeline, file: &StreamFile) -> Result<(Query, Input
     let inputs = Inputs { encoding, columns: declared, sources, label: bounds };
     // Whether a graph can hold it does not depend on what a table will hold.
     let mut fitted = inputs.encoding.clone();
-    for (name, _, join) in inputs.encoding.joins() {
+    for (name, _, join) in inputs.encoding.joins().filter(|(.., join)| join.table.is_empty()) {
         let means = vec![join.scale.low; join.key.places() as usize];
         fitted = fitted.with_table(name, &means).map_err(PlanRefusal::Encoding)?;
     }
@@ -80,6 +81,7 @@ pub(super) fn of(pipeline: &Pipeline, file: &StreamFile) -> Result<(Query, Input
 /// Columns of the query and fields of the encoding, as they come together.
 struct Writing<'file> {
     file: &'file StreamFile,
+    tables: &'file dyn Tables,
     columns: Vec<Expression>,
     fields: Vec<Field>,
 }
@@ -121,10 +123,29 @@ impl Writing<'_> {
                 let mean = Mean::Field(beside_name(name));
                 FieldKind::Join(Join { key, mean, scale: unit_scale(*bounds, 0.0), table: Vec::new() })
             }
+            Feature::Released(table) => self.released(name, table)?,
             _ => FieldKind::Category(self.key(name, pipeline)?),
         };
         self.fields.push(Field { name: name.to_owned(), kind });
         Ok(())
+    }
+
+    /// A released table, looked up by the row's key. What the table does not know is the middle of its bounds.
+    fn released(&mut self, name: &str, table: &ReleasedTable) -> Result<FieldKind, PlanRefusal> {
+        let versioned = table.release.split_once('@').is_some_and(|(_, version)| version.parse::<u32>().is_ok());
+        if !versioned {
+            let why = "a released table is named with its version, such as `speed-by-hour@2`: an alias can move";
+            return Err(PlanRefusal::part(name, why));
+        }
+        let missing = || PlanRefusal::part(name, format!("there is no released group_mean `{}`", table.release));
+        let Table { keys, bounds, values } = self.tables.table(&table.release).ok_or_else(missing)?;
+        let scale = unit_scale(bounds, 0.0);
+        let middle = bounds.low() + 0.5 * (bounds.high() - bounds.low());
+        let known = values.into_iter().map(|value| value.unwrap_or(middle)).chain([middle]);
+        let table_of = known.map(|value| scale.apply(Some(value))).collect();
+        let key = Key { column: self.column(name, &table.by), kind: one_of(&keys) };
+        // Whose mean it is was settled when it was released.
+        Ok(FieldKind::Join(Join { key, mean: Mean::Label, scale, table: table_of }))
     }
 
     /// The key of a feature that is one of several places.

@@ -17,12 +17,12 @@ pub use bill::{Bill, Noises, Trained};
 pub(crate) use bill::{Known, linear, of_both_lanes, quantiles, shape};
 pub use inputs::Inputs;
 pub(crate) use own::LABEL;
-pub use own::OwnCode;
+pub use own::{OwnCode, Tested};
 pub use preview::Preview;
 pub use refusal::PlanRefusal;
 pub use terms::Terms;
 
-use crate::pipeline::{Keys, Pipeline, Statistic, Train};
+use crate::pipeline::{Bounds, Keys, Pipeline, Statistic, Train};
 use crate::read::{self, Expression, Query};
 use crate::stream::StreamFile;
 
@@ -33,6 +33,33 @@ pub struct Recipe {
     query: Query,
     inputs: Option<Inputs>,
     own: Option<OwnCode>,
+    tested: Option<Tested>,
+}
+
+/// A released table of group means, as a feature looks at it: its keys, the bounds of its values, and the values, of
+/// which those that nobody knows are absent.
+pub struct Table {
+    /// The keys.
+    pub keys: Keys,
+    /// The bounds.
+    pub bounds: Bounds,
+    /// A value for each key.
+    pub values: Vec<Option<f64>>,
+}
+
+/// Where released tables are found, by name and version.
+pub trait Tables {
+    /// The table of this name; nothing if there is none.
+    fn table(&self, release: &str) -> Option<Table>;
+}
+
+/// No tables.
+pub struct NoTables;
+
+impl Tables for NoTables {
+    fn table(&self, _: &str) -> Option<Table> {
+        None
+    }
 }
 
 /// The column of a statistic's value, and that of its key.
@@ -44,20 +71,32 @@ impl Recipe {
     ///
     /// # Errors
     /// With what does not fit and what would.
-    pub fn new(pipeline: Pipeline, file: &StreamFile) -> Result<Self, PlanRefusal> {
-        let (query, inputs, own) = match &pipeline.train {
-            Train::Statistic(statistic) => (statistic_query(&pipeline, statistic), None, None),
-            Train::Command { .. } => {
-                let (query, own) = own::of(&pipeline, file)?;
-                (query, None, Some(own))
+    pub fn new(pipeline: Pipeline, file: &StreamFile, tables: &dyn Tables) -> Result<Self, PlanRefusal> {
+        let foreign = |key: &&String| file.blocks.parse(key).is_none();
+        if let Some(key) = pipeline.blocks.iter().flatten().find(foreign) {
+            return Err(PlanRefusal::part("blocks", format!("`{key}` is no key of a block of this stream")));
+        }
+        let (mut inputs, mut own, mut tested) = (None, None, None);
+        let query = match &pipeline.train {
+            Train::Statistic(statistic) => statistic_query(&pipeline, statistic),
+            Train::Command { .. } | Train::Released { .. } => {
+                let label = own::tested(&pipeline, file)?;
+                let mut query = Query { filter: pipeline.filter.clone(), columns: vec![label.label.clone()] };
+                if matches!(pipeline.train, Train::Command { .. }) {
+                    let (seen, code) = own::of(&pipeline, file, label.label.clone())?;
+                    (query, own) = (seen, Some(code));
+                }
+                tested = Some(label);
+                query
             }
             _ => {
-                let (query, inputs) = inputs::of(&pipeline, file)?;
-                (query, Some(inputs), None)
+                let (query, of_model) = inputs::of(&pipeline, file, tables)?;
+                inputs = Some(of_model);
+                query
             }
         };
         read::prepare(&file.row_schema(), &query).map_err(PlanRefusal::Query)?;
-        Ok(Self { pipeline, query, inputs, own })
+        Ok(Self { pipeline, query, inputs, own, tested })
     }
 
     /// The pipeline.
@@ -73,6 +112,11 @@ impl Recipe {
     /// What a model of ours sees of it.
     pub const fn inputs(&self) -> Option<&Inputs> {
         self.inputs.as_ref()
+    }
+
+    /// What a model that was not trained here is tested against.
+    pub const fn tested(&self) -> Option<&Tested> {
+        self.tested.as_ref()
     }
 
     /// What a program of its author's is given.

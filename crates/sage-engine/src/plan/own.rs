@@ -19,22 +19,28 @@ pub struct OwnCode {
     pub words: Vec<String>,
     /// After how long it is stopped.
     pub time_limit: Option<Width>,
-    /// The label as it is read.
+}
+
+/// The label that a model which was not trained here is tested against.
+#[derive(Clone, Debug)]
+pub struct Tested {
+    /// As it is read.
     pub(crate) label: Expression,
     /// The bounds of a label that is a number; nothing where it is a class.
     pub(crate) bounds: Option<(f64, f64)>,
 }
 
-pub(super) fn of(pipeline: &Pipeline, file: &StreamFile) -> Result<(Query, OwnCode), PlanRefusal> {
+/// The label of a pipeline whose model comes from elsewhere.
+pub(super) fn tested(pipeline: &Pipeline, file: &StreamFile) -> Result<Tested, PlanRefusal> {
+    let (sql, bounds) = label_of(pipeline, file)?;
+    bounds_of(pipeline, bounds)?;
+    Ok(Tested { label: Expression { name: LABEL.to_owned(), sql }, bounds })
+}
+
+pub(super) fn of(pipeline: &Pipeline, file: &StreamFile, label: Expression) -> Result<(Query, OwnCode), PlanRefusal> {
     let Train::Command { words, time_limit } = &pipeline.train else {
         return Err(PlanRefusal::part("train", "a command"));
     };
-    if !pipeline.features.0.is_empty() {
-        return Err(PlanRefusal::part("features", "left out: a program brings its own along"));
-    }
-    let (sql, bounds) = label_of(pipeline, file)?;
-    bounds_of(pipeline, bounds)?;
-    let label = Expression { name: LABEL.to_owned(), sql };
     let column = |column: &crate::stream::Column| {
         let name = identifier(&column.name);
         let sql = match column.kind {
@@ -43,7 +49,7 @@ pub(super) fn of(pipeline: &Pipeline, file: &StreamFile) -> Result<(Query, OwnCo
         };
         Expression { name: column.name.clone(), sql }
     };
-    let columns = file.columns.iter().map(column).chain([label.clone()]).collect();
-    let own = OwnCode { words: words.clone(), time_limit: *time_limit, label, bounds };
+    let columns = file.columns.iter().map(column).chain([label]).collect();
+    let own = OwnCode { words: words.clone(), time_limit: *time_limit };
     Ok((Query { filter: pipeline.filter.clone(), columns }, own))
 }

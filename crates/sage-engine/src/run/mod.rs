@@ -38,6 +38,8 @@ pub(crate) enum Product {
     Model(Box<Graph>),
     /// A statistic.
     Statistic(Published),
+    /// Nothing new: a released model was tested again.
+    Nothing,
 }
 
 /// Why an attempt is lost. What it was charged stays charged.

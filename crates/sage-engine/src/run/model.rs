@@ -37,7 +37,8 @@ pub(crate) fn train_and_test<N: NoiseSource>(
     let inputs = recipe.inputs().ok_or_else(|| none("features"))?;
     let validate = recipe.pipeline().validate.as_ref().ok_or_else(|| none("target"))?;
     let mut encoding = inputs.encoding().clone();
-    let joins: Vec<String> = encoding.joins().map(|(name, ..)| name.to_owned()).collect();
+    let unfitted = encoding.joins().filter(|(.., join)| join.table.is_empty());
+    let joins: Vec<String> = unfitted.map(|(name, ..)| name.to_owned()).collect();
     for name in &joins {
         let noise = bill.noises.features.ok_or_else(|| none("budget for features"))?;
         encoding = fit_join(&mut session, &encoding, name, noise).map_err(Lost::because)?;
@@ -194,6 +195,8 @@ fn against<R: Rows, N: NoiseSource>(
 }
 
 /// The test of a model that came from a program of its author's.
+///
+/// Also of one that was released before.
 pub(crate) struct OwnTest<'attempt> {
     pub(crate) recipe: &'attempt Recipe,
     pub(crate) bill: &'attempt Bill,

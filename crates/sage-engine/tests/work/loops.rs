@@ -194,3 +194,49 @@ fn lost_attempts_are_told_and_end_the_run() {
     }
     assert_eq!(spent(&engine), before, "nothing was read, and nothing was spent");
 }
+
+/// A released table is an input of another pipeline for nothing, and a released model is tested again on new blocks.
+#[test]
+fn what_was_released_is_used_again() {
+    let city = City::new(120_000);
+    let engine = city.with_rides("4");
+    let mia = somebody("mia");
+    engine.submit_at(&mia, SPEED, 0).expect("submitted");
+    pass_hours(&city, &engine, 1..8);
+    let table =
+        engine.release_named("speed-by-vendor").unwrap_or_else(|_| panic!("{}", told(&engine.run(1).expect("a run"))));
+    let with = |release: &str| {
+        let feature = format!("  {{ release = \"{release}\", by = \"vendor - 1\" }},\n]\n[train]");
+        LINE.replace("]\n[train]", &feature)
+    };
+    let moving = engine.submit_at(&mia, &with("speed-by-vendor@latest"), 0).expect_err("an alias can move");
+    assert!(moving.to_string().contains("named with its version"), "{moving}");
+    assert!(engine.submit_at(&mia, &with("nothing@1"), 0).is_err());
+    engine.submit_at(&mia, &with(&format!("speed-by-vendor@{}", table.version)), 0).expect("submitted");
+    pass_hours(&city, &engine, 8..20);
+    let run = engine.run(2).expect("a run");
+    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
+    let model = engine.predictor(&engine.release_named("duration-line").expect("released")).expect("a model");
+    assert!(model.columns().iter().any(|column| column.name == "vendor"), "the table is part of the graph");
+
+    let again = |target: &str| {
+        let (label, rest) = LINE.split_once("window").expect("a window");
+        let (_, validate) = rest.split_once("[validate]").expect("a target");
+        let label = label.replace("duration-line", &format!("check-{}", target.len()));
+        let filter = "filter = \"distance > 0 AND duration BETWEEN 60 AND 9000\"";
+        let train = "[train]\nkind = \"release\"\nrelease = \"duration-line@1\"";
+        let validate = validate.replace("target = 0.1", target);
+        format!("{label}window = {{ min = 4 }}\n{filter}\n{train}\n[validate]{validate}")
+    };
+    let before = spent(&engine);
+    let good = engine.submit_at(&mia, &again("target = 0.2"), 0).expect("submitted");
+    let bad = engine.submit_at(&mia, &format!("{}\n[adapt]\nattempts = 2\n", again("target = 0.00001")), 0);
+    pass_hours(&city, &engine, 20..28);
+    let good = engine.run(good).expect("a run");
+    assert_eq!(good.outcome(), Some(Outcome::Accepted), "{}", told(&good));
+    assert!(good.last_report().is_some_and(|report| report.release.is_none()), "nothing new leaves");
+    let bad = engine.run(bad.expect("submitted")).expect("a run");
+    assert!(!bad.attempts.is_empty() && bad.outcome() != Some(Outcome::Accepted), "{}", told(&bad));
+    assert_eq!(engine.releases().len(), 2);
+    assert!(spent(&engine) >= before);
+}

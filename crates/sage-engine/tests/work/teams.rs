@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use sage_engine::adapt::{End, Outcome};
+use sage_engine::allocate::Scheduler;
 use sage_engine::ingest::Source;
 use sage_engine::{Engine, Epsilon, Opened, Places};
 
@@ -12,7 +13,9 @@ use crate::loops::{pass_hours, spent, told};
 
 /// A directory with a stream of this file, fed with a CSV.
 fn fed(folder: &Path, file: &str, stream: &str, csv: &str) -> Engine {
-    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), &Places::default()) else {
+    // Where no block will ever come, equal parts for all who wait would be too small for anybody.
+    let places = Places { scheduler: Scheduler::FirstCome, ..Places::default() };
+    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), &places) else {
         panic!("a new directory")
     };
     engine.create_stream(&somebody("ada"), file).expect("a stream");
@@ -172,67 +175,49 @@ min = 100.0
 max = 220.0
 "#;
 
+/// The mean height in these countries, for an ε of a quarter.
+fn height(name: &str, countries: &[&str]) -> String {
+    let keys: Vec<String> = countries.iter().map(|country| format!("\"country={country}\"")).collect();
+    format!(
+        "[pipeline]\nname = \"{name}\"\nstream = \"people\"\nblocks = [{}]\n[train]\nkind = \"statistic\"\n\
+         statistic = \"mean\"\nof = \"height\"\nbounds = [100, 220]\n[budget]\nepsilon0 = \"0.25\"\n",
+        keys.join(", ")
+    )
+}
+
 /// Whatever is asked of some countries is charged to those alone: the loss is that of the country asked most often,
 /// where accounting by the whole data set would add up all questions.
 #[test]
 fn countries_are_charged_for_what_is_asked_of_them() {
     let folder = tempfile::tempdir().expect("a directory");
+    let countries = ["de", "fr", "it", "jp", "kr", "cn"];
     let mut csv = "country,height\n".to_owned();
-    for (place, country) in ["de", "fr", "it", "jp", "kr", "cn"].iter().enumerate() {
+    for (place, country) in countries.iter().enumerate() {
         for person in 0..4000 {
             let _ = writeln!(csv, "{country},{}", 160 + 2 * place + person % 20);
         }
     }
     let engine = fed(folder.path(), COUNTRIES, "people", &csv);
-    let all = ["country=cn", "country=de", "country=fr", "country=it", "country=jp", "country=kr"];
-    let (europe, asia) = (["country=de", "country=fr", "country=it"], ["country=cn", "country=jp", "country=kr"]);
-    let overlapping = ["country=fr", "country=jp"];
-    let groups: Vec<&[&str]> =
-        all.iter().map(std::slice::from_ref).chain([&europe[..], &asia[..], &overlapping[..]]).collect();
-    let mut asked = 0.0;
-    for (place, group) in groups.iter().enumerate() {
-        let mean = engine.mean_of_blocks(place, group);
-        asked += 0.25;
-        assert!((150.0..190.0).contains(&mean), "{group:?}: {mean}");
+    let mia = somebody("mia");
+    let each = countries.iter().map(|country| (format!("height-{country}"), vec![*country]));
+    let groups = [("europe", vec!["de", "fr", "it"]), ("asia", vec!["jp", "kr", "cn"]), ("both", vec!["fr", "jp"])];
+    let all: Vec<(String, Vec<&str>)> =
+        each.chain(groups.into_iter().map(|(name, group)| (name.to_owned(), group))).collect();
+    for (name, group) in &all {
+        engine.submit_at(&mia, &height(name, group), 0).expect("submitted");
     }
-    let loss = spent_of(&engine, "people");
+    engine.work(1).expect("nothing fails");
+    for (name, _) in &all {
+        let released = engine.release_named(name);
+        let released = released.unwrap_or_else(|error| panic!("{name}: {error}: {:?}", engine.runs()));
+        let mean = engine.statistic(&released).expect("a number").lines[0].value.expect("a mean");
+        assert!((150.0..190.0).contains(&mean), "{name}: {mean}");
+    }
+    let loss = engine.snapshot().expect("a snapshot").stream("people").expect("the stream").spent;
     assert_eq!(loss, Epsilon::ceiling("0.75").expect("a number"), "France and Japan are in three groups");
-    assert!(asked > 2.0, "the whole data set would have lost {asked}");
-}
-
-fn spent_of(engine: &Engine, stream: &str) -> Epsilon {
-    engine.snapshot().expect("a snapshot").stream(stream).expect("the stream").spent
-}
-
-trait MeanOfBlocks {
-    fn mean_of_blocks(&self, place: usize, blocks: &[&str]) -> f64;
-}
-
-impl MeanOfBlocks for Engine {
-    /// A mean of these blocks for an ε of a quarter, charged by hand: a pipeline takes the newest blocks, and here
-    /// the question names them.
-    fn mean_of_blocks(&self, place: usize, blocks: &[&str]) -> f64 {
-        use sage_engine::read::{Expression, Query};
-        use sage_engine::{Ask, Cost, Door, Lane, Mechanism, TableNoise};
-        let epsilon = Epsilon::cost("0.25").expect("a number");
-        let cost = Cost::new(vec![Mechanism::Laplace { epsilon, count: 1 }]).expect("a cost");
-        let ask = Ask {
-            key: format!("mean {place}"),
-            stream: "people".to_owned(),
-            context: None,
-            blocks: blocks.iter().map(|key| (*key).to_owned()).collect(),
-            costs: [Some(cost), None],
-            door: Door::Enforced,
-            purpose: "a mean".to_owned(),
-        };
-        let granted = self.charge(&somebody("mia"), ask).expect("granted");
-        let height = Expression { name: "height".to_owned(), sql: "height".to_owned() };
-        let query = Query { filter: None, columns: vec![height] };
-        let mut session = self.open_session(granted, &query).expect("a session");
-        let mean = sage_learn::statistics::Mean { bounds: (100.0, 220.0), noise: TableNoise::Laplace(epsilon) };
-        let found = mean.run(&mut session, Lane::Train, 0.05, |row| row.number(0).unwrap_or(f64::NAN));
-        let found = found.expect("a mean").expect("rows");
-        self.release(session.finish(), [0; 32]).expect("released");
-        found.value
-    }
+    let whole = 0.25 * all.len() as f64;
+    println!("the stream lost {loss}; accounting by the whole data set would have lost {whole}");
+    assert!(whole > 2.0);
+    let strange = engine.submit_at(&mia, &height("nowhere", &["xx"]), 0).expect_err("there can be no such block");
+    assert!(strange.to_string().contains("`country=xx` is no key"), "{strange}");
 }

@@ -24,7 +24,7 @@ pub use terms::Terms;
 
 use crate::pipeline::{Bounds, Keys, Pipeline, Statistic, Train};
 use crate::read::{self, Expression, Query};
-use crate::stream::StreamFile;
+use crate::stream::{Kind, StreamFile};
 
 /// A pipeline that fits its stream.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Recipe {
     /// # Errors
     /// With what does not fit and what would.
     pub fn new(pipeline: Pipeline, file: &StreamFile, tables: &dyn Tables) -> Result<Self, PlanRefusal> {
-        let foreign = |key: &&String| file.blocks.parse(key).is_none();
+        let foreign = |key: &&String| !can_be_a_block(file, key);
         if let Some(key) = pipeline.blocks.iter().flatten().find(foreign) {
             return Err(PlanRefusal::part("blocks", format!("`{key}` is no key of a block of this stream")));
         }
@@ -122,6 +122,16 @@ impl Recipe {
     /// What a program of its author's is given.
     pub const fn own_code(&self) -> Option<&OwnCode> {
         self.own.as_ref()
+    }
+}
+
+/// Whether a block of the stream can have this key, whether or not there is one yet.
+fn can_be_a_block(file: &StreamFile, key: &str) -> bool {
+    let Some(levels) = file.blocks.parse(key) else { return false };
+    let column = file.blocks.attribute.as_ref().and_then(|name| file.column(name));
+    match (levels.attribute, column.map(|(_, column)| &column.kind)) {
+        (Some(category), Some(Kind::Category { categories, .. })) => categories.contains(&category),
+        (attribute, _) => attribute.is_none(),
     }
 }
 

@@ -201,7 +201,7 @@ fn what_was_released_is_used_again() {
     let city = City::new(120_000);
     let engine = city.with_rides("4");
     let mia = somebody("mia");
-    engine.submit_at(&mia, SPEED, 0).expect("submitted");
+    engine.submit_at(&mia, &SPEED.replace("target = 4.0", "target = 12.0"), 0).expect("submitted");
     pass_hours(&city, &engine, 1..8);
     let table =
         engine.release_named("speed-by-vendor").unwrap_or_else(|_| panic!("{}", told(&engine.run(1).expect("a run"))));

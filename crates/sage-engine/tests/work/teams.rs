@@ -15,9 +15,7 @@ use crate::loops::{pass_hours, spent, told};
 fn fed(folder: &Path, file: &str, stream: &str, csv: &str) -> Engine {
     // Where no block will ever come, equal parts for all who wait would be too small for anybody.
     let places = Places { scheduler: Scheduler::FirstCome, ..Places::default() };
-    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), &places) else {
-        panic!("a new directory")
-    };
+    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), &places) else { panic!("a new directory") };
     engine.create_stream(&somebody("ada"), file).expect("a stream");
     let rows = folder.join("rows.csv");
     std::fs::write(&rows, csv).expect("a file");

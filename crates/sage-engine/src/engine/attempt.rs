@@ -33,6 +33,9 @@ impl Engine {
         let outcome = self.attempt(job);
         let settled = self.settle(run, grants, outcome);
         lock(&self.busy).remove(&run);
+        if !self.goes_on(run) {
+            lock(&self.recipes).remove(&run);
+        }
         settled
     }
 
@@ -55,6 +58,11 @@ impl Engine {
             Some(reason) => self.step(run, Step::Lost { reason }),
             None => Ok(()),
         }
+    }
+
+    fn goes_on(&self, run: u64) -> bool {
+        let catalog = self.catalog();
+        catalog.works().run(run).is_some_and(|own| !matches!(own.state.phase(), Phase::Over(_)))
     }
 
     fn is_running(&self, run: u64) -> bool {

@@ -11,15 +11,15 @@ use sage_kernel::{Door, Filter, GrantState, RequestKey};
 use super::drive::Job;
 use super::offers::rows_of;
 use super::policy::found;
-use super::{Ask, Engine, EngineError, Granted};
+use super::{Ask, Engine, EngineError, Granted, lock};
 use crate::adapt::{Attempt, Phase};
 use crate::catalog::{Catalog, Run, Step};
-use crate::plan::{Bill, Known, Recipe, Tables};
+use crate::plan::{Bill, Known, Recipe};
 use crate::schedule;
 
 /// What follows from a choice: the recipe, the bill and the questions to the ledger.
 pub(super) struct Written {
-    pub(super) recipe: Recipe,
+    pub(super) recipe: Arc<Recipe>,
     pub(super) bill: Bill,
     ask: Ask,
     /// Of the test lane, where it is asked by itself.
@@ -34,12 +34,11 @@ impl Written {
 
 /// What follows from an attempt; nothing if its pipeline no longer fits its stream.
 pub(super) fn written(
-    tables: &dyn Tables, catalog: &Catalog, number: u64, run: &Run, attempt: &Attempt, blocks: &[(u32, u32)],
+    recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, attempt: &Attempt, blocks: &[(u32, u32)],
     filter: &Filter,
 ) -> Option<Written> {
     let name = &run.pipeline.stream;
     let known = catalog.stream(name)?;
-    let recipe = Recipe::new(run.pipeline.clone(), &known.file, tables).ok()?;
     let rows = rows_of(&run.pipeline, known, blocks).map(|each| each * f64::from(attempt.window));
     let bill = Bill::new(&recipe, Known { filter, terms: run.terms, cost: attempt.cost, rows }).ok()?;
     let places = blocks.iter().flat_map(|&(first, last)| first..=last);
@@ -65,6 +64,17 @@ pub(super) fn written(
 }
 
 impl Engine {
+    /// The recipe of a run, worked out once; nothing if its pipeline no longer fits its stream.
+    pub(super) fn recipe(&self, catalog: &Catalog, number: u64, run: &Run) -> Option<Arc<Recipe>> {
+        if let Some(known) = lock(&self.recipes).get(&number) {
+            return Some(Arc::clone(known));
+        }
+        let file = &catalog.stream(&run.pipeline.stream)?.file;
+        let recipe = Arc::new(Recipe::new(run.pipeline.clone(), file, self).ok()?);
+        lock(&self.recipes).insert(number, Arc::clone(&recipe));
+        Some(recipe)
+    }
+
     /// Charges an attempt that is written down as chosen.
     pub(super) fn charge_attempt(
         &self, run: u64, attempt: Attempt, written: Written,
@@ -120,7 +130,8 @@ impl Engine {
         })?;
         let catalog = self.catalog();
         let filter = filter.ok_or_else(|| EngineError::NoStream(run.pipeline.stream.clone()))?;
-        let written = written(self, &catalog, number, run, &attempt, &last.blocks, &filter);
+        let recipe = self.recipe(&catalog, number, run);
+        let written = recipe.and_then(|recipe| written(recipe, &catalog, number, run, &attempt, &last.blocks, &filter));
         if !matches!(run.state.phase(), Phase::Running(_)) {
             return written.map_or(Ok(None), |written| self.charge_attempt(number, attempt, written));
         }

@@ -20,7 +20,7 @@ use crate::schedule;
 pub struct Job {
     pub(super) run: u64,
     pub(super) attempt: Attempt,
-    pub(super) recipe: Recipe,
+    pub(super) recipe: Arc<Recipe>,
     pub(super) bill: Bill,
     pub(super) granted: Granted,
     /// The charge of the test lane, where it is one of its own.
@@ -119,7 +119,10 @@ impl Engine {
         let mut places: Vec<u32> = fitting.take(attempt.window as usize).collect();
         places.reverse();
         let blocks = super::offers::ranges(&places);
-        let Some(written) = super::charge::written(self, catalog, number, run, &attempt, &blocks, &filter) else {
+        let recipe = self.recipe(catalog, number, run);
+        let written =
+            recipe.and_then(|recipe| super::charge::written(recipe, catalog, number, run, &attempt, &blocks, &filter));
+        let Some(written) = written else {
             self.step(number, Step::Ended { end: End::Failing })?;
             return Ok(None);
         };

@@ -52,6 +52,7 @@ use crate::allocate::Scheduler;
 use crate::blocks::BlockStore;
 use crate::catalog::{Catalog, Note, Noted};
 use crate::log::{Checked, Desk, Directory, Heads, KnownHead, RolledBack, Sound, SqliteLog};
+use crate::plan::Recipe;
 use crate::release::Shelf;
 use crate::schedule::Schedule;
 
@@ -130,6 +131,8 @@ pub struct Engine {
     shelf: Shelf,
     /// Released models that were asked, by their digests.
     predictors: Mutex<BTreeMap<String, Arc<Predictor>>>,
+    /// What was worked out of the pipelines of runs that are not over.
+    recipes: Mutex<BTreeMap<u64, Arc<Recipe>>>,
     /// Runs of which an attempt is being performed.
     busy: Mutex<BTreeSet<u64>>,
     /// One batch at a time: who checks a batch's name must be the one to write it down.
@@ -182,6 +185,7 @@ impl Engine {
             schedule: Mutex::new(schedule),
             shelf,
             predictors: Mutex::default(),
+            recipes: Mutex::default(),
             busy: Mutex::default(),
             feeding: Mutex::new(()),
         };

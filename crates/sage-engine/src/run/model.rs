@@ -171,8 +171,9 @@ impl Test<'_> {
         let Goal::Target(target) = self.validate.goal else {
             return Err(Lost("only a target can be out of reach".to_owned()));
         };
-        let target = target / (half * half);
-        LeastLossCheck::new(target, bounds, WEIGHT_NORM, Tail::KullbackLeibler, epsilon, risk).map_err(Lost::because)
+        let square = half * half;
+        let check = LeastLossCheck::new(target / square, bounds, WEIGHT_NORM, Tail::KullbackLeibler, epsilon, risk);
+        check.map(|check| check.shown_in(square)).map_err(Lost::because)
     }
 }
 

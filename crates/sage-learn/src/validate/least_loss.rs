@@ -26,6 +26,8 @@ pub struct LeastLossCheck {
     tail: Tail,
     epsilon: Epsilon,
     risk: Risk,
+    /// What a loss of one is called in the verdict.
+    shown: f64,
 }
 
 impl LeastLossCheck {
@@ -39,7 +41,13 @@ impl LeastLossCheck {
         let reach = weight_norm * bounds.feature_norm + bounds.label_size;
         let fine = target > 0.0 && target < reach * reach && (reach * reach).is_finite() && weight_norm > 0.0;
         let bad = OutOfRange("the target is above zero and below the largest squared loss of the class");
-        fine.then_some(Self { target, bounds, weight_norm, tail, epsilon, risk }).ok_or(bad)
+        fine.then_some(Self { target, bounds, weight_norm, tail, epsilon, risk, shown: 1.0 }).ok_or(bad)
+    }
+
+    /// The same, with verdicts in the label's own units, where a loss of one is this much. Decisions do not change.
+    #[must_use]
+    pub const fn shown_in(self, shown: f64) -> Self {
+        Self { shown, ..self }
     }
 
     /// What must be charged, and where: on top of the training, on the same lane.
@@ -74,11 +82,12 @@ impl LeastLossCheck {
         let margin = Margin::one_sided(Noise::of_best_loss(self.epsilon, best.gap), self.risk);
         // A row's loss may be larger by the rounding than it is on the row itself.
         let target = self.target / best.bound + best.rounding;
-        let low = (lower_limit(sums, best.gap, margin) - best.rounding).max(0.0) * best.bound;
-        let value = mean(sums).map(|share| share * best.bound);
-        let estimate = Estimate { value, low, high: best.bound };
+        let most = best.bound * self.shown;
+        let low = (lower_limit(sums, best.gap, margin) - best.rounding).max(0.0) * most;
+        let value = mean(sums).map(|share| share * most);
+        let estimate = Estimate { value, low, high: most };
         let confidence = 1.0 - self.risk.chance();
-        let wanted = short(self.target);
+        let wanted = short(self.target * self.shown);
         let (decision, explanation) = if rejects(sums, target, best.gap, margin, self.tail) {
             let (low, chance) = (short(low), short(self.risk.chance()));
             let text = format!(
@@ -112,6 +121,10 @@ mod tests {
         let check = LeastLossCheck::new(0.2, bounds, 1.0, Tail::default(), epsilon, risk).unwrap();
         let best = BestLoss { loss: 100.0, rest: 900.0, bound: 4.0, gap: 1e-3, rounding: 1e-5 };
         assert_eq!(check.judge(best).decision, Decision::Reject);
+        let shown = check.shown_in(100.0).judge(best);
+        assert_eq!(shown.decision, Decision::Reject);
+        assert!(shown.explanation.contains("the target 20,"), "{}", shown.explanation);
+        assert_eq!(shown.estimates[0].high, 400.0);
         for worse in [
             BestLoss { gap: 40.0, ..best },
             BestLoss { rounding: 0.05, ..best },

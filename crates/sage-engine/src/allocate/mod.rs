@@ -446,9 +446,14 @@ impl Allocation {
     /// The most that a pipeline can hope to spend on a block as things are: what is reserved for it, or, without
     /// reservations, what is left. The largest number there is stands for "whatever the ledger admits".
     pub fn offer(&self, pipeline: PipelineId, block: BlockId) -> Resources {
-        let (Ok(_), Some(own)) = (self.place(pipeline), self.blocks.get(block.0 as usize)) else {
-            return Resources::ZERO;
-        };
+        match (self.place(pipeline), self.blocks.get(block.0 as usize)) {
+            (Ok(_), Some(own)) => self.offer_of(pipeline, block, own),
+            _ => Resources::ZERO,
+        }
+    }
+
+    /// The same for a pipeline that is known to wait, on a block that is known.
+    fn offer_of(&self, pipeline: PipelineId, block: BlockId, own: &Block) -> Resources {
         if own.retired {
             return Resources::ZERO;
         }

@@ -75,12 +75,16 @@ impl Allocation {
         }
         self.forget_ask(pipeline);
         let mut dominant = (0, 1);
+        // Who ever asked for a block counts only where that brings its budget within reach.
+        let counted = !self.reserves();
         for block in each(&blocks) {
             let own = &mut self.blocks[block.0 as usize];
             own.asking += 1;
-            let entry = self.entries.entry((pipeline, block.0)).or_default();
-            own.ever_asked += u64::from(!entry.asked);
-            entry.asked = true;
+            if counted {
+                let entry = self.entries.entry((pipeline, block.0)).or_default();
+                own.ever_asked += u64::from(!entry.asked);
+                entry.asked = true;
+            }
             for (asked, pool) in cost.0.into_iter().zip(&own.pools) {
                 let share = (asked, pool.capacity().max(1));
                 if by_share(share, dominant) == Ordering::Greater {
@@ -127,15 +131,19 @@ impl Allocation {
 
     /// The pipelines whose questions may be answered now, one after the other in this order.
     pub fn ready(&self) -> Vec<PipelineId> {
+        if self.reserves() {
+            // Who asks waits, so there is nothing to look up but what is offered.
+            let fits = |(pipeline, ask): &(&PipelineId, &Ask)| {
+                each(&ask.blocks).all(|block| match self.blocks.get(block.0 as usize) {
+                    Some(own) => !own.retired && ask.cost.within(self.offer_of(**pipeline, block, own)),
+                    None => false,
+                })
+            };
+            return self.asks.iter().filter(fits).map(|(pipeline, _)| *pipeline).collect();
+        }
         let mut queue: Vec<(PipelineId, &Ask)> = self.asks.iter().map(|(pipeline, ask)| (*pipeline, ask)).collect();
         match self.scheduler {
-            Scheduler::EvenSplit => {
-                let fits = |(pipeline, ask): &(PipelineId, &Ask)| {
-                    each(&ask.blocks).all(|block| self.may_spend(*pipeline, block, ask.cost))
-                };
-                return queue.into_iter().filter(fits).map(|(pipeline, _)| pipeline).collect();
-            }
-            Scheduler::FirstCome => {}
+            Scheduler::EvenSplit | Scheduler::FirstCome => {}
             // Sorting keeps the order of arrival among equals.
             Scheduler::DominantShare(_) => queue.sort_by(|(_, one), (_, two)| by_share(one.dominant, two.dominant)),
             Scheduler::Pack(_) => queue.sort_by_cached_key(|(_, ask)| self.total_share(ask)),

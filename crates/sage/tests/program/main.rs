@@ -6,9 +6,11 @@ mod demo;
 mod document;
 mod generate;
 mod hostile;
+mod http;
 mod place;
 mod refusals;
 mod rows;
+mod server;
 mod story;
 mod usage;
 

@@ -1,0 +1,172 @@
+//! The table of routes: who may ask, what is taken, what answers. The router is made from it, and so are the
+//! description at `/openapi.json` and the test of who may do what.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{RawPathParams, Request};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use axum::routing::{MethodFilter, on};
+use sage_engine::Principal;
+
+use super::call::{Answer, Call, Caller};
+use super::problem::{Problem, Style};
+use super::table::{Does, Needs, ROUTES, Route, Verb};
+use super::{Server, events};
+
+/// The router of all routes.
+pub(super) fn router(server: &Arc<Server>) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        let server = Arc::clone(server);
+        let filter = match route.verb {
+            Verb::Get => MethodFilter::GET,
+            Verb::Post => MethodFilter::POST,
+        };
+        let answer = move |parameters: RawPathParams, request: Request| {
+            let server = Arc::clone(&server);
+            async move { answered(server, route, parameters, request).await }
+        };
+        router = router.route(route.path, on(filter, answer));
+    }
+    router.fallback(unknown_route).method_not_allowed_fallback(unknown_method)
+}
+
+async fn unknown_route() -> Response {
+    failed(&Problem::missing("there is no such address; /openapi.json lists those there are"), Style::Details)
+}
+
+async fn unknown_method() -> Response {
+    let detail = "this address does not take that method; /openapi.json says which it takes";
+    failed(&Problem::new(StatusCode::METHOD_NOT_ALLOWED, detail), Style::Details)
+}
+
+/// Answers a request, whatever comes.
+async fn answered(server: Arc<Server>, route: &'static Route, parameters: RawPathParams, request: Request) -> Response {
+    let response = match attempted(&server, route, parameters, request).await {
+        Ok(response) => response,
+        Err(problem) => failed(&problem, route.style()),
+    };
+    let mut answered = server.answered.lock().unwrap_or_else(PoisonError::into_inner);
+    *answered.entry(response.status().as_u16()).or_default() += 1;
+    response
+}
+
+async fn attempted(
+    server: &Arc<Server>, route: &'static Route, parameters: RawPathParams, request: Request,
+) -> Result<Response, Problem> {
+    let _room = server.room.try_acquire().map_err(|_| Problem::busy("too many requests at once; try again"))?;
+    let (head, body) = request.into_parts();
+    let caller = caller(server, &head.headers);
+    match (route.needs, &caller) {
+        (Needs::Nothing, _) => {}
+        (_, None) if route.style() == Style::Page => return Ok(respond(Answer::elsewhere("/login"))),
+        (_, None) => return Err(Problem::unknown_caller()),
+        (Needs::Token, Some(_)) => {}
+    }
+    if let (Verb::Post, true, Some(caller)) = (route.verb, route.changes, &caller) {
+        spend(server, caller)?;
+    }
+    let body = axum::body::to_bytes(body, route.takes.most()).await.map_err(|_| {
+        let detail = format!("the body is cut off, or larger than the {} bytes taken here", route.takes.most());
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    })?;
+    let query = url::form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
+    let query: BTreeMap<String, String> = query.into_owned().collect();
+    let parameters = parameters.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let shared = Arc::clone(server);
+    match route.does {
+        Does::Watch => {
+            let caller = caller.ok_or_else(Problem::unknown_caller)?;
+            let from = head.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+            events::watch(shared, caller, from.or_else(|| query.get("after").cloned()).as_deref())
+        }
+        Does::Answer(answer) => {
+            let work = move || {
+                let headers = head.headers;
+                let call = Call { server: &shared, caller, parameters, query, headers, body };
+                allowed(&call)?;
+                answer(&call)
+            };
+            let done = tokio::task::spawn_blocking(work).await;
+            done.map_err(|_| Problem::busy("this request ended badly, and nothing came of it"))?.map(respond)
+        }
+    }
+}
+
+/// What a path names by itself is refused here to who may not see it, for every route alike.
+fn allowed(call: &Call<'_>) -> Result<(), Problem> {
+    match call.parameters.get("stream") {
+        Some(stream) => call.must_see(stream),
+        None => Ok(()),
+    }
+}
+
+/// Who asks: the holder of the token in the header, or of the one that logged in.
+fn caller(server: &Server, headers: &HeaderMap) -> Option<Caller> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let bearer = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+    let cookies = text(header::COOKIE).unwrap_or_default().split(';');
+    let token = bearer.or_else(|| cookies.map(str::trim).find_map(|cookie| cookie.strip_prefix("sage_token=")))?;
+    let token = server.tokens.found(token.trim())?;
+    Some(Caller { who: Principal::named(&token.name)?, admin: token.admin })
+}
+
+/// Every change counts: so many at once, and so many each second.
+fn spend(server: &Server, caller: &Caller) -> Result<(), Problem> {
+    const AT_ONCE: f64 = 100.0;
+    const EACH_SECOND: f64 = 20.0;
+    let mut allowance = server.allowance.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = Instant::now();
+    let (left, since) = allowance.get(caller.who.name()).copied().unwrap_or((AT_ONCE, now));
+    let left = (left + EACH_SECOND * now.duration_since(since).as_secs_f64()).min(AT_ONCE);
+    if left < 1.0 {
+        let detail = format!("more than {EACH_SECOND} changes a second; slow down and send this again");
+        return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, detail));
+    }
+    allowance.insert(caller.who.name().to_owned(), (left - 1.0, now));
+    Ok(())
+}
+
+fn failed(problem: &Problem, style: Style) -> Response {
+    let (kind, body) = problem.body(style);
+    let mut answer = Answer { status: problem.status, ..Answer::json(&body) };
+    answer.kind = kind;
+    match problem.status {
+        StatusCode::UNAUTHORIZED => answer.headers.push(("www-authenticate", "Bearer".to_owned())),
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+            answer.headers.push(("retry-after", "1".to_owned()));
+        }
+        _ => {}
+    }
+    respond(answer)
+}
+
+/// What every answer carries: nothing is loaded from elsewhere, guessed at, framed or kept.
+const ALWAYS: [(&str, &str); 5] = [
+    ("content-security-policy", "default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'"),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cache-control", "no-store"),
+];
+
+pub(super) fn respond(answer: Answer) -> Response {
+    let mut response = Response::new(Body::from(answer.body));
+    *response.status_mut() = answer.status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.kind));
+    for (name, value) in ALWAYS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    for (name, value) in answer.headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            headers.append(name, value);
+        }
+    }
+    response
+}

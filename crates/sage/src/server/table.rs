@@ -1,0 +1,143 @@
+//! Every address of the server, with who may ask and what answers.
+
+use super::call::{Answer, Call};
+use super::problem::{Problem, Style};
+use super::{health, openapi, releases, runs, streams};
+
+/// Which kind of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verb {
+    Get,
+    Post,
+}
+
+/// Who may ask at all. What somebody with a token may see of a stream is a question of its file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Needs {
+    Nothing,
+    Token,
+}
+
+/// What a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    Nothing,
+    Toml,
+    Json,
+    Rows,
+}
+
+impl Takes {
+    /// The largest body.
+    pub(super) const fn most(self) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Toml => 1 << 20,
+            Self::Json => 16 << 20,
+            Self::Rows => 64 << 20,
+        }
+    }
+
+    /// The type of it.
+    pub(super) const fn kind(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Toml => "application/toml",
+            Self::Json => "application/json",
+            Self::Rows => "application/x-ndjson",
+        }
+    }
+}
+
+/// What answers.
+#[derive(Clone, Copy)]
+pub(super) enum Does {
+    Answer(fn(&Call<'_>) -> Result<Answer, Problem>),
+    /// Events, as long as somebody listens.
+    Watch,
+}
+
+/// A route.
+pub(super) struct Route {
+    pub(super) verb: Verb,
+    pub(super) path: &'static str,
+    pub(super) needs: Needs,
+    pub(super) takes: Takes,
+    /// Whether it changes something.
+    pub(super) changes: bool,
+    pub(super) summary: &'static str,
+    pub(super) does: Does,
+}
+
+type Answers = fn(&Call<'_>) -> Result<Answer, Problem>;
+
+const fn get(path: &'static str, summary: &'static str, answer: Answers) -> Route {
+    let (verb, needs, takes) = (Verb::Get, Needs::Token, Takes::Nothing);
+    Route { verb, path, needs, takes, changes: false, summary, does: Does::Answer(answer) }
+}
+
+const fn post(path: &'static str, takes: Takes, summary: &'static str, answer: Answers) -> Route {
+    let (verb, needs) = (Verb::Post, Needs::Token);
+    Route { verb, path, needs, takes, changes: true, summary, does: Does::Answer(answer) }
+}
+
+impl Route {
+    /// For everybody.
+    const fn open(self) -> Self {
+        Self { needs: Needs::Nothing, ..self }
+    }
+
+    /// A question that is posted because it is long.
+    const fn asking(self) -> Self {
+        Self { changes: false, ..self }
+    }
+
+    /// Whose shape its errors have.
+    pub(super) fn style(&self) -> Style {
+        let begins = |start: &str| self.path.starts_with(start);
+        if begins("/v2") || begins("/get-online-features") {
+            Style::Inference
+        } else if begins("/api/2.0") || begins("/invocations") {
+            Style::Mlflow
+        } else {
+            Style::Details
+        }
+    }
+}
+
+/// All routes.
+pub(super) const ROUTES: &[Route] = &[
+    get("/livez", "Whether the process answers", health::live).open(),
+    get("/readyz", "Whether the log can be used and work is done", health::ready).open(),
+    get("/version", "Which release this is", health::version).open(),
+    get("/openapi.json", "This description", openapi::describe).open(),
+    get("/metrics", "Numbers for Prometheus, of the streams the caller has a role in", health::metrics),
+    get("/v1/streams", "The streams the caller has a role in", streams::list),
+    post("/v1/streams", Takes::Toml, "Creates the stream of a file that names the caller as officer", streams::create),
+    get("/v1/streams/{stream}", "A stream", streams::show),
+    post("/v1/streams/{stream}/policy", Takes::Toml, "Has a stream follow a changed file", streams::change),
+    post("/v1/streams/{stream}/approve", Takes::Nothing, "Agrees to a proposed policy", streams::approve),
+    get("/v1/streams/{stream}/blocks", "The blocks of a stream and what they have lost", streams::list_blocks),
+    post("/v1/streams/{stream}/blocks", Takes::Json, "Seals, retires or deletes blocks", streams::step_blocks),
+    post("/v1/streams/{stream}/rows", Takes::Rows, "Takes in a batch of rows", streams::rows),
+    get("/v1/runs", "The runs on streams the caller has a role in", runs::list),
+    post("/v1/runs", Takes::Toml, "Submits a pipeline, once for each Idempotency-Key", runs::submit),
+    get("/v1/runs/{run}", "A run: its attempts, and why it stands as it does", runs::show),
+    post("/v1/runs/{run}/cancel", Takes::Nothing, "Stops a run", runs::cancel),
+    post("/v1/plan", Takes::Toml, "What would happen to a pipeline if it were submitted now", runs::plan).asking(),
+    get("/v1/releases", "All releases", releases::list),
+    get("/v1/releases/{name}", "The newest version of a release", releases::show),
+    get("/v1/releases/{name}/{version}", "A release by version or alias", releases::show),
+    get("/v1/releases/{name}/{version}/files/{*path}", "A file of a release", releases::file),
+    post("/v1/releases/{name}/{version}/aliases", Takes::Json, "Names a version", releases::alias),
+    post("/v1/releases/{name}/{version}/withdraw", Takes::Json, "Takes a version from offer", releases::withdraw),
+    Route {
+        verb: Verb::Get,
+        path: "/v1/events",
+        needs: Needs::Token,
+        takes: Takes::Nothing,
+        changes: false,
+        summary: "What happens, as it happens: server-sent events with the log's numbers",
+        does: Does::Watch,
+    },
+];

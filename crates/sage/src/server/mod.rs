@@ -7,7 +7,10 @@
 
 mod call;
 mod events;
+mod features;
 mod health;
+mod inference;
+mod mlflow;
 mod openapi;
 mod problem;
 mod releases;

@@ -2,7 +2,7 @@
 
 use super::call::{Answer, Call};
 use super::problem::{Problem, Style};
-use super::{health, openapi, releases, runs, streams};
+use super::{features, health, inference, mlflow, openapi, releases, runs, streams};
 
 /// Which kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,27 @@ pub(super) const ROUTES: &[Route] = &[
     get("/v1/releases/{name}/{version}/files/{*path}", "A file of a release", releases::file),
     post("/v1/releases/{name}/{version}/aliases", Takes::Json, "Names a version", releases::alias),
     post("/v1/releases/{name}/{version}/withdraw", Takes::Json, "Takes a version from offer", releases::withdraw),
+    get("/v2", "What this server is", inference::server),
+    get("/v2/health/live", "Whether the process answers", health::live).open(),
+    get("/v2/health/ready", "Whether models can be asked", health::ready).open(),
+    get("/v2/models/{name}", "What a model takes and gives", inference::describe),
+    get("/v2/models/{name}/ready", "Whether a model can be asked", inference::ready),
+    post("/v2/models/{name}/infer", Takes::Json, "Asks a model", inference::infer).asking(),
+    get("/v2/models/{name}/versions/{version}", "What a version takes and gives", inference::describe),
+    get("/v2/models/{name}/versions/{version}/ready", "Whether a version can be asked", inference::ready),
+    post("/v2/models/{name}/versions/{version}/infer", Takes::Json, "Asks a version", inference::infer).asking(),
+    post("/invocations", Takes::Json, "Asks a model as MLflow's scoring server would be", inference::invocations)
+        .asking(),
+    post("/get-online-features", Takes::Json, "Lines of released statistics, as Feast gives them", features::online)
+        .asking(),
+    get("/api/2.0/mlflow/registered-models/alias", "MLflow: a version by alias", mlflow::by_alias),
+    get("/api/2.0/mlflow/registered-models/get", "MLflow: a model", mlflow::get_model),
+    get("/api/2.0/mlflow/registered-models/search", "MLflow: all models", mlflow::search_models),
+    get("/api/2.0/mlflow/model-versions/search", "MLflow: versions", mlflow::search_versions),
+    get("/api/2.0/mlflow/model-versions/get", "MLflow: a version", mlflow::get_version),
+    get("/api/2.0/mlflow/model-versions/get-download-uri", "MLflow: where the files are", mlflow::download_address),
+    get("/api/2.0/mlflow-artifacts/artifacts", "MLflow: the files of a version", mlflow::list_files),
+    get("/api/2.0/mlflow-artifacts/artifacts/{*path}", "MLflow: a file", mlflow::file),
     Route {
         verb: Verb::Get,
         path: "/v1/events",

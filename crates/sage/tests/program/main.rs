@@ -11,6 +11,7 @@ mod place;
 mod refusals;
 mod rows;
 mod server;
+mod serving;
 mod story;
 mod usage;
 

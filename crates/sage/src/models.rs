@@ -171,7 +171,8 @@ pub(crate) fn full(release: &ReleaseView) -> String {
     format!("{}@{}", release.name, release.version)
 }
 
-const fn word(kind: Kind) -> &'static str {
+/// What a release is, in a word.
+pub(crate) const fn word(kind: Kind) -> &'static str {
     match kind {
         Kind::Model => "model",
         Kind::Statistic => "statistic",

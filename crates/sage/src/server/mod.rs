@@ -12,6 +12,7 @@ mod health;
 mod inference;
 mod mlflow;
 mod openapi;
+mod pages;
 mod problem;
 mod releases;
 mod requests;

@@ -16,7 +16,7 @@ use sage_engine::Principal;
 use super::call::{Answer, Call, Caller};
 use super::problem::{Problem, Style};
 use super::table::{Does, Needs, ROUTES, Route, Verb};
-use super::{Server, events};
+use super::{Server, events, pages};
 
 /// The router of all routes.
 pub(super) fn router(server: &Arc<Server>) -> Router {
@@ -133,9 +133,13 @@ fn spend(server: &Server, caller: &Caller) -> Result<(), Problem> {
 }
 
 fn failed(problem: &Problem, style: Style) -> Response {
-    let (kind, body) = problem.body(style);
-    let mut answer = Answer { status: problem.status, ..Answer::json(&body) };
-    answer.kind = kind;
+    let mut answer = match style {
+        Style::Page => pages::problem(problem),
+        _ => {
+            let (kind, body) = problem.body(style);
+            Answer { status: problem.status, kind, ..Answer::json(&body) }
+        }
+    };
     match problem.status {
         StatusCode::UNAUTHORIZED => answer.headers.push(("www-authenticate", "Bearer".to_owned())),
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {

@@ -2,7 +2,7 @@
 
 use super::call::{Answer, Call};
 use super::problem::{Problem, Style};
-use super::{features, health, inference, mlflow, openapi, releases, runs, streams};
+use super::{features, health, inference, mlflow, openapi, pages, releases, runs, streams};
 
 /// Which kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,7 @@ pub(super) enum Takes {
     Toml,
     Json,
     Rows,
+    Form,
 }
 
 impl Takes {
@@ -35,6 +36,7 @@ impl Takes {
             Self::Toml => 1 << 20,
             Self::Json => 16 << 20,
             Self::Rows => 64 << 20,
+            Self::Form => 64 << 10,
         }
     }
 
@@ -45,6 +47,7 @@ impl Takes {
             Self::Toml => "application/toml",
             Self::Json => "application/json",
             Self::Rows => "application/x-ndjson",
+            Self::Form => "application/x-www-form-urlencoded",
         }
     }
 }
@@ -65,6 +68,8 @@ pub(super) struct Route {
     pub(super) takes: Takes,
     /// Whether it changes something.
     pub(super) changes: bool,
+    /// Whether it is for a person in front of a browser.
+    pub(super) page: bool,
     pub(super) summary: &'static str,
     pub(super) does: Does,
 }
@@ -73,18 +78,23 @@ type Answers = fn(&Call<'_>) -> Result<Answer, Problem>;
 
 const fn get(path: &'static str, summary: &'static str, answer: Answers) -> Route {
     let (verb, needs, takes) = (Verb::Get, Needs::Token, Takes::Nothing);
-    Route { verb, path, needs, takes, changes: false, summary, does: Does::Answer(answer) }
+    Route { verb, path, needs, takes, changes: false, page: false, summary, does: Does::Answer(answer) }
 }
 
 const fn post(path: &'static str, takes: Takes, summary: &'static str, answer: Answers) -> Route {
     let (verb, needs) = (Verb::Post, Needs::Token);
-    Route { verb, path, needs, takes, changes: true, summary, does: Does::Answer(answer) }
+    Route { verb, path, needs, takes, changes: true, page: false, summary, does: Does::Answer(answer) }
 }
 
 impl Route {
     /// For everybody.
     const fn open(self) -> Self {
         Self { needs: Needs::Nothing, ..self }
+    }
+
+    /// For a person in front of a browser.
+    const fn page(self) -> Self {
+        Self { page: true, ..self }
     }
 
     /// A question that is posted because it is long.
@@ -95,7 +105,9 @@ impl Route {
     /// Whose shape its errors have.
     pub(super) fn style(&self) -> Style {
         let begins = |start: &str| self.path.starts_with(start);
-        if begins("/v2") || begins("/get-online-features") {
+        if self.page {
+            Style::Page
+        } else if begins("/v2") || begins("/get-online-features") {
             Style::Inference
         } else if begins("/api/2.0") || begins("/invocations") {
             Style::Mlflow
@@ -131,6 +143,19 @@ pub(super) const ROUTES: &[Route] = &[
     get("/v1/releases/{name}/{version}/files/{*path}", "A file of a release", releases::file),
     post("/v1/releases/{name}/{version}/aliases", Takes::Json, "Names a version", releases::alias),
     post("/v1/releases/{name}/{version}/withdraw", Takes::Json, "Takes a version from offer", releases::withdraw),
+    get("/", "Page: streams", pages::streams).page(),
+    get("/streams/{stream}", "Page: a stream and its blocks", pages::stream).page(),
+    get("/runs", "Page: runs", pages::runs).page(),
+    get("/runs/{run}", "Page: a run against its target", pages::run).page(),
+    get("/releases", "Page: releases", pages::releases).page(),
+    get("/releases/{name}/{version}", "Page: a release", pages::release).page(),
+    post("/releases/{name}/{version}", Takes::Form, "Page: a model is tried", pages::try_out).asking().page(),
+    get("/audit", "Page: the end of the log", pages::audit).page(),
+    get("/login", "Page: where a token is pasted", pages::ask).open().page(),
+    post("/login", Takes::Form, "Page: a token becomes a cookie", pages::enter).open().page(),
+    post("/logout", Takes::Form, "Page: the cookie is forgotten", pages::leave).open().page(),
+    get("/assets/style.css", "The look of pages", pages::style).open(),
+    get("/assets/script.js", "What keeps pages up to date", pages::script).open(),
     get("/v2", "What this server is", inference::server),
     get("/v2/health/live", "Whether the process answers", health::live).open(),
     get("/v2/health/ready", "Whether models can be asked", health::ready).open(),
@@ -158,6 +183,7 @@ pub(super) const ROUTES: &[Route] = &[
         needs: Needs::Token,
         takes: Takes::Nothing,
         changes: false,
+        page: false,
         summary: "What happens, as it happens: server-sent events with the log's numbers",
         does: Does::Watch,
     },

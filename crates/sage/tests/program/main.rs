@@ -7,6 +7,7 @@ mod document;
 mod generate;
 mod hostile;
 mod http;
+mod pages;
 mod place;
 mod refusals;
 mod rows;

@@ -48,6 +48,14 @@ impl Engine {
         })
     }
 
+    /// How many events the log has.
+    ///
+    /// # Errors
+    /// When the log has failed.
+    pub fn log_length(&self) -> Result<u64, EngineError> {
+        self.with(|gate, _| Ok(gate.head().length))
+    }
+
     /// The roles that a stream's file gives a principal; none if there is no such stream.
     pub fn roles(&self, who: &Principal, stream: &str) -> Vec<Role> {
         let catalog = self.catalog();

@@ -105,11 +105,6 @@ impl Call<'_> {
         self.caller.as_ref().is_some_and(|caller| sees(self.engine(), caller, stream))
     }
 
-    /// Refuses who may not see a stream; whether it exists is no concern of theirs.
-    pub(crate) fn must_see(&self, stream: &str) -> Result<(), Problem> {
-        if self.sees(stream) { Ok(()) } else { Err(no_role(self.who()?, stream)) }
-    }
-
     /// Refuses who does not have a role in a stream, before anything else is said about it.
     pub(crate) fn must_be(&self, role: Role, stream: &str) -> Result<(), Problem> {
         if self.engine().roles(self.who()?, stream).contains(&role) {
@@ -150,7 +145,8 @@ pub(crate) fn sees(engine: &Engine, caller: &Caller, stream: &str) -> bool {
     caller.admin || !engine.roles(&caller.who, stream).is_empty()
 }
 
-fn no_role(who: &Principal, stream: &str) -> Problem {
+/// What somebody without a role is told; whether there is such a stream is no concern of theirs.
+pub(super) fn no_role(who: &Principal, stream: &str) -> Problem {
     Problem::forbidden(format!(
         "\"{}\" has no role in a stream \"{stream}\"; what was released is at /v1/releases, and an officer can give a role \
          in the [access] of the stream's file",

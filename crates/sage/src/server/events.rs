@@ -44,7 +44,7 @@ impl Drop for Room {
 /// Events after the one with this number, or from now on.
 pub(super) fn watch(server: Arc<Server>, caller: Caller, after: Option<&str>) -> Result<Response, Problem> {
     let next = match after {
-        None => server.engine.snapshot()?.head().length,
+        None => server.engine.log_length()?,
         Some(text) => {
             let number: u64 = text.parse().map_err(|_| Problem::wrong("Last-Event-ID is the number of an event"))?;
             number.saturating_add(1)

@@ -21,7 +21,7 @@ pub(super) fn ready(call: &Call<'_>) -> Result<Answer, Problem> {
     if !call.server.working.load(Ordering::Relaxed) {
         return Err(Problem::busy("the log has failed; nothing is granted until the server is started anew"));
     }
-    call.engine().snapshot()?;
+    call.engine().log_length()?;
     Ok(Answer::json(&json!({"ready": true})))
 }
 

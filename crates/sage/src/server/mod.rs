@@ -75,6 +75,8 @@ pub(crate) struct Server {
     bell: Condvar,
     /// Room for requests.
     room: Semaphore,
+    /// Room for batches of rows, which are held whole while they are taken in.
+    batches: Semaphore,
     /// Room for those who watch events.
     watchers: Semaphore,
     /// How much each name may still change, and when that was last filled up.
@@ -107,6 +109,7 @@ pub(crate) fn run(asked: &ServeArgs) -> Result<(), Failure> {
         woken: Mutex::new(false),
         bell: Condvar::new(),
         room: Semaphore::new(AT_ONCE),
+        batches: Semaphore::new(4),
         watchers: Semaphore::new(AT_ONCE / 4),
         allowance: Mutex::default(),
         answered: Mutex::default(),

@@ -41,7 +41,8 @@ fn problem() -> Value {
 }
 
 fn operation(route: &Route) -> Value {
-    let parameters: Vec<Value> = named(route.path).map(|name| path_parameter(&name)).collect();
+    let mut parameters: Vec<Value> = named(route.path).map(|name| parameter("path", &name)).collect();
+    parameters.extend(route.asks.iter().map(|name| parameter("query", name)));
     let error = match route.style() {
         Style::Details | Style::Page => {
             json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}})
@@ -79,6 +80,6 @@ fn named(path: &str) -> impl Iterator<Item = String> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).map(|name| name.replace('*', ""))
 }
 
-fn path_parameter(name: &str) -> Value {
-    json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}})
+fn parameter(place: &str, name: &str) -> Value {
+    json!({"name": name, "in": place, "required": place == "path", "schema": {"type": "string"}})
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -11,11 +11,12 @@ use axum::extract::{RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
+use bytes::Bytes;
 use sage_engine::Principal;
 
-use super::call::{Answer, Call, Caller};
+use super::call::{Answer, Call, Caller, no_role, sees};
 use super::problem::{Problem, Style};
-use super::table::{Does, Needs, ROUTES, Route, Verb};
+use super::table::{Does, Needs, ROUTES, Route, Takes, Verb};
 use super::{Server, events, pages};
 
 /// The router of all routes.
@@ -62,22 +63,20 @@ async fn attempted(
     let _room = server.room.try_acquire().map_err(|_| Problem::busy("too many requests at once; try again"))?;
     let (head, body) = request.into_parts();
     let caller = caller(server, &head.headers);
-    match (route.needs, &caller) {
-        (Needs::Nothing, _) => {}
-        (_, None) if route.style() == Style::Page => return Ok(respond(Answer::elsewhere("/login"))),
-        (_, None) => return Err(Problem::unknown_caller()),
-        (Needs::Token, Some(_)) => {}
+    if caller.is_none() && route.needs == Needs::Token && route.style() == Style::Page {
+        return Ok(respond(Answer::elsewhere("/login")));
     }
-    if let (Verb::Post, true, Some(caller)) = (route.verb, route.changes, &caller) {
-        spend(server, caller)?;
-    }
-    let body = axum::body::to_bytes(body, route.takes.most()).await.map_err(|_| {
-        let detail = format!("the body is cut off, or larger than the {} bytes taken here", route.takes.most());
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
-    })?;
+    let parameters = parameters.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    admitted(server, route, caller.as_ref(), &parameters)?;
+    let _batch = match route.takes {
+        Takes::Rows => {
+            Some(server.batches.try_acquire().map_err(|_| Problem::busy("other batches come in; try again"))?)
+        }
+        _ => None,
+    };
+    let body = whole(body, route.takes.most()).await?;
     let query = url::form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
     let query: BTreeMap<String, String> = query.into_owned().collect();
-    let parameters = parameters.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let shared = Arc::clone(server);
     match route.does {
         Does::Watch => {
@@ -88,9 +87,7 @@ async fn attempted(
         Does::Answer(answer) => {
             let work = move || {
                 let headers = head.headers;
-                let call = Call { server: &shared, caller, parameters, query, headers, body };
-                allowed(&call)?;
-                answer(&call)
+                answer(&Call { server: &shared, caller, parameters, query, headers, body })
             };
             let done = tokio::task::spawn_blocking(work).await;
             done.map_err(|_| Problem::busy("this request ended badly, and nothing came of it"))?.map(respond)
@@ -98,12 +95,29 @@ async fn attempted(
     }
 }
 
-/// What a path names by itself is refused here to who may not see it, for every route alike.
-fn allowed(call: &Call<'_>) -> Result<(), Problem> {
-    match call.parameters.get("stream") {
-        Some(stream) => call.must_see(stream),
-        None => Ok(()),
+/// What can be refused without the body is refused here, for every route alike: who has no token where one is
+/// needed, who may not see the stream that the path names, who changes too much.
+fn admitted(
+    server: &Server, route: &Route, caller: Option<&Caller>, parameters: &BTreeMap<String, String>,
+) -> Result<(), Problem> {
+    let Some(caller) = caller else {
+        return if route.needs == Needs::Nothing { Ok(()) } else { Err(Problem::unknown_caller()) };
+    };
+    if let Some(stream) = parameters.get("stream").filter(|stream| !sees(&server.engine, caller, stream)) {
+        return Err(no_role(&caller.who, stream));
     }
+    if route.changes { spend(server, caller) } else { Ok(()) }
+}
+
+/// The whole body, if it is not too large and does not take for ever.
+async fn whole(body: Body, most: usize) -> Result<Bytes, Problem> {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let read = tokio::time::timeout(PATIENCE, axum::body::to_bytes(body, most)).await;
+    let read = read.map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long; send it again"))?;
+    read.map_err(|_| {
+        let detail = format!("the body is cut off, or larger than the {most} bytes taken here");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
+    })
 }
 
 /// Who asks: the holder of the token in the header, or of the one that logged in.

@@ -34,7 +34,7 @@ impl Takes {
         match self {
             Self::Nothing => 0,
             Self::Toml => 1 << 20,
-            Self::Json => 16 << 20,
+            Self::Json => 4 << 20,
             Self::Rows => 64 << 20,
             Self::Form => 64 << 10,
         }
@@ -66,6 +66,8 @@ pub(super) struct Route {
     pub(super) path: &'static str,
     pub(super) needs: Needs,
     pub(super) takes: Takes,
+    /// What may stand in the query.
+    pub(super) asks: &'static [&'static str],
     /// Whether it changes something.
     pub(super) changes: bool,
     /// Whether it is for a person in front of a browser.
@@ -78,18 +80,23 @@ type Answers = fn(&Call<'_>) -> Result<Answer, Problem>;
 
 const fn get(path: &'static str, summary: &'static str, answer: Answers) -> Route {
     let (verb, needs, takes) = (Verb::Get, Needs::Token, Takes::Nothing);
-    Route { verb, path, needs, takes, changes: false, page: false, summary, does: Does::Answer(answer) }
+    Route { verb, path, needs, takes, asks: &[], changes: false, page: false, summary, does: Does::Answer(answer) }
 }
 
 const fn post(path: &'static str, takes: Takes, summary: &'static str, answer: Answers) -> Route {
     let (verb, needs) = (Verb::Post, Needs::Token);
-    Route { verb, path, needs, takes, changes: true, page: false, summary, does: Does::Answer(answer) }
+    Route { verb, path, needs, takes, asks: &[], changes: true, page: false, summary, does: Does::Answer(answer) }
 }
 
 impl Route {
     /// For everybody.
     const fn open(self) -> Self {
         Self { needs: Needs::Nothing, ..self }
+    }
+
+    /// With these in the query.
+    const fn with(self, asks: &'static [&'static str]) -> Self {
+        Self { asks, ..self }
     }
 
     /// For a person in front of a browser.
@@ -117,6 +124,10 @@ impl Route {
     }
 }
 
+const PAGED: &[&str] = &["after", "limit"];
+const MLFLOW_PAGED: &[&str] = &["filter", "max_results", "page_token"];
+const NAME_AND_VERSION: &[&str] = &["name", "version"];
+
 /// All routes.
 pub(super) const ROUTES: &[Route] = &[
     get("/livez", "Whether the process answers", health::live).open(),
@@ -129,15 +140,16 @@ pub(super) const ROUTES: &[Route] = &[
     get("/v1/streams/{stream}", "A stream", streams::show),
     post("/v1/streams/{stream}/policy", Takes::Toml, "Has a stream follow a changed file", streams::change),
     post("/v1/streams/{stream}/approve", Takes::Nothing, "Agrees to a proposed policy", streams::approve),
-    get("/v1/streams/{stream}/blocks", "The blocks of a stream and what they have lost", streams::list_blocks),
+    get("/v1/streams/{stream}/blocks", "The blocks of a stream and what they have lost", streams::list_blocks)
+        .with(PAGED),
     post("/v1/streams/{stream}/blocks", Takes::Json, "Seals, retires or deletes blocks", streams::step_blocks),
-    post("/v1/streams/{stream}/rows", Takes::Rows, "Takes in a batch of rows", streams::rows),
-    get("/v1/runs", "The runs on streams the caller has a role in", runs::list),
+    post("/v1/streams/{stream}/rows", Takes::Rows, "Takes in a batch of rows", streams::rows).with(&["batch"]),
+    get("/v1/runs", "The runs on streams the caller has a role in", runs::list).with(&["stream", "after", "limit"]),
     post("/v1/runs", Takes::Toml, "Submits a pipeline, once for each Idempotency-Key", runs::submit),
     get("/v1/runs/{run}", "A run: its attempts, and why it stands as it does", runs::show),
     post("/v1/runs/{run}/cancel", Takes::Nothing, "Stops a run", runs::cancel),
     post("/v1/plan", Takes::Toml, "What would happen to a pipeline if it were submitted now", runs::plan).asking(),
-    get("/v1/releases", "All releases", releases::list),
+    get("/v1/releases", "All releases", releases::list).with(PAGED),
     get("/v1/releases/{name}", "The newest version of a release", releases::show),
     get("/v1/releases/{name}/{version}", "A release by version or alias", releases::show),
     get("/v1/releases/{name}/{version}/files/{*path}", "A file of a release", releases::file),
@@ -166,22 +178,26 @@ pub(super) const ROUTES: &[Route] = &[
     get("/v2/models/{name}/versions/{version}/ready", "Whether a version can be asked", inference::ready),
     post("/v2/models/{name}/versions/{version}/infer", Takes::Json, "Asks a version", inference::infer).asking(),
     post("/invocations", Takes::Json, "Asks a model as MLflow's scoring server would be", inference::invocations)
-        .asking(),
+        .asking()
+        .with(&["model"]),
     post("/get-online-features", Takes::Json, "Lines of released statistics, as Feast gives them", features::online)
         .asking(),
-    get("/api/2.0/mlflow/registered-models/alias", "MLflow: a version by alias", mlflow::by_alias),
-    get("/api/2.0/mlflow/registered-models/get", "MLflow: a model", mlflow::get_model),
-    get("/api/2.0/mlflow/registered-models/search", "MLflow: all models", mlflow::search_models),
-    get("/api/2.0/mlflow/model-versions/search", "MLflow: versions", mlflow::search_versions),
-    get("/api/2.0/mlflow/model-versions/get", "MLflow: a version", mlflow::get_version),
-    get("/api/2.0/mlflow/model-versions/get-download-uri", "MLflow: where the files are", mlflow::download_address),
-    get("/api/2.0/mlflow-artifacts/artifacts", "MLflow: the files of a version", mlflow::list_files),
+    get("/api/2.0/mlflow/registered-models/alias", "MLflow: a version by alias", mlflow::by_alias)
+        .with(&["name", "alias"]),
+    get("/api/2.0/mlflow/registered-models/get", "MLflow: a model", mlflow::get_model).with(&["name"]),
+    get("/api/2.0/mlflow/registered-models/search", "MLflow: all models", mlflow::search_models).with(MLFLOW_PAGED),
+    get("/api/2.0/mlflow/model-versions/search", "MLflow: versions", mlflow::search_versions).with(MLFLOW_PAGED),
+    get("/api/2.0/mlflow/model-versions/get", "MLflow: a version", mlflow::get_version).with(NAME_AND_VERSION),
+    get("/api/2.0/mlflow/model-versions/get-download-uri", "MLflow: where the files are", mlflow::download_address)
+        .with(NAME_AND_VERSION),
+    get("/api/2.0/mlflow-artifacts/artifacts", "MLflow: the files of a version", mlflow::list_files).with(&["path"]),
     get("/api/2.0/mlflow-artifacts/artifacts/{*path}", "MLflow: a file", mlflow::file),
     Route {
         verb: Verb::Get,
         path: "/v1/events",
         needs: Needs::Token,
         takes: Takes::Nothing,
+        asks: &["after"],
         changes: false,
         page: false,
         summary: "What happens, as it happens: server-sent events with the log's numbers",

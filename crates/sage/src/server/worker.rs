@@ -11,17 +11,25 @@ use super::Server;
 use crate::output::tell;
 use crate::work::advance;
 
+/// However the worker ends, nobody is told that it is well.
+struct Ended<'server>(&'server Server);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.working.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Works until the server stops.
 pub(super) fn work(server: &Arc<Server>) {
+    let _ended = Ended(server);
     while !server.stop.asked() {
         match advance(&server.engine, &server.stop, || false) {
             Ok(performed) => {
                 server.attempts.fetch_add(performed as u64, Ordering::Relaxed);
-                server.working.store(true, Ordering::Relaxed);
             }
             Err(failure) => {
                 // The log has failed: nothing is granted until the server is started anew, and it says so.
-                server.working.store(false, Ordering::Relaxed);
                 failure.tell();
                 tell("no attempt is performed until the server is started anew");
                 return;

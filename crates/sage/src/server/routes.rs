@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -28,7 +29,7 @@ pub(super) fn router(server: &Arc<Server>) -> Router {
             Verb::Get => MethodFilter::GET,
             Verb::Post => MethodFilter::POST,
         };
-        let answer = move |parameters: RawPathParams, request: Request| {
+        let answer = move |parameters: Result<RawPathParams, RawPathParamsRejection>, request: Request| {
             let server = Arc::clone(&server);
             async move { answered(server, route, parameters, request).await }
         };
@@ -47,8 +48,15 @@ async fn unknown_method() -> Response {
 }
 
 /// Answers a request, whatever comes.
-async fn answered(server: Arc<Server>, route: &'static Route, parameters: RawPathParams, request: Request) -> Response {
-    let response = match attempted(&server, route, parameters, request).await {
+async fn answered(
+    server: Arc<Server>, route: &'static Route, parameters: Result<RawPathParams, RawPathParamsRejection>,
+    request: Request,
+) -> Response {
+    let attempt = match parameters {
+        Ok(parameters) => attempted(&server, route, parameters, request).await,
+        Err(_) => Err(Problem::wrong("the address is not UTF-8 text once its % signs are read")),
+    };
+    let response = match attempt {
         Ok(response) => response,
         Err(problem) => failed(&problem, route.style()),
     };

@@ -39,6 +39,14 @@ fn a_pipeline_goes_in_and_a_model_comes_out() {
     assert!(release["card"].as_str().is_some_and(|card| card.contains("taxi-duration")), "{release}");
     let file = serving.get("/v1/releases/taxi-duration/1/files/MLmodel", &carl);
     assert!(file.status == 200 && file.body.contains("python_function"), "{}", file.body);
+    let asked = json!({"dataframe_split": {
+        "columns": ["pickup", "distance", "payment"],
+        "data": [["2026-11-02T08:15:00", 2.5, "card"]],
+    }});
+    let found = serving.good("POST", "/invocations", &carl, &asked.to_string());
+    assert!(found["predictions"][0].is_number(), "{found}");
+    let alias = "/api/2.0/mlflow/registered-models/alias?name=taxi-duration&alias=champion";
+    assert_eq!(serving.good("GET", alias, &carl, "")["model_version"]["version"], "1");
     let over = serving.with_token("POST", "/v1/runs/1/cancel", &mia, "");
     assert_eq!(over.status, 409, "{}", over.body);
     let withdrawn = "/v1/releases/taxi-duration/1/withdraw";
@@ -167,6 +175,8 @@ fn what_cannot_be_meant_is_said_in_problem_details() {
         ("GET", "/v1/runs/7", "", 404),
         ("GET", "/v1/runs/x", "", 404),
         ("GET", "/v1/runs?after=x", "", 400),
+        ("GET", "/v1/releases/%ff/1", "", 400),
+        ("GET", "/v1/releases/..%2f..%2ftokens.json/1", "", 404),
         ("GET", "/v1/releases/none/1", "", 404),
         ("POST", "/v1/releases/none/1/aliases", "{}", 404),
         ("GET", "/v1/streams/other", "", 403),
@@ -306,6 +316,35 @@ fn every_route_answers_every_role_as_the_table_says() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_role_in_one_stream_is_none_in_another() {
+    let (place, _, tokens) = busy_place();
+    let zoe = token(&place, "zoe");
+    let serving = Serving::start(&place);
+    let small = SMALL.replace("\"mia\"", "\"zoe\"");
+    assert_eq!(serving.with_token("POST", "/v1/streams", &tokens["ada"], &small).status, 201);
+    for (verb, path, _) in MATRIX.iter().filter(|(_, path, _)| path.contains("{stream}") || path.contains("{run}")) {
+        let reply = serving.with_token(&verb.to_uppercase(), &filled(path), &zoe, &body_of(&place, verb, path));
+        assert!(matches!(reply.status, 403 | 404), "{verb} {path}: {} {}", reply.status, reply.body);
+        let own = filled(path).replace("taxi", "small");
+        if *verb == "get" && path.contains("{stream}") {
+            assert_eq!(serving.get(&own, &zoe).status, 200, "{own}");
+        }
+    }
+    for path in ["/v1/runs", "/v1/plan"] {
+        assert_eq!(serving.with_token("POST", path, &zoe, &pipeline(&place)).status, 403, "{path}");
+    }
+    assert_eq!(serving.good("GET", "/v1/runs", &zoe, "")["runs"], json!([]));
+    let streams = serving.good("GET", "/v1/streams", &zoe, "");
+    assert_eq!((streams.as_array().map(Vec::len), &streams[0]["name"]), (Some(1), &json!("small")));
+    let heard = serving.hear(&zoe, "0", "\"stream\":\"small\"");
+    assert!(heard.contains("event: released") && !heard.contains("charged") && !heard.contains("\"taxi\""), "{heard}");
+    for page in ["/", "/runs", "/audit", "/metrics"] {
+        let said = serving.get(page, &zoe).body;
+        assert!(!said.contains("taxi<") && !said.contains("\"taxi\""), "{page}: {said}");
+    }
 }
 
 /// Every text and number in a JSON value.

@@ -15,6 +15,8 @@ use super::problem::Problem;
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) who: Principal,
+    /// The id of their token.
+    pub(crate) token: String,
     /// Whether they run the machine.
     pub(crate) admin: bool,
 }

@@ -64,9 +64,9 @@ pub(super) fn watch(server: Arc<Server>, caller: Caller, after: Option<&str>) ->
 }
 
 impl Watch {
-    /// Waits for something to tell; nothing when the server stops or its log has failed.
+    /// Waits for something to tell; nothing when the server stops, its log has failed, or the token no longer counts.
     async fn news(mut self) -> Option<(Result<Bytes, std::io::Error>, Self)> {
-        while !self.server.stop.asked() {
+        while !self.server.stop.asked() && self.server.tokens.counts(&self.caller.token) {
             let (server, next) = (Arc::clone(&self.server), self.next);
             let found = tokio::task::spawn_blocking(move || server.engine.events(next, AT_A_TIME));
             let found = found.await.ok()?.ok()?;

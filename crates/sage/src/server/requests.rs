@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -35,6 +35,8 @@ pub(super) struct Requests {
 
 struct Inner {
     file: File,
+    /// How much of the file is good: what a full disk cut off is written over.
+    whole: u64,
     known: BTreeMap<(String, String), Intent>,
     /// The newest time that was given.
     latest: u64,
@@ -46,25 +48,23 @@ const LONGEST: usize = 200;
 impl Requests {
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let path = directory.join("submissions.jsonl");
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
         // What a crash cut off was never acknowledged, and nothing was submitted under it.
-        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let mut known = BTreeMap::new();
-        for line in text[..whole].lines() {
-            let intent: Intent = serde_json::from_str(line)?;
+        for line in bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let intent: Intent = serde_json::from_slice(line)?;
             known.insert((intent.by.clone(), intent.key.clone()), intent);
         }
-        let mut file = super::tokens::private(&path)?;
-        file.set_len(whole as u64)?;
-        io::Seek::seek(&mut file, io::SeekFrom::End(0))?;
+        let file = super::tokens::private(&path)?;
         file.sync_all()?;
         File::open(directory)?.sync_all()?;
         let latest = known.values().map(|intent| intent.at).max().unwrap_or(0);
-        Ok(Self { inner: Mutex::new(Inner { file, known, latest }) })
+        Ok(Self { inner: Mutex::new(Inner { file, whole: whole as u64, known, latest }) })
     }
 
     /// Submits a pipeline, once for each key. Gives the run and whether it is new.
@@ -109,10 +109,39 @@ impl Inner {
         let intent = Intent { by: by.name().to_owned(), key: key.to_owned(), body, at };
         let mut line = serde_json::to_vec(&intent)?;
         line.push(b'\n');
+        self.file.set_len(self.whole)?;
+        self.file.seek(SeekFrom::Start(self.whole))?;
         self.file.write_all(&line)?;
         self.file.sync_all()?;
+        self.whole += line.len() as u64;
         self.latest = at;
         self.known.insert((intent.by.clone(), intent.key.clone()), intent);
         Ok(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_crash_cut_off_is_passed_over_and_written_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mia = Principal::named("mia").expect("a name");
+        let write = |requests: &Requests, key: &str| {
+            let mut inner = requests.inner.lock().expect("a lock");
+            inner.write(&mia, key, "digest".to_owned()).expect("written")
+        };
+        let first = write(&Requests::open(folder.path()).expect("a new file"), "one");
+        let path = folder.path().join("submissions.jsonl");
+        let mut cut = fs::read(&path).expect("the file");
+        cut.extend(b"{\"by\":\"m\xc3");
+        fs::write(&path, cut).expect("written");
+        let requests = Requests::open(folder.path()).expect("the same file");
+        let second = write(&requests, "two");
+        assert!(second > first);
+        let known = Requests::open(folder.path()).expect("the same file").inner.into_inner().expect("a lock").known;
+        let times: Vec<u64> = known.values().map(|intent| intent.at).collect();
+        assert_eq!(times, [first, second]);
     }
 }

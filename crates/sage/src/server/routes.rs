@@ -135,7 +135,7 @@ fn caller(server: &Server, headers: &HeaderMap) -> Option<Caller> {
     let cookies = text(header::COOKIE).unwrap_or_default().split(';');
     let token = bearer.or_else(|| cookies.map(str::trim).find_map(|cookie| cookie.strip_prefix("sage_token=")))?;
     let token = server.tokens.found(token.trim())?;
-    Some(Caller { who: Principal::named(&token.name)?, admin: token.admin })
+    Some(Caller { who: Principal::named(&token.name)?, token: token.id, admin: token.admin })
 }
 
 /// Every change counts: so many at once, and so many each second.

@@ -116,6 +116,11 @@ impl Tokens {
         all.iter().filter(|token| token.id == id).find(is_it).filter(|token| token.is_good(seconds())).cloned()
     }
 
+    /// Whether the token of this id counts now.
+    pub(crate) fn counts(&self, id: &str) -> bool {
+        self.all().is_some_and(|all| all.iter().any(|token| token.id == id && token.is_good(seconds())))
+    }
+
     /// A file that cannot be read admits nobody.
     fn all(&self) -> Option<Arc<Vec<Token>>> {
         let data = fs::metadata(self.directory.join(FILE));

@@ -80,6 +80,16 @@ impl Serving {
         reply.json()
     }
 
+    /// A connection on which events come.
+    pub(crate) fn listen(&self, token: &str) -> BufReader<TcpStream> {
+        let authorization = format!("Bearer {token}");
+        let mut lines = BufReader::new(self.send("GET", "/v1/events", &[("Authorization", &authorization)], b""));
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("a line");
+        assert!(line.contains("200"), "{line}");
+        lines
+    }
+
     /// Listens to events after this one until one holds the text; gives all that was heard.
     pub(crate) fn hear(&self, token: &str, after: &str, wanted: &str) -> String {
         let authorization = format!("Bearer {token}");

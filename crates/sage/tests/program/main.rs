@@ -6,6 +6,7 @@ mod demo;
 mod document;
 mod generate;
 mod hostile;
+mod hostile_requests;
 mod http;
 mod pages;
 mod place;

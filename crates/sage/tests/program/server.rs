@@ -124,9 +124,14 @@ fn one_directory_has_one_server_and_a_signal_ends_it_well() {
     let mut serving = Serving::start(&place);
     let second = place.fails("serve --listen 127.0.0.1:0", 1, "is in use by another process");
     assert!(second.contains("ask it instead"), "{second}");
+    // Somebody who listens does not keep it from ending.
+    let mia = token(&place, "mia");
+    let _listening = serving.listen(&mia);
     let ended = std::process::Command::new("kill").arg(serving.child.id().to_string()).status();
     assert!(ended.is_ok_and(|status| status.success()));
+    let began = std::time::Instant::now();
     assert_eq!(serving.child.wait().expect("an end").code(), Some(0));
+    assert!(began.elapsed() < std::time::Duration::from_secs(5), "took {:?}", began.elapsed());
     place.good("runs");
     place.good("doctor");
 }
@@ -398,7 +403,10 @@ fn tokens_are_listed_without_secrets_and_stop_when_revoked() {
     let id = mia.split('_').nth(2).expect("an id");
     let list = place.good("token list");
     assert!(list.contains(id) && list.contains("mia") && !list.contains(mia.rsplit('_').next().expect("a secret")));
+    let mut listening = serving.listen(&mia);
     place.good(&format!("token revoke {id}"));
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut listening, &mut rest).expect("an end");
     assert_eq!(serving.get("/v1/streams", &mia).status, 401);
     place.fails("token revoke none", 14, "there is no token");
     let admin = place.good("token create --as ops --role admin");

@@ -44,7 +44,8 @@ fn operation(route: &Route) -> Value {
     let mut parameters: Vec<Value> = named(route.path).map(|name| parameter("path", &name)).collect();
     parameters.extend(route.asks.iter().map(|name| parameter("query", name)));
     let error = match route.style() {
-        Style::Details | Style::Page => {
+        Style::Page => json!({"text/html": {"schema": {"type": "string"}}}),
+        Style::Details => {
             json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}})
         }
         Style::Inference | Style::Mlflow => json!({"application/json": {"schema": {"type": "object"}}}),

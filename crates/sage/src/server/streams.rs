@@ -27,8 +27,15 @@ fn no_stream(name: &str) -> Problem {
     Problem::missing(format!("there is no stream \"{name}\"; list them with GET /v1/streams"))
 }
 
-/// Creates the stream that a file describes; the file must name the caller as its officer.
+/// Creates the stream that a file describes. The file must name the caller as its officer, and they must be one
+/// already, or have been trusted with the machine: otherwise everybody could make themselves one.
 pub(super) fn create(call: &Call<'_>) -> Result<Answer, Problem> {
+    let caller = call.caller()?;
+    let names = call.engine().stream_names();
+    let officer = |name: &String| call.engine().roles(&caller.who, name).contains(&Role::PrivacyOfficer);
+    if !caller.admin && !names.iter().any(officer) {
+        return Err(Problem::forbidden("streams are created by officers of others, and with admin tokens"));
+    }
     call.engine().create_stream(call.who()?, call.text()?)?;
     Ok(Answer::created(&json!({"created": true})))
 }

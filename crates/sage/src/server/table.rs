@@ -136,7 +136,7 @@ pub(super) const ROUTES: &[Route] = &[
     get("/openapi.json", "This description", openapi::describe).open(),
     get("/metrics", "Numbers for Prometheus, of the streams the caller has a role in", health::metrics),
     get("/v1/streams", "The streams the caller has a role in", streams::list),
-    post("/v1/streams", Takes::Toml, "Creates the stream of a file that names the caller as officer", streams::create),
+    post("/v1/streams", Takes::Toml, "Creates the stream of a file, for an officer whom it names", streams::create),
     get("/v1/streams/{stream}", "A stream", streams::show),
     post("/v1/streams/{stream}/policy", Takes::Toml, "Has a stream follow a changed file", streams::change),
     post("/v1/streams/{stream}/approve", Takes::Nothing, "Agrees to a proposed policy", streams::approve),

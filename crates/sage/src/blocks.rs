@@ -62,7 +62,10 @@ pub(crate) fn run(asked: &BlocksArgs) -> Result<(), Failure> {
     }
 }
 
-fn act(engine: &Engine, who: &Principal, stream: &str, step: Step, keys: &[String]) -> Result<(), EngineError> {
+/// Does a step with blocks.
+pub(crate) fn act(
+    engine: &Engine, who: &Principal, stream: &str, step: Step, keys: &[String],
+) -> Result<(), EngineError> {
     match step {
         Step::Seal => {
             engine.seal(who, stream, keys)?;
@@ -101,7 +104,8 @@ fn list(asked: &BlocksArgs, engine: &Engine) -> Result<(), Failure> {
     print(&text)
 }
 
-fn object(block: &BlockView) -> Value {
+/// A block as an object.
+pub(crate) fn object(block: &BlockView) -> Value {
     let lane = |lane: &sage_engine::LaneView| json!({"epsilon_spent": lane.spent.to_string(), "epsilon_left": lane.left.to_string()});
     let [train, test] = &block.lanes;
     json!({"block": block.key, "state": block.state.to_string(), "train": lane(train), "test": lane(test)})

@@ -12,8 +12,10 @@ use crate::models::{self, FeaturesCommand, ModelsCommand};
 use crate::plan::{self, PlanArgs};
 use crate::predict::{self, PredictArgs};
 use crate::runs::{self, RunsArgs};
+use crate::server::{self, ServeArgs};
 use crate::stream::StreamCommand;
 use crate::submit::{self, CancelArgs, SubmitArgs};
+use crate::token::{self, TokenCommand};
 use crate::work::{self, WorkArgs};
 
 const ROOT_EXAMPLES: &str = "\
@@ -178,6 +180,15 @@ pub(crate) enum Command {
     /// Ask a released model about rows of your own
     #[command(after_help = predict::EXAMPLES)]
     Predict(PredictArgs),
+    /// Serve the directory over HTTP and perform what is submitted
+    #[command(after_help = server::EXAMPLES)]
+    Serve(ServeArgs),
+    /// Tokens of the server: create, list, revoke
+    #[command(after_help = token::EXAMPLES)]
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
+    },
     /// Verify the log and hold the stored files against it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),

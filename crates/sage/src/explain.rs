@@ -126,7 +126,8 @@ pub(crate) fn verdict_text(one: &AttemptView) -> String {
     }
 }
 
-const fn word(outcome: &AttemptOutcome) -> &'static str {
+/// How an attempt ended, in a word.
+pub(crate) const fn word(outcome: &AttemptOutcome) -> &'static str {
     match outcome {
         AttemptOutcome::Refused => "refused",
         AttemptOutcome::Withdrawn => "withdrawn",
@@ -183,7 +184,7 @@ fn target(run: &RunView) -> Option<String> {
 }
 
 /// Why a run stands as it does, and what would help.
-fn conclusion(engine: &Engine, run: &RunView, waiting: Option<&Waiting>) -> (String, String) {
+pub(crate) fn conclusion(engine: &Engine, run: &RunView, waiting: Option<&Waiting>) -> (String, String) {
     let (number, stream) = (run.number, &run.stream);
     let told = |why: &str, help: String| (why.to_owned(), help);
     match run.phase {

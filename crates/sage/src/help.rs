@@ -25,7 +25,7 @@ Code 69 belongs to commands that talk to a server. Data goes to standard output 
 else to standard error, so that a script can trust both.
 ";
 
-const TOPICS: [&str; 20] = [
+const TOPICS: [&str; 22] = [
     "account",
     "audit",
     "blocks",
@@ -43,8 +43,10 @@ const TOPICS: [&str; 20] = [
     "plan",
     "predict",
     "runs",
+    "serve",
     "stream",
     "submit",
+    "token",
     "work",
 ];
 

@@ -98,7 +98,8 @@ fn lines(counts: &std::collections::BTreeMap<(String, Reason), u64>) -> Vec<(Str
     counts.iter().map(|((column, reason), &rows)| (column.clone(), reason.word(), rows)).collect()
 }
 
-fn object(batch: &str, report: &Report) -> Value {
+/// What became of a batch, for who brought it.
+pub(crate) fn object(batch: &str, report: &Report) -> Value {
     let list = |counts| {
         let entries = lines(counts).into_iter();
         entries

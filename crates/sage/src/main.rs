@@ -24,9 +24,11 @@ mod plan;
 mod predict;
 mod report;
 mod runs;
+mod server;
 mod stream;
 mod submit;
 mod suggest;
+mod token;
 mod work;
 
 use std::process::ExitCode;
@@ -63,6 +65,8 @@ fn main() -> ExitCode {
         Command::Models { command } => models::run(command),
         Command::Features { command } => models::features(command),
         Command::Predict(asked) => predict::run(asked),
+        Command::Serve(asked) => server::run(asked),
+        Command::Token { command } => token::run(command),
         Command::Doctor(asked) => doctor::run(asked),
         Command::Generate(asked) => generate::run(asked),
         Command::Help { topic } => help::run(topic.as_deref()),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use sage_engine::release::Kind;
 use sage_engine::run::{Line, Published};
-use sage_engine::{Engine, ReleaseView};
+use sage_engine::{Engine, EngineError, ReleaseView};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, quoted};
@@ -171,7 +171,8 @@ pub(crate) fn full(release: &ReleaseView) -> String {
     format!("{}@{}", release.name, release.version)
 }
 
-const fn word(kind: Kind) -> &'static str {
+/// What a release is, in a word.
+pub(crate) const fn word(kind: Kind) -> &'static str {
     match kind {
         Kind::Model => "model",
         Kind::Statistic => "statistic",
@@ -179,7 +180,7 @@ const fn word(kind: Kind) -> &'static str {
 }
 
 /// A release without its files.
-fn summary(release: &ReleaseView) -> Value {
+pub(crate) fn summary(release: &ReleaseView) -> Value {
     json!({
         "name": release.name,
         "version": release.version,
@@ -221,31 +222,41 @@ fn list(asked: &ListArgs, kinds: &[Kind]) -> Result<(), Failure> {
 fn show(asked: &ShowArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
     let release = named(&engine, &asked.release)?;
-    let files = engine.release_files(&release)?;
-    let text_of = |name: &str| {
-        let file = files.iter().find(|(file, _)| file == name);
-        file.map(|(_, bytes)| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
-    };
-    let (card, receipt) = (text_of("README.md"), text_of("receipt.json"));
-    let statistic = match release.kind {
-        Kind::Statistic => Some(engine.statistic(&release)?),
-        Kind::Model => None,
-    };
     if asked.json {
-        let mut object = summary(&release);
-        object["receipt"] = serde_json::from_str(&receipt).unwrap_or(Value::Null);
-        object["files"] = files.iter().map(|(name, _)| json!(name)).collect();
-        match &statistic {
-            Some(published) => object["statistic"] = statistic_object(published, &published.lines),
-            None => object["card"] = json!(card),
-        }
-        return print_json(&object);
+        return print_json(&object(&engine, &release)?);
     }
-    let what = match &statistic {
-        Some(published) => format!("{}\n{}", heading(&release, published), table(&published.lines)),
-        None => card,
+    let files = engine.release_files(&release)?;
+    let what = match release.kind {
+        Kind::Statistic => {
+            let published = engine.statistic(&release)?;
+            format!("{}\n{}", heading(&release, &published), table(&published.lines))
+        }
+        Kind::Model => text_of(&files, "README.md"),
     };
+    let receipt = text_of(&files, "receipt.json");
     print(&format!("{what}\nreceipt of {}, digest {}\n{receipt}\n", full(&release), release.digest))
+}
+
+/// A file of a release as text.
+pub(crate) fn text_of(files: &[(String, impl AsRef<[u8]>)], name: &str) -> String {
+    let file = files.iter().find(|(file, _)| file == name);
+    file.map(|(_, bytes)| String::from_utf8_lossy(bytes.as_ref()).into_owned()).unwrap_or_default()
+}
+
+/// A release with its card or table, and its receipt.
+pub(crate) fn object(engine: &Engine, release: &ReleaseView) -> Result<Value, EngineError> {
+    let files = engine.release_files(release)?;
+    let mut object = summary(release);
+    object["receipt"] = serde_json::from_str(&text_of(&files, "receipt.json")).unwrap_or(Value::Null);
+    object["files"] = files.iter().map(|(name, _)| json!(name)).collect();
+    match release.kind {
+        Kind::Statistic => {
+            let published = engine.statistic(release)?;
+            object["statistic"] = statistic_object(&published, &published.lines);
+        }
+        Kind::Model => object["card"] = json!(text_of(&files, "README.md")),
+    }
+    Ok(object)
 }
 
 fn heading(release: &ReleaseView, published: &Published) -> String {

@@ -55,7 +55,8 @@ impl PlaceArgs {
         }
     }
 
-    fn is_there(&self) -> Result<(), Failure> {
+    /// Refuses where there is no directory of sage.
+    pub(crate) fn is_there(&self) -> Result<(), Failure> {
         if !self.dir.join("log.db").exists() {
             return Err(Failure::Engine {
                 message: format!(

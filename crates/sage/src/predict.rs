@@ -120,7 +120,7 @@ impl PredictArgs {
 }
 
 /// The shortest number that says the same: widened as it is, it would show digits that mean nothing.
-fn number(prediction: f32) -> Value {
+pub(crate) fn number(prediction: f32) -> Value {
     prediction.to_string().parse::<f64>().map_or(Value::Null, |number| json!(number))
 }
 

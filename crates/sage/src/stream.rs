@@ -104,7 +104,8 @@ fn show(asked: &ShowArgs) -> Result<(), Failure> {
     print(&views.iter().map(text).collect::<Vec<_>>().join("\n"))
 }
 
-fn object(view: &StreamView) -> Value {
+/// A stream as an object.
+pub(crate) fn object(view: &StreamView) -> Value {
     let blocks: serde_json::Map<String, Value> =
         view.blocks.iter().map(|(state, count)| (state.to_string(), json!(count))).collect();
     json!({

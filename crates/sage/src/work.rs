@@ -56,6 +56,11 @@ impl Stop {
         Ok(Self(asked))
     }
 
+    /// As if a signal had come.
+    pub(crate) fn ask(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

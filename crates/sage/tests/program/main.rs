@@ -6,9 +6,14 @@ mod demo;
 mod document;
 mod generate;
 mod hostile;
+mod hostile_requests;
+mod http;
+mod pages;
 mod place;
 mod refusals;
 mod rows;
+mod server;
+mod serving;
 mod story;
 mod usage;
 

@@ -1,0 +1,157 @@
+//! One request and its answer, apart from how they travel.
+
+use std::collections::BTreeMap;
+
+use axum::http::{HeaderMap, StatusCode};
+use bytes::Bytes;
+use sage_engine::stream::Role;
+use sage_engine::{Engine, Principal, ReleaseView, RunView};
+use serde_json::Value;
+
+use super::Server;
+use super::problem::Problem;
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) who: Principal,
+    /// The id of their token.
+    pub(crate) token: String,
+    /// Whether they run the machine.
+    pub(crate) admin: bool,
+}
+
+/// A request.
+pub(crate) struct Call<'server> {
+    pub(crate) server: &'server Server,
+    /// Nobody where a route needs no token.
+    pub(crate) caller: Option<Caller>,
+    pub(crate) parameters: BTreeMap<String, String>,
+    pub(crate) query: BTreeMap<String, String>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// What is sent back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) kind: &'static str,
+    pub(crate) body: Bytes,
+    pub(crate) headers: Vec<(&'static str, String)>,
+}
+
+impl Answer {
+    pub(crate) fn json(value: &Value) -> Self {
+        Self::of("application/json", value.to_string())
+    }
+
+    pub(crate) fn created(value: &Value) -> Self {
+        Self { status: StatusCode::CREATED, ..Self::json(value) }
+    }
+
+    pub(crate) fn of(kind: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { status: StatusCode::OK, kind, body: body.into(), headers: Vec::new() }
+    }
+
+    /// Sends a browser elsewhere.
+    pub(crate) fn elsewhere(place: &str) -> Self {
+        let headers = vec![("location", place.to_owned())];
+        Self { status: StatusCode::SEE_OTHER, kind: "text/plain", body: Bytes::new(), headers }
+    }
+}
+
+impl Call<'_> {
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.server.engine
+    }
+
+    /// Who asks, where somebody must.
+    pub(crate) fn caller(&self) -> Result<&Caller, Problem> {
+        self.caller.as_ref().ok_or_else(Problem::unknown_caller)
+    }
+
+    pub(crate) fn who(&self) -> Result<&Principal, Problem> {
+        Ok(&self.caller()?.who)
+    }
+
+    /// A part of the path.
+    pub(crate) fn part(&self, name: &str) -> &str {
+        self.parameters.get(name).map_or("", String::as_str)
+    }
+
+    /// A field of the query.
+    pub(crate) fn asked(&self, name: &str) -> Option<&str> {
+        self.query.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// The body as text.
+    pub(crate) fn text(&self) -> Result<&str, Problem> {
+        std::str::from_utf8(&self.body).map_err(|_| Problem::wrong("the body is not UTF-8 text"))
+    }
+
+    /// The body as JSON.
+    pub(crate) fn object(&self) -> Result<Value, Problem> {
+        serde_json::from_slice(&self.body).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            Problem::wrong(format!("the body is no JSON: line {line}, column {column}"))
+        })
+    }
+
+    /// Whether the caller may see what happens in a stream, beyond what was released.
+    pub(crate) fn sees(&self, stream: &str) -> bool {
+        self.caller.as_ref().is_some_and(|caller| sees(self.engine(), caller, stream))
+    }
+
+    /// Refuses who does not have a role in a stream, before anything else is said about it.
+    pub(crate) fn must_be(&self, role: Role, stream: &str) -> Result<(), Problem> {
+        if self.engine().roles(self.who()?, stream).contains(&role) {
+            return Ok(());
+        }
+        let who = self.who()?.name();
+        Err(Problem::forbidden(format!(
+            "\"{who}\" is no {role} of a stream \"{stream}\"; its file's [access] says who is"
+        )))
+    }
+
+    /// The run of the path, for who may see it.
+    pub(crate) fn run(&self) -> Result<RunView, Problem> {
+        let number = self.part("run").parse::<u64>().ok();
+        let run = number.and_then(|number| self.engine().run(number)).filter(|run| self.sees(&run.stream));
+        // Which numbers there are is not for everybody, so all that cannot be seen are alike.
+        run.ok_or_else(|| match self.has_a_role() {
+            true => Problem::missing("there is no such run; list them with GET /v1/runs"),
+            false => Problem::forbidden("runs are for those who have a role in a stream"),
+        })
+    }
+
+    /// Whether the caller is more than a consumer.
+    pub(crate) fn has_a_role(&self) -> bool {
+        self.engine().stream_names().iter().any(|stream| self.sees(stream))
+    }
+
+    /// The release of the path.
+    pub(crate) fn release(&self) -> Result<ReleaseView, Problem> {
+        let (name, version) = (self.part("name"), self.part("version"));
+        let text = if version.is_empty() { name.to_owned() } else { format!("{name}@{version}") };
+        Ok(self.engine().release_named(&text)?)
+    }
+}
+
+/// Whether somebody may see what happens in a stream, beyond what was released.
+pub(crate) fn sees(engine: &Engine, caller: &Caller, stream: &str) -> bool {
+    caller.admin || !engine.roles(&caller.who, stream).is_empty()
+}
+
+/// What somebody without a role is told; whether there is such a stream is no concern of theirs.
+pub(super) fn no_role(who: &Principal, stream: &str) -> Problem {
+    Problem::forbidden(format!(
+        "\"{}\" has no role in a stream \"{stream}\"; what was released is at /v1/releases, and an officer can give a role \
+         in the [access] of the stream's file",
+        who.name()
+    ))
+}

@@ -1,0 +1,80 @@
+//! Whether all is well, for machines that ask.
+//!
+//! Metrics hold no count of rows and no block by itself: for each stream the largest loss of any block, and how many
+//! blocks are in which state.
+
+use std::fmt::Write;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+
+use super::call::{Answer, Call};
+use super::problem::Problem;
+
+pub(super) fn live(_: &Call<'_>) -> Result<Answer, Problem> {
+    Ok(Answer::json(&json!({"live": true})))
+}
+
+/// Ready: the log answers, and the worker has not met a failure of it.
+pub(super) fn ready(call: &Call<'_>) -> Result<Answer, Problem> {
+    if !call.server.working.load(Ordering::Relaxed) {
+        return Err(Problem::busy("the log has failed; nothing is granted until the server is started anew"));
+    }
+    call.engine().log_length()?;
+    Ok(Answer::json(&json!({"ready": true})))
+}
+
+pub(super) fn version(_: &Call<'_>) -> Result<Answer, Problem> {
+    Ok(Answer::json(&json!({"name": "sage", "version": env!("CARGO_PKG_VERSION")})))
+}
+
+/// Numbers in Prometheus' text form.
+pub(super) fn metrics(call: &Call<'_>) -> Result<Answer, Problem> {
+    let snapshot = call.engine().snapshot()?;
+    let mut text = String::new();
+    let mut put = |line: std::fmt::Arguments<'_>| {
+        // Writing to a text does not fail.
+        let _ = text.write_fmt(line);
+        text.push('\n');
+    };
+    if !call.has_a_role() {
+        return Err(Problem::forbidden("metrics are for those who have a role in a stream, and for admin tokens"));
+    }
+    put(format_args!("# HELP sage_ledger_seq Events in the log.\n# TYPE sage_ledger_seq counter"));
+    put(format_args!("sage_ledger_seq {}", snapshot.head().length));
+    put(format_args!(
+        "# HELP sage_attempts_total Attempts performed since the start.\n# TYPE sage_attempts_total counter"
+    ));
+    put(format_args!("sage_attempts_total {}", call.server.attempts.load(Ordering::Relaxed)));
+    put(format_args!("# HELP sage_http_answers_total Answers by status.\n# TYPE sage_http_answers_total counter"));
+    for (status, count) in &*call.server.answered.lock().unwrap_or_else(PoisonError::into_inner) {
+        put(format_args!("sage_http_answers_total{{status=\"{status}\"}} {count}"));
+    }
+    put(format_args!("# HELP sage_blocks Blocks of a stream by state.\n# TYPE sage_blocks gauge"));
+    let streams: Vec<_> = snapshot.streams().into_iter().filter(|stream| call.sees(&stream.name)).collect();
+    for stream in &streams {
+        for (state, count) in stream.blocks {
+            put(format_args!("sage_blocks{{stream=\"{}\",state=\"{state}\"}} {count}", label(&stream.name)));
+        }
+    }
+    put(format_args!(
+        "# HELP sage_stream_epsilon_lost The largest loss of any block.\n# TYPE sage_stream_epsilon_lost gauge"
+    ));
+    for stream in &streams {
+        put(format_args!("sage_stream_epsilon_lost{{stream=\"{}\"}} {}", label(&stream.name), stream.spent));
+    }
+    put(format_args!("# HELP sage_runs Runs by status.\n# TYPE sage_runs gauge"));
+    let mut runs = std::collections::BTreeMap::<(String, &str), u64>::new();
+    for run in call.engine().runs().into_iter().filter(|run| call.sees(&run.stream)) {
+        *runs.entry((run.stream.clone(), run.status())).or_default() += 1;
+    }
+    for ((stream, status), count) in runs {
+        put(format_args!("sage_runs{{stream=\"{}\",status=\"{status}\"}} {count}", label(&stream)));
+    }
+    Ok(Answer::of("text/plain; version=0.0.4; charset=utf-8", text))
+}
+
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}

@@ -1,0 +1,124 @@
+//! Every way a request can end badly, in the shape that its client knows.
+//!
+//! Ours are problem details (RFC 9457). Where a route speaks another project's protocol, the error does so too.
+//! Text of an error never holds a row of a stream; what the machine's failures are is told to its operator alone.
+
+use axum::http::StatusCode;
+use sage_engine::EngineError;
+use serde_json::{Value, json};
+
+use crate::output::tell;
+
+/// Why a request was not done.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    pub(crate) detail: String,
+}
+
+/// Whose shape an error has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Problem details.
+    Details,
+    /// The Open Inference Protocol's.
+    Inference,
+    /// MLflow's.
+    Mlflow,
+    /// A page for a person.
+    Page,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into() }
+    }
+
+    pub(crate) fn wrong(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    pub(crate) fn unfit(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+    }
+
+    pub(crate) fn missing(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, detail)
+    }
+
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, detail)
+    }
+
+    pub(crate) fn unknown_caller() -> Self {
+        let detail = "this needs a token that counts; make one with: sage token create --as NAME, and send it as: \
+                      Authorization: Bearer TOKEN";
+        Self::new(StatusCode::UNAUTHORIZED, detail)
+    }
+
+    pub(crate) fn busy(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+
+    /// The body in the given shape, and its type.
+    pub(crate) fn body(&self, style: Style) -> (&'static str, Value) {
+        match style {
+            Style::Details | Style::Page => (
+                "application/problem+json",
+                json!({
+                    "type": "about:blank",
+                    "title": self.status.canonical_reason().unwrap_or("error"),
+                    "status": self.status.as_u16(),
+                    "detail": self.detail,
+                }),
+            ),
+            Style::Inference => ("application/json", json!({"error": self.detail})),
+            Style::Mlflow => ("application/json", json!({"error_code": self.mlflow_code(), "message": self.detail})),
+        }
+    }
+
+    fn mlflow_code(&self) -> &'static str {
+        match self.status {
+            StatusCode::NOT_FOUND => "RESOURCE_DOES_NOT_EXIST",
+            StatusCode::FORBIDDEN => "PERMISSION_DENIED",
+            StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
+            StatusCode::SERVICE_UNAVAILABLE => "TEMPORARILY_UNAVAILABLE",
+            _ => "INVALID_PARAMETER_VALUE",
+        }
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Self {
+        use EngineError as E;
+        let status = match &error {
+            E::NotInRole { .. } | E::Door(_) => StatusCode::FORBIDDEN,
+            E::NoStream(_) | E::NoBlock(_) | E::NoContext(_) | E::NoRun(_) => StatusCode::NOT_FOUND,
+            E::NoRelease(_) | E::Withdrawn(..) => StatusCode::NOT_FOUND,
+            E::StreamExists(_) | E::RunOver(_) | E::Stage { .. } | E::Served(_) | E::Refused(_) => StatusCode::CONFLICT,
+            E::NothingToApprove(_) | E::OtherPolicy(_) | E::Change(_) => StatusCode::CONFLICT,
+            E::StreamFile(_) | E::PipelineFile(_) | E::Plan(_) | E::OtherLabel(_) | E::Alias(_) => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
+            E::Ingest(_) | E::Query(_) | E::Blocks(_) | E::Cost(_) | E::Predict(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            _ => {
+                tell(&format!("a request failed: {error}"));
+                return Self::busy("the server cannot use its log or its files; its operator finds why in its output");
+            }
+        };
+        Self::new(status, error.to_string())
+    }
+}
+
+impl From<crate::failure::Failure> for Problem {
+    fn from(failure: crate::failure::Failure) -> Self {
+        use crate::failure::Failure as F;
+        match failure {
+            F::Engine { message, code: 14 } => Self::missing(message),
+            F::Engine { message, code: 13 } => Self::forbidden(message),
+            F::Engine { message, code: 12 } => Self::new(StatusCode::CONFLICT, message),
+            F::Engine { message, .. } | F::Usage { message, .. } => Self::unfit(message),
+            _ => Self::busy("the server cannot answer this now; try again"),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Pages as a browser gets them: complete, escaped, and loading nothing from elsewhere.
+
+use crate::http::Serving;
+use crate::place::Place;
+
+#[test]
+fn a_token_becomes_a_cookie_and_pages_are_whole() {
+    let (place, _) = Place::with_rides("150_000");
+    place.good("submit examples/duration.toml --wait --as mia");
+    let mia = place.good("token create --as mia").trim().to_owned();
+    // A name that is made to be taken for a tag.
+    let evil = place.command(&["token", "create", "--as", "<script>alert(1)</script>"]).output().expect("it runs");
+    let evil = String::from_utf8(evil.stdout).expect("text").trim().to_owned();
+    let serving = Serving::start(&place);
+    let kind = ("Content-Type", "application/x-www-form-urlencoded");
+    let entered = serving.ask("POST", "/login", &[kind], format!("token={mia}").as_bytes());
+    assert_eq!(entered.status, 303, "{}", entered.body);
+    let cookie = entered.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("a cookie");
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    let cookie = cookie.split(';').next().expect("a cookie");
+    for (path, parts) in [
+        ("/", &["taxi", "changes the probability"][..]),
+        ("/streams/taxi", &["<svg", "Blocks of taxi", "as a table", "<table"]),
+        ("/runs", &["taxi-duration", "accepted", "✓"]),
+        ("/runs/1", &["class=\"target\"", "class=\"interval\"", "accepted and released"]),
+        ("/releases", &["taxi-duration@1"]),
+        ("/releases/taxi-duration/1", &["Try it", "name=\"distance\"", "What it cost"]),
+        ("/audit", &["released", "head is"]),
+        ("/login", &["type=\"password\""]),
+    ] {
+        let page = serving.ask("GET", path, &[("Cookie", cookie)], b"");
+        assert_eq!(page.status, 200, "{path}: {}", page.body);
+        assert!(page.head.contains("default-src 'self'") && page.head.contains("text/html"), "{path}: {}", page.head);
+        for part in parts {
+            assert!(page.body.contains(part), "{path}: {part} is missing in\n{}", page.body);
+        }
+        for elsewhere in ["http://", "https://", "src=\"//", " style=", " onclick="] {
+            assert!(!page.body.contains(elsewhere), "{path} has {elsewhere}");
+        }
+    }
+    let tried = "distance=2.5&payment=card&pickup=2026-11-02T08%3A15%3A00";
+    let page = serving.ask("POST", "/releases/taxi-duration/1", &[("Cookie", cookie), kind], tried.as_bytes());
+    assert!(page.body.contains("The prediction is <strong>"), "{}", page.body);
+    let page = serving.ask("POST", "/releases/taxi-duration/1", &[("Cookie", cookie), kind], b"pickup=<i>");
+    assert!(page.body.contains("&lt;i&gt;") && !page.body.contains("<i>"), "{}", page.body);
+    let page = serving.get("/", &evil);
+    assert!(page.status == 200 && !page.body.contains("<script>alert"), "{}", page.body);
+    assert!(serving.ask("GET", "/", &[], b"").head.contains("location: /login"));
+}

@@ -36,7 +36,7 @@ Developer commands of Sage.
 
   cargo xtask bench NAME [--json] [--no-peers]
       Measures us beside the tools a user would take instead: for the kernel from the Python registry, in a
-      virtual environment of their own; for the engine PostgreSQL, as Debian has it. NAME: kernel, engine.
+      virtual environment of their own; for the engine PostgreSQL, as Debian has it. NAME: kernel, learn, engine, loop.
       Example: cargo xtask bench kernel --json
 
   cargo xtask soak [TEST]

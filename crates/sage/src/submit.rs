@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::output::{blocks, loss, print, print_json, tell};
 use crate::place::{PlaceArgs, WhoArgs};
 use crate::plan::{of_file, text_of};
-use crate::work::{Stop, advance};
+use crate::work::{Stop, advance, now};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +60,7 @@ pub(crate) fn run(asked: &SubmitArgs) -> Result<(), Failure> {
     let who = asked.who.principal()?;
     let stop = Stop::listen()?;
     let engine = asked.place.open()?;
-    let submitted = engine.submit_with_code(&who, &text, asked.code.as_deref());
+    let submitted = engine.submit_with(&who, &text, asked.code.as_deref(), now());
     let run = submitted.map_err(|error| of_file(&engine, &asked.file, error))?;
     if !asked.json {
         print(&format!("{run}\n"))?;

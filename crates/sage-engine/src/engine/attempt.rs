@@ -8,8 +8,8 @@ use sage_kernel::{GrantId, GrantState};
 use sage_learn::validate::Decision;
 
 use super::drive::Job;
-use super::policy::found;
-use super::{Engine, EngineError, lock, submit};
+use super::policy::{found, paying};
+use super::{Engine, EngineError, Granted, lock, submit};
 use crate::adapt::Phase;
 use crate::catalog::{Run, Step};
 use crate::pipeline::{Goal, Metric, Train};
@@ -17,7 +17,6 @@ use crate::quiet;
 use crate::read::{self, Batch};
 use crate::release::{self, Artefact, Receipt};
 use crate::run::{Done, Lost, Product, Report, compute, train_and_test};
-use crate::schedule;
 
 /// How many threads an attempt computes with.
 const THREADS: usize = 2;
@@ -75,12 +74,14 @@ impl Engine {
         let lost = |error: EngineError| Lost(error.to_string());
         let (run, serial) = (job.run, job.attempt.serial);
         let (bill, grant) = (job.bill.clone(), job.granted.id());
-        let done = match &job.recipe.pipeline().train {
-            Train::Command { .. } => self.own_code(job)?,
-            Train::Released { .. } => self.again(job)?,
-            _ => self.ours(job)?,
-        };
-        let Done { finished, verdict, product } = done;
+        let done = quiet::alone(|| match &job.recipe.pipeline().train {
+            Train::Command { .. } => self.own_code(job),
+            Train::Released { .. } => self.again(job),
+            _ => self.ours(job),
+        });
+        // What a panic says may hold a value of a row.
+        let broken = || Err(Lost("the attempt broke off; this is a defect of the program".to_owned()));
+        let Done { finished, verdict, product } = done.unwrap_or_else(broken)?;
         if !self.is_running(run) {
             return Ok(None);
         }
@@ -98,20 +99,21 @@ impl Engine {
         Ok(Some(report))
     }
 
+    /// Takes charges back of which not a byte was read. The attempt counts as lost all the same, for it would be again.
+    pub(super) fn unread(&self, charges: impl IntoIterator<Item = Granted>, reason: Lost) -> Lost {
+        let cancelled = charges.into_iter().try_for_each(|granted| self.cancel(granted));
+        cancelled.map_or_else(|error| Lost(error.to_string()), |()| reason)
+    }
+
     /// A released model tested again.
     fn again(&self, job: Job) -> Result<Done, Lost> {
         let Job { attempt, recipe, bill, granted, .. } = job;
-        let lost = |error: EngineError| Lost(error.to_string());
         let (Train::Released { release }, Some(label)) = (&recipe.pipeline().train, recipe.tested()) else {
             return Err(Lost("this pipeline names no release".to_owned()));
         };
         let predictor = match self.release_named(release).and_then(|release| self.predictor(&release)) {
             Ok(predictor) => predictor,
-            Err(error) => {
-                // Not a byte was read.
-                self.cancel(granted).map_err(lost)?;
-                return Err(Lost(error.to_string()));
-            }
+            Err(error) => return Err(self.unread([granted], Lost(error.to_string()))),
         };
         let (session, verdict) = self.tested(label, &recipe, &bill, granted, &predictor, &attempt)?;
         Ok(Done { finished: session.finish(), verdict, product: Product::Nothing })
@@ -123,13 +125,9 @@ impl Engine {
         let lost = |error: EngineError| Lost(error.to_string());
         let (query, rival) = match self.rival(&recipe) {
             Ok(found) => found,
-            Err(error) => {
-                // Not a byte was read: the charge is taken back, and the attempt counts as lost, for it would be again.
-                self.cancel(granted).map_err(lost)?;
-                return Err(Lost(error.to_string()));
-            }
+            Err(error) => return Err(self.unread([granted], Lost(error.to_string()))),
         };
-        let done = quiet::alone(|| match &recipe.pipeline().train {
+        match &recipe.pipeline().train {
             Train::Statistic(statistic) => {
                 let session = self.open_session(granted, &query).map_err(lost)?;
                 compute(session, &recipe, statistic, &bill, &attempt)
@@ -143,10 +141,7 @@ impl Engine {
                 let session = self.open_by(granted, &query, &encode).map_err(lost)?;
                 train_and_test(session, &recipe, &bill, &attempt, THREADS)
             }
-        });
-        // What a panic says may hold a value of a row.
-        let broken = || Err(Lost("the attempt broke off; this is a defect of the program".to_owned()));
-        done.unwrap_or_else(broken)
+        }
     }
 
     fn receipt(&self, run: u64, bill: &crate::plan::Bill, grant: GrantId) -> Result<Receipt, EngineError> {
@@ -154,10 +149,7 @@ impl Engine {
             let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
             let pipeline = &own.pipeline;
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
-            let missing = || EngineError::NoStream(pipeline.stream.clone());
-            let context = schedule::context_of(own, Some(known)).ok_or_else(missing)?;
-            let policy = gate.ledger().stream(id).map(|stream| stream.policy()).ok_or_else(missing)?;
-            let filter = &policy.contexts().get(context as usize).ok_or_else(missing)?.filter;
+            let (_, filter) = paying(gate, id, pipeline)?;
             let last = own.last().ok_or(EngineError::NoRun(run))?;
             let key = |place: u32| known.sealed.get(place as usize).cloned().unwrap_or_default();
             let blocks = last.blocks.iter().map(|&(first, last)| match first == last {

@@ -10,12 +10,11 @@ use sage_kernel::{Door, Filter, GrantState, RequestKey};
 
 use super::drive::Job;
 use super::offers::rows_of;
-use super::policy::found;
+use super::policy::{found, paying};
 use super::{Ask, Engine, EngineError, Granted, lock};
 use crate::adapt::{Attempt, Phase};
 use crate::catalog::{Catalog, Run, Step};
 use crate::plan::{Bill, Known, Recipe};
-use crate::schedule;
 
 /// What follows from a choice: the recipe, the bill and the questions to the ledger.
 pub(super) struct Written {
@@ -117,19 +116,15 @@ impl Engine {
         let Some(last) = run.last().cloned() else { return Ok(None) };
         let attempt = last.attempt;
         let (states, filter) = self.with(|gate, catalog| {
-            let (id, known) = found(gate, catalog, &run.pipeline.stream)?;
+            let (id, _) = found(gate, catalog, &run.pipeline.stream)?;
             let state = |key: String| {
                 let grant = gate.ledger().grant_for(RequestKey::from_text(&key));
                 grant.and_then(|grant| gate.ledger().grant_state(grant))
             };
-            let context = schedule::context_of(run, Some(known)).unwrap_or(0);
-            let policy = gate.ledger().stream(id).map(|stream| stream.policy());
-            let own = policy.and_then(|policy| policy.contexts().get(context as usize));
             let states = (state(key_of(number, &attempt)), state(test_key_of(number, &attempt)));
-            Ok((states, own.map(|own| own.filter.clone())))
+            Ok((states, paying(gate, id, &run.pipeline)?.1.clone()))
         })?;
         let catalog = self.catalog();
-        let filter = filter.ok_or_else(|| EngineError::NoStream(run.pipeline.stream.clone()))?;
         let recipe = self.recipe(&catalog, number, run);
         let written = recipe.and_then(|recipe| written(recipe, &catalog, number, run, &attempt, &last.blocks, &filter));
         if !matches!(run.state.phase(), Phase::Running(_)) {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::EngineError;
+use crate::release;
 
 /// The most that a folder of code may hold.
 const LARGEST: u64 = 64 << 20;
@@ -15,15 +16,13 @@ pub(super) fn keep(directory: &Path, folder: &Path) -> Result<String, EngineErro
     let mut files = Vec::new();
     list(folder, folder, &mut files).map_err(|error| failed(folder, error))?;
     files.sort();
-    let mut hasher = blake3::Hasher::new();
     let mut contents = Vec::with_capacity(files.len());
     for name in files {
         let bytes = fs::read(folder.join(&name)).map_err(|error| failed(folder, error))?;
-        hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes());
-        hasher.update(&(bytes.len() as u64).to_le_bytes()).update(&bytes);
         contents.push((name, bytes));
     }
-    let digest = hasher.finalize().to_hex().to_string();
+    let digest =
+        release::digest(contents.iter().map(|(name, bytes): &(String, Vec<u8>)| (name.as_str(), bytes.as_slice())));
     let place = directory.join("code").join(&digest);
     for (name, bytes) in contents {
         let path = place.join(&name);

@@ -30,7 +30,6 @@ impl Engine {
     /// Performs the attempt of a program of its author's.
     pub(super) fn own_code(&self, job: Job) -> Result<Done, Lost> {
         let Job { run, attempt, recipe, bill, granted, tested } = job;
-        let lost = |error: EngineError| Lost(error.to_string());
         let (Some(own), Some(label), Some(tested)) = (recipe.own_code(), recipe.tested(), tested) else {
             return Err(Lost("a program has a charge for what it sees and one for its test".to_owned()));
         };
@@ -42,22 +41,13 @@ impl Engine {
         let folder = closed.and_then(|()| Scratch::new(self.path(), run, attempt.serial));
         let folder = match folder {
             Ok(folder) => folder,
-            Err(reason) => {
-                // Not a byte was read: both charges are taken back.
-                self.cancel(granted).map_err(lost)?;
-                self.cancel(tested).map_err(lost)?;
-                return Err(reason);
-            }
+            Err(reason) => return Err(self.unread([granted, tested], reason)),
         };
         let made = self.seen(own, &recipe, &bill, granted, &folder, (run, attempt.serial), &sandbox);
         let made = made.and_then(|graph| Ok((self.tried_out(&graph, &recipe)?, graph)));
         let (predictor, graph) = match made {
             Ok(made) => made,
-            Err(reason) => {
-                // Of the test lane nothing was read.
-                self.cancel(tested).map_err(lost)?;
-                return Err(reason);
-            }
+            Err(reason) => return Err(self.unread([tested], reason)),
         };
         let (session, verdict) = self.tested(label, &recipe, &bill, tested, &predictor, &attempt)?;
         Ok(Done { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })

@@ -4,10 +4,11 @@
 //! those who agreed, and the kernel refuses one that loosens without two. What waits for a second name is a
 //! note. Nothing here must ever put a name under a policy that its bearer did not ask for.
 
-use sage_kernel::{Context, Filter, Gate, Policy, StreamId};
+use sage_kernel::{Context, ContextId, Filter, Gate, Policy, StreamId};
 
-use super::{Engine, EngineError, Principal, Store, note, now, secret};
+use super::{Engine, EngineError, Principal, Store, grant, note, now, secret};
 use crate::catalog::{Catalog, Note, Stream};
+use crate::pipeline::Pipeline;
 use crate::stream::{Change, Role, StreamFile, Unit};
 
 /// What became of a changed stream file.
@@ -139,6 +140,17 @@ pub(super) fn found<'catalog>(
     let missing = || EngineError::NoStream(name.to_owned());
     let id = gate.ledger().stream_named(name).ok_or_else(missing)?;
     Ok((id, catalog.stream(name).ok_or_else(missing)?))
+}
+
+/// The context of a stream's policy that pays for a pipeline, and the filter that counts what it costs.
+pub(super) fn paying<'gate>(
+    gate: &'gate Gate<Store>, stream: StreamId, pipeline: &Pipeline,
+) -> Result<(ContextId, &'gate Filter), EngineError> {
+    let missing = || EngineError::NoStream(pipeline.stream.clone());
+    let policy = gate.ledger().stream(stream).map(|stream| stream.policy()).ok_or_else(missing)?;
+    let context = grant::context(policy, pipeline.context.as_deref())?;
+    let own = policy.contexts().get(context.0 as usize).ok_or_else(missing)?;
+    Ok((context, &own.filter))
 }
 
 /// Refuses whoever does not have the role.

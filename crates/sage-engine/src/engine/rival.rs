@@ -12,7 +12,7 @@ use sage_learn::formula::{Cell, Column, Domain};
 
 use super::{Engine, EngineError};
 use crate::pipeline::{Goal, Metric, Pipeline, Train};
-use crate::plan::{Inputs, PlanRefusal, Recipe};
+use crate::plan::{Inputs, PlanRefusal, Recipe, value_of};
 use crate::read::{self, Batch, Expression, Query, Row};
 use crate::run::row_loss;
 
@@ -99,11 +99,7 @@ pub(super) fn cells(columns: &[Column], row: Row<'_>, first: usize) -> Vec<Cell>
 
 /// A column of the stream as the query gives it.
 pub(super) fn expression(column: &Column) -> Expression {
-    let name = format!("\"{}\"", column.name.replace('"', "\"\""));
-    let sql = match column.domain {
-        Domain::Time { .. } => format!("extract(epoch from {name})"),
-        _ => name,
-    };
+    let sql = value_of(&column.name, matches!(column.domain, Domain::Time { .. }));
     Expression { name: format!("of the rival: {}", column.name), sql }
 }
 

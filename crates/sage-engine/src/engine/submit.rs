@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use sage_kernel::{Doors, Filter, Lane};
+use sage_kernel::{Amounts, Blocks, Cost, Doors, Epsilon, Filter, Lane};
 use sage_learn::plan::{fits, odometer};
 
-use super::policy::{found, in_role};
-use super::{Engine, EngineError, Principal, code, grant, note, now};
+use super::policy::{found, in_role, paying};
+use super::{Engine, EngineError, Principal, code, note, now};
 use crate::adapt::{End, Phase};
 use crate::catalog::{Note, Step};
 use crate::pipeline::{Pipeline, Train};
@@ -29,14 +29,6 @@ impl Engine {
     /// As [`Engine::submit`].
     pub fn submit_at(&self, by: &Principal, text: &str, at: u64) -> Result<u64, EngineError> {
         self.submit_with(by, text, None, at)
-    }
-
-    /// As [`Engine::submit`], with the folder of the code that the pipeline's program is in, if it is one.
-    ///
-    /// # Errors
-    /// As [`Engine::submit_with`].
-    pub fn submit_with_code(&self, by: &Principal, text: &str, code: Option<&Path>) -> Result<u64, EngineError> {
-        self.submit_with(by, text, code, now())
     }
 
     /// As [`Engine::submit_at`], with the folder of the code that the pipeline's program is in. It is copied, so that
@@ -110,14 +102,12 @@ impl Engine {
         let (file, filter) = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
             in_role(&known.file, by, Role::MlEngineer)?;
-            let missing = || EngineError::NoStream(pipeline.stream.clone());
-            let policy = gate.ledger().stream(id).map(|stream| stream.policy()).ok_or_else(missing)?;
-            if matches!(pipeline.train, Train::Command { .. }) && policy.doors() == Doors::EnforcedOnly {
+            let doors = gate.ledger().stream(id).map(|stream| stream.policy().doors());
+            if matches!(pipeline.train, Train::Command { .. }) && doors == Some(Doors::EnforcedOnly) {
                 return Err(EngineError::Door(pipeline.stream.clone()));
             }
-            let context = grant::context(policy, pipeline.context.as_deref())?;
-            let filter = policy.contexts().get(context.0 as usize).map(|context| context.filter.clone());
-            Ok((known.file.clone(), filter.ok_or_else(missing)?))
+            let (_, filter) = paying(gate, id, &pipeline)?;
+            Ok((known.file.clone(), filter.clone()))
         })?;
         self.check_rival(&pipeline)?;
         let terms = Terms::new(&pipeline, &file, &filter).map_err(EngineError::Plan)?;
@@ -131,16 +121,16 @@ impl Engine {
             let (id, known) = found(gate, catalog, &recipe.pipeline().stream)?;
             let ledgered = gate.ledger().stream(id);
             let Some(ledgered) = ledgered else { return Ok(Vec::new()) };
-            let context = grant::context(ledgered.policy(), recipe.pipeline().context.as_deref())?;
+            let (context, _) = paying(gate, id, recipe.pipeline())?;
+            let amounts = priced(filter, bill);
             let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
             let left = |block| {
                 if ledgered.is_retired(block) {
                     return 0;
                 }
-                let lanes = Lane::BOTH.into_iter().zip(&bill.costs).filter_map(|(lane, cost)| {
-                    let anywhere = sage_kernel::Blocks::range(0, 0).ok()?;
-                    let amounts = filter.price(cost.as_ref()?, lane, &anywhere).ok()?;
-                    Some(fits(filter, ledgered.spent(context, block, lane).unwrap_or_default(), &amounts))
+                let lanes = Lane::BOTH.into_iter().zip(&amounts).filter_map(|(lane, amounts)| {
+                    let spent = ledgered.spent(context, block, lane).unwrap_or_default();
+                    amounts.as_ref().map(|amounts| fits(filter, spent, amounts))
                 });
                 lanes.min().unwrap_or(0)
             };
@@ -150,21 +140,26 @@ impl Engine {
 }
 
 /// The ε that a bill by itself comes to at δ_g, on the lane where it costs more.
-pub(super) fn alone(filter: &Filter, bill: &Bill) -> sage_kernel::Epsilon {
+pub(super) fn alone(filter: &Filter, bill: &Bill) -> Epsilon {
     let lanes = lane_losses(filter, bill);
     lanes[0].max(lanes[1])
 }
 
 /// The ε that a bill by itself comes to at δ_g on each lane.
-pub(super) fn lane_losses(filter: &Filter, bill: &Bill) -> [sage_kernel::Epsilon; 2] {
-    let mut losses = [sage_kernel::Epsilon::ZERO; 2];
-    for ((loss, cost), lane) in losses.iter_mut().zip(&bill.costs).zip(Lane::BOTH) {
-        let anywhere = sage_kernel::Blocks::range(0, 0);
-        let (Some(cost), Ok(anywhere)) = (cost, anywhere) else { continue };
-        if let Ok(amounts) = filter.price(cost, lane, &anywhere) {
+pub(super) fn lane_losses(filter: &Filter, bill: &Bill) -> [Epsilon; 2] {
+    priced(filter, bill).map(|amounts| match amounts {
+        Some(amounts) => {
             let spent: Vec<u128> = amounts.units().iter().map(|&units| u128::from(units)).collect();
-            *loss = odometer(filter, &spent);
+            odometer(filter, &spent)
         }
-    }
-    losses
+        None => Epsilon::ZERO,
+    })
+}
+
+/// What a bill comes to on each lane, wherever it is charged; nothing where a lane is not, or has no price.
+fn priced(filter: &Filter, bill: &Bill) -> [Option<Amounts>; 2] {
+    let anywhere = Blocks::range(0, 0);
+    let price = |cost: &Option<Cost>, lane| filter.price(cost.as_ref()?, lane, anywhere.as_ref().ok()?).ok();
+    let [train, test] = &bill.costs;
+    [price(train, Lane::Train), price(test, Lane::Test)]
 }

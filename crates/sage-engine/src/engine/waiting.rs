@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use sage_kernel::{Epsilon, Filter};
 
-use super::policy::found;
-use super::{Engine, EngineError, grant, now, offers, submit};
+use super::policy::{found, paying};
+use super::{Engine, EngineError, now, offers, submit};
 use crate::adapt::{Action, Offers, World};
 use crate::catalog::{Run, Stage};
 use crate::plan::{Bill, Known, Recipe};
@@ -84,10 +84,7 @@ impl Engine {
         let pipeline = &run.pipeline;
         let filter = self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, &pipeline.stream)?;
-            let missing = || EngineError::NoStream(pipeline.stream.clone());
-            let policy = gate.ledger().stream(id).map(|stream| stream.policy()).ok_or_else(missing)?;
-            let context = grant::context(policy, pipeline.context.as_deref())?;
-            policy.contexts().get(context.0 as usize).map(|context| context.filter.clone()).ok_or_else(missing)
+            Ok(paying(gate, id, pipeline)?.1.clone())
         })?;
         let catalog = self.catalog();
         let Some(known) = catalog.stream(&pipeline.stream) else { return Ok(None) };

@@ -12,6 +12,12 @@ use crate::stream::{Kind, StreamFile, Width};
 /// The column of the label. No column of a stream has a name like this one.
 pub(crate) const LABEL: &str = "_label";
 
+/// A column as SQL, a time as seconds since 1970.
+pub(crate) fn value_of(column: &str, is_time: bool) -> String {
+    let name = identifier(column);
+    if is_time { format!("extract(epoch from {name})") } else { name }
+}
+
 /// A program of its author's.
 #[derive(Clone, Debug)]
 pub struct OwnCode {
@@ -42,11 +48,7 @@ pub(super) fn of(pipeline: &Pipeline, file: &StreamFile, label: Expression) -> R
         return Err(PlanRefusal::part("train", "a command"));
     };
     let column = |column: &crate::stream::Column| {
-        let name = identifier(&column.name);
-        let sql = match column.kind {
-            Kind::Time { .. } => format!("extract(epoch from {name})"),
-            _ => name,
-        };
+        let sql = value_of(&column.name, matches!(column.kind, Kind::Time { .. }));
         Expression { name: column.name.clone(), sql }
     };
     let columns = file.columns.iter().map(column).chain([label]).collect();

@@ -45,17 +45,22 @@ pub(crate) fn statistic(published: &Published, receipt: &Receipt) -> Result<Arte
         (STATISTIC.to_owned(), json(serde_json::to_vec_pretty(published))?),
         ("statistic.parquet".to_owned(), table(published)?),
     ];
-    Ok(Artefact { digest: digest(&files), files })
+    Ok(Artefact { digest: digest(named(&files)), files })
 }
 
 /// BLAKE3 over the names, lengths and bytes of files in the order of their names.
-pub(super) fn digest(files: &[(String, Bytes)]) -> String {
+pub(crate) fn digest<'files>(files: impl Iterator<Item = (&'files str, &'files [u8])>) -> String {
     let mut hasher = blake3::Hasher::new();
     for (name, bytes) in files {
         hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes());
         hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
     }
     hasher.finalize().to_hex().to_string()
+}
+
+/// Files as [`digest`] takes them.
+pub(super) fn named(files: &[(String, Bytes)]) -> impl Iterator<Item = (&str, &[u8])> {
+    files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_ref()))
 }
 
 /// The file of a statistic that is read back.

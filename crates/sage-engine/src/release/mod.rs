@@ -12,5 +12,5 @@ pub use artefact::Kind;
 pub use receipt::Receipt;
 pub use shelf::ShelfError;
 
-pub(crate) use artefact::{Artefact, model, statistic};
+pub(crate) use artefact::{Artefact, digest, model, statistic};
 pub(crate) use shelf::Shelf;

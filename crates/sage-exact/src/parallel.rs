@@ -1,6 +1,8 @@
 //! Work in parts, side by side on the caller's threads. Whatever is computed must not depend on their number.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
+use std::thread::{Builder, ScopedJoinHandle};
 
 /// Cuts `0..count` into at most so many parts of about the same size.
 pub fn parts(count: usize, most: usize) -> Vec<Range<usize>> {
@@ -26,15 +28,22 @@ pub fn shares<T>(items: Vec<T>, most: usize, size: impl Fn(&T) -> usize) -> Vec<
 }
 
 /// Does the work of every share, the last of them on this thread; results are in the order of the shares.
+///
+/// The other threads have this one's name: who keeps a thread's panics quiet, because they could quote what it works on,
+/// knows it by that.
 pub fn side_by_side<T: Send, U: Send>(mut shares: Vec<T>, work: impl Fn(T) -> U + Sync) -> Vec<U> {
     let last = shares.pop();
+    let name = std::thread::current().name().map(str::to_owned);
     std::thread::scope(|scope| {
         let work = &work;
-        let others: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || work(share))).collect();
-        let last = last.map(work);
-        let join = |thread: std::thread::ScopedJoinHandle<'_, U>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let start = |share| {
+            let builder = name.iter().fold(Builder::new(), |builder, name| builder.name(name.clone()));
+            let started = builder.spawn_scoped(scope, move || work(share));
+            started.unwrap_or_else(|error| resume_unwind(Box::new(error)))
         };
+        let others: Vec<_> = shares.into_iter().map(start).collect();
+        let last = last.map(work);
+        let join = |thread: ScopedJoinHandle<'_, U>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         others.into_iter().map(join).chain(last).collect()
     })
 }
@@ -42,6 +51,14 @@ pub fn side_by_side<T: Send, U: Send>(mut shares: Vec<T>, work: impl Fn(T) -> U 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_have_the_name_of_the_one_they_help() {
+        let named = Builder::new().name("one of few".to_owned());
+        let names = named.spawn(|| side_by_side(vec![(); 3], |()| std::thread::current().name().map(str::to_owned)));
+        let names = names.expect("a thread").join().expect("no panic");
+        assert_eq!(names, vec![Some("one of few".to_owned()); 3]);
+    }
 
     #[test]
     fn shares_are_even_and_in_order() {

@@ -74,13 +74,13 @@ impl Rival {
         encoded.with_beside(&losses).unwrap_or_else(|| read::encoded(batch, inputs.encoding()))
     }
 
-    /// What it predicts for each row, in the label's own units; nothing that is a number where it does not run.
+    /// What it predicts for each row, in the label's own units; what is no number for a row that it does not take. Row
+    /// by row: were one such row to silence a whole batch, it would move the sum of losses by more than is charged.
     fn predictions(&self, batch: &Batch) -> Vec<f32> {
         let columns = self.predictor.columns();
         let rows: Vec<Vec<Cell>> =
             (0..batch.count()).map(|place| cells(columns, batch.row(place), self.first)).collect();
-        let none = vec![f32::NAN; batch.count()];
-        if rows.is_empty() { none } else { self.predictor.rows(&rows).unwrap_or(none) }
+        self.predictor.each(&rows)
     }
 
     /// A loss that cannot be told counts as none: the new model is not made to look better.
@@ -88,7 +88,7 @@ impl Rival {
         let (low, width) = self.label.map_or((0.0, 1.0), |(low, high)| (low, high - low));
         let share = (f64::from(predicted) - low) / width;
         let loss = row_loss(self.metric, f64::from(label), share, width);
-        if loss.is_finite() { loss as f32 } else { 0.0 }
+        if predicted.is_nan() || !loss.is_finite() { 0.0 } else { loss as f32 }
     }
 }
 

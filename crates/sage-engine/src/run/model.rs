@@ -236,7 +236,10 @@ pub(crate) fn row_loss(metric: Metric, label: f64, predicted: f64, width: f64) -
             let given = if label >= 0.5 { predicted } else { 1.0 - predicted };
             -given.max(f64::MIN_POSITIVE).ln()
         }
-        Metric::Accuracy | Metric::Precision => f64::from(u8::from((predicted >= 0.5) != (label >= 0.5))),
+        // What is no number is wrong whatever the label: it would pass for the lower class otherwise.
+        Metric::Accuracy | Metric::Precision => {
+            f64::from(u8::from(predicted.is_nan() || (predicted >= 0.5) != (label >= 0.5)))
+        }
     }
 }
 
@@ -246,5 +249,21 @@ const fn bound(test: TestBound) -> Bound {
         TestBound::Bernstein => Bound::OfPair(Tail::Bernstein),
         TestBound::Hoeffding => Bound::OfPair(Tail::Hoeffding),
         TestBound::EmpiricalBernstein => Bound::EmpiricalBernstein,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where a model has no answer, no metric counts one in its favour.
+    #[test]
+    fn what_is_no_number_is_never_right() {
+        for label in [0.0, 1.0] {
+            assert_eq!(row_loss(Metric::Accuracy, label, label, 1.0), 0.0);
+            assert_eq!(row_loss(Metric::Accuracy, label, f64::NAN, 1.0), 1.0);
+            assert!(row_loss(Metric::LogLoss { bound: 5.0 }, label, f64::NAN, 1.0) > 5.0);
+            assert!(row_loss(Metric::SquaredError { bound: 5.0 }, label, f64::NAN, 1.0).is_nan());
+        }
     }
 }

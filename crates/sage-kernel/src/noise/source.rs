@@ -20,8 +20,8 @@ const BUFFERS_PER_KEY: u32 = 32;
 ///
 /// # Guarantee
 ///
-/// Only `SecureNoise` implements this in a build without the `seeded` feature, and only the
-/// samplers of this module can take words.
+/// Only `SecureNoise` implements this in a build without the `seeded` feature, and no word is given
+/// out twice.
 pub trait NoiseSource: sealed::Sealed {}
 
 impl<S: sealed::Sealed> NoiseSource for S {}

@@ -97,3 +97,45 @@ fn discrete_laplace_falls_with_units() {
         }
     }
 }
+
+/// A row moves two numbers of a table, each with noise of its own: together they tell no more than one number that is
+/// moved by as much as both. At every level of the likelihood ratio, exactly, and at every order.
+#[test]
+fn numbers_moved_together_lose_no_more_than_one() {
+    for (epsilon, units) in [(0.1_f64, 8_i64), (1.0, 12), (3.0, 20), (9.0, 9)] {
+        let base = (-epsilon / units as f64).exp();
+        // The chance of every loss, in units, of one number that is moved so far.
+        let losses = |moved: i64| {
+            let reach = (40.0 * units as f64 / epsilon) as i64;
+            let mut chances = std::collections::BTreeMap::new();
+            for x in -reach..=reach + moved {
+                let chance = (1.0 - base) / (1.0 + base) * base.powi(x.unsigned_abs() as i32);
+                *chances.entry((x - moved).abs() - x.abs()).or_insert(0.0) += chance;
+            }
+            chances
+        };
+        let one = losses(units);
+        let own = |loss: i64| loss as f64 * epsilon / units as f64;
+        let delta = |chances: &std::collections::BTreeMap<i64, f64>, level: f64| -> f64 {
+            chances.iter().map(|(&loss, chance)| chance * (1.0 - (level - own(loss)).exp()).max(0.0)).sum()
+        };
+        for moved in 0..=units / 2 {
+            let mut both = std::collections::BTreeMap::new();
+            for (first, chance) in losses(moved) {
+                for (second, other) in losses(units - moved) {
+                    *both.entry(first + second).or_insert(0.0) += chance * other;
+                }
+            }
+            for step in -50..=50 {
+                let level = epsilon * f64::from(step) / 50.0;
+                let (found, most) = (delta(&both, level), delta(&one, level));
+                assert!(found <= most * (1.0 + 1e-9) + 1e-12, "{epsilon} {units} {moved} {level}: {found} {most}");
+            }
+            for alpha in [1.25, 2.0, 8.0, 64.0] {
+                let moment: f64 = both.iter().map(|(&loss, chance)| chance * ((alpha - 1.0) * own(loss)).exp()).sum();
+                let most = discrete_laplace(alpha, epsilon, units as u64).unwrap();
+                assert!(moment.ln() / (alpha - 1.0) <= most + 1e-9, "{epsilon} {units} {moved} order {alpha}");
+            }
+        }
+    }
+}

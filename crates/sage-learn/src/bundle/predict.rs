@@ -23,6 +23,8 @@ use crate::formula::{Cell, Column, Domain, Missing, Schema};
 
 /// How many rows one call takes.
 const MOST_ROWS: usize = 1 << 20;
+/// How many rows are asked about together where one of them may not be taken.
+const TOGETHER: usize = 1 << 13;
 
 /// A graph that is ready to run.
 pub struct Predictor {
@@ -103,6 +105,26 @@ impl Predictor {
     /// The predictions for rows with a cell for each column, one row's after the other.
     pub fn rows(&self, rows: &[Vec<Cell>]) -> Result<Vec<f32>, PredictError> {
         self.batch(&self.fields.gather(rows)?)
+    }
+
+    /// The first number of each row's prediction, for rows that nobody has looked through.
+    ///
+    /// What a row gets depends on that row alone: one that the graph does not take, such as one with a null where there
+    /// can be none, gets what is no number, and the others get what they would have got without it.
+    pub fn each(&self, rows: &[Vec<Cell>]) -> Vec<f32> {
+        let mut found = Vec::with_capacity(rows.len());
+        for some in rows.chunks(TOGETHER) {
+            match self.rows(some) {
+                Ok(numbers) => found.extend(numbers.iter().step_by(self.outputs())),
+                Err(_) if some.len() == 1 => found.push(f32::NAN),
+                Err(_) => {
+                    let (one, other) = some.split_at(some.len() / 2);
+                    found.extend(self.each(one));
+                    found.extend(self.each(other));
+                }
+            }
+        }
+        found
     }
 
     /// The predictions for a batch given column by column, one row's after the other.

@@ -33,6 +33,34 @@ fn random_graphs_agree_with_the_plain_forward_pass() {
     }
 }
 
+/// A row that a graph does not take has no prediction, and changes no other row's: not to the last bit, wherever it
+/// stands, and however many there are.
+#[test]
+fn a_row_that_is_not_taken_changes_no_other() {
+    for seed in 0..12 {
+        let graph = draw::graph(seed);
+        let predictor = Predictor::new(&graph).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let draw = &mut Draw(seed ^ 0x0DD_BA11);
+        let schema = &graph.outline().schema;
+        let rows: Vec<Vec<Cell>> = (0..40).map(|_| draw::row(draw, schema)).collect();
+        let all = predictor.rows(&rows).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let expected: Vec<u32> = all.iter().step_by(predictor.outputs()).map(|number| number.to_bits()).collect();
+        let found = |rows: &[Vec<Cell>]| predictor.each(rows).iter().map(|number| number.to_bits()).collect::<Vec<_>>();
+        assert_eq!(found(&rows), expected, "seed {seed}");
+        assert_eq!(found(&[]), Vec::<u32>::new());
+        let nulls = vec![Cell::Null; schema.columns().len()];
+        for places in [vec![0], vec![40], vec![7, 8, 31], (0..40).collect()] {
+            let (mut with, mut kept) = (rows.clone(), expected.clone());
+            for &place in places.iter().rev() {
+                with.insert(place, nulls.clone());
+                kept.insert(place, f32::NAN.to_bits());
+            }
+            assert!(predictor.rows(&with).is_err(), "seed {seed}: a null was taken where there can be none");
+            assert_eq!(found(&with), kept, "seed {seed}: {places:?}");
+        }
+    }
+}
+
 /// The fields that differ when each is a model of its own.
 fn culprits(graph: &Graph, row: &[Cell]) -> String {
     let mut found = String::new();

@@ -112,7 +112,7 @@ impl Predictor {
     /// What a row gets depends on that row alone: one that the graph does not take, such as one with a null where there
     /// can be none, gets what is no number, and the others get what they would have got without it.
     pub fn each(&self, rows: &[Vec<Cell>]) -> Vec<f32> {
-        let mut found = Vec::with_capacity(rows.len());
+        let mut found: Vec<f32> = Vec::with_capacity(rows.len());
         for some in rows.chunks(TOGETHER) {
             match self.rows(some) {
                 Ok(numbers) => found.extend(numbers.iter().step_by(self.outputs())),

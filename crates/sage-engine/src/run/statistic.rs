@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Session, TableNoise};
-use sage_learn::statistics::{Count, Estimate, GroupBy, Histogram, Mean, StatisticError, Sum, Variance};
-use sage_learn::validate::{Decision, Estimate as Judged, Verdict};
+use sage_learn::statistics::{Count, Estimate, Group, GroupBy, Histogram, Mean, StatisticError, Sum, Variance};
+use sage_learn::validate::{Decision, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::{Done, Lost, Product, risks};
@@ -101,7 +101,11 @@ impl Run {
                 let of = |row: Row<'_>| Some((places.of(row, self.key)?, number(row)));
                 let groups = groups.run(session, Lane::Train, chance, of)?;
                 let names = key_names(keys).into_iter().zip(groups);
-                Ok(names.map(|(key, group)| line(Some(key), group.interval.filter(|_| !group.too_few))).collect())
+                let shown = |group: &Group| Estimate {
+                    value: group.interval.value.filter(|_| !group.too_few),
+                    ..group.interval
+                };
+                Ok(names.map(|(key, group)| line(Some(key), shown(&group))).collect())
             }
             Statistic::Quantile { at, .. } => {
                 let plan = quantiles(statistic, noise).map_err(|_| StatisticError::Bounds)?;
@@ -128,7 +132,7 @@ impl Run {
             counts.iter_mut().zip(counted).for_each(|(all, some)| *all += some);
             reach += off;
         }
-        let around = |value: f64| Some(Estimate { value, low: value - reach, high: value + reach });
+        let around = |value: f64| Estimate { value: Some(value), low: value - reach, high: value + reach };
         Ok(key_names(keys).into_iter().zip(counts).map(|(key, count)| line(Some(key), around(count))).collect())
     }
 }
@@ -136,17 +140,18 @@ impl Run {
 /// A number of all rows: that of one lane and that of the other.
 fn both(mut run: impl FnMut(Lane) -> Found<Estimate>) -> Found<Vec<Line>> {
     let (one, two) = (run(Lane::Train)?, run(Lane::Test)?);
-    let sum = Estimate { value: one.value + two.value, low: one.low + two.low, high: one.high + two.high };
-    Ok(vec![line(None, Some(sum))])
+    let value = one.value.zip(two.value).map(|(one, two)| one + two);
+    Ok(vec![line(None, Estimate { value, low: one.low + two.low, high: one.high + two.high })])
 }
 
 fn finite(number: f64) -> Option<f64> {
     Some(number).filter(|number| number.is_finite())
 }
 
-fn line(key: Option<String>, estimate: Option<Estimate>) -> Line {
-    let part = |part: fn(&Estimate) -> f64| estimate.as_ref().map(part).and_then(finite);
-    Line { key, value: part(|all| all.value), low: part(|all| all.low), high: part(|all| all.high) }
+/// What is not estimated has no limits to show either: they are the public bounds.
+fn line(key: Option<String>, estimate: Estimate) -> Line {
+    let limit = |limit: f64| estimate.value.and(finite(limit));
+    Line { key, value: estimate.value.and_then(finite), low: limit(estimate.low), high: limit(estimate.high) }
 }
 
 /// Where a row's key stands in the list.
@@ -178,7 +183,7 @@ fn judge(lines: &[Line], target: Option<f64>, confidence: f64) -> Verdict {
         _ => f64::INFINITY,
     };
     let worst = lines.iter().map(half).fold(0.0, f64::max);
-    let estimates = lines.iter().map(|line| Judged {
+    let estimates = lines.iter().map(|line| Estimate {
         value: line.value,
         low: line.low.unwrap_or(f64::NEG_INFINITY),
         high: line.high.unwrap_or(f64::INFINITY),

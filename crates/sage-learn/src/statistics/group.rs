@@ -3,8 +3,9 @@
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Mechanism, Pair, Rows, Session, TableNoise, Taken};
 
-use super::estimate::{Estimate, mean_of};
 use super::interval::{StatisticError, charge_for, noise_reach, range};
+use super::number::mean_of;
+use crate::estimate::Estimate;
 
 /// How many rows each key has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +56,8 @@ pub struct Group {
     pub mean: f64,
     /// Whether too few rows show: the noise may be all there is.
     pub too_few: bool,
-    /// Where the mean of the law lies, all keys together but for the chance asked for; nothing if no row shows.
-    pub interval: Option<Estimate>,
+    /// Where the mean of the law lies, all keys together but for the chance asked for.
+    pub interval: Estimate,
 }
 
 impl GroupBy {

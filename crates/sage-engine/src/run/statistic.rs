@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Session, TableNoise};
+use sage_kernel::{Epsilon, Lane, Part, Permit, Session, Summary, TableNoise, Tag};
 use sage_learn::statistics::{Count, Estimate, Group, GroupBy, Histogram, Mean, StatisticError, Sum, Variance};
 use sage_learn::validate::{Decision, Verdict};
 use serde::{Deserialize, Serialize};
@@ -53,9 +53,8 @@ pub(crate) fn compute<N: NoiseSource>(
     };
     let (risk, _) = risks(recipe.pipeline(), attempt)?;
     let chance = risk.chance();
-    let columns = &recipe.query().columns;
-    let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(usize::MAX);
-    let run = Run { noise, chance, value: place(VALUE), key: place(KEY) };
+    let (value, key) = places(recipe);
+    let run = Run { noise, chance, value, key };
     let lines = run.lines(&mut session, statistic).map_err(Lost::because)?;
     let target = match recipe.pipeline().validate.as_ref().map(|validate| &validate.goal) {
         Some(Goal::Target(target)) => Some(*target),
@@ -64,6 +63,41 @@ pub(crate) fn compute<N: NoiseSource>(
     let verdict = judge(&lines, target, 1.0 - chance);
     let published = Published { statistic: name(statistic).to_owned(), confidence: 1.0 - chance, lines };
     Ok(Done { finished: session.finish(), verdict, product: Product::Statistic(published) })
+}
+
+/// What a block is summed to while it is read, for a session that asks for this statistic: nothing where it takes the
+/// rows themselves.
+pub(crate) fn summarise(
+    recipe: &Recipe, statistic: &Statistic, permit: &Permit, part: (Part, Tag), rows: &[Batch],
+) -> Result<Vec<Summary>, StatisticError> {
+    let (value, key) = places(recipe);
+    let noise = TableNoise::Laplace(Epsilon::ZERO);
+    let number = |row: Row<'_>| row.number(value).unwrap_or(f64::NAN);
+    let sums = match statistic {
+        Statistic::Sum { bounds, .. } | Statistic::Mean { bounds, .. } => {
+            let all = GroupBy { keys: 1, bounds: (bounds.low(), bounds.high()), noise };
+            all.summarise(permit, part, rows, |row| Some((0, number(row))))?
+        }
+        Statistic::GroupMean { keys, bounds, .. } => {
+            let places = Places::new(keys);
+            let groups = GroupBy { keys: keys.count(), bounds: (bounds.low(), bounds.high()), noise };
+            groups.summarise(permit, part, rows, |row| Some((places.of(row, key)?, number(row))))?
+        }
+        Statistic::Count => Histogram { keys: 1, noise }.summarise(permit, part, rows, |_| Some(0))?,
+        Statistic::Histogram { keys, .. } => {
+            let places = Places::new(keys);
+            Histogram { keys: keys.count(), noise }.summarise(permit, part, rows, |row| places.of(row, key))?
+        }
+        Statistic::Variance { .. } | Statistic::Quantile { .. } => None,
+    };
+    Ok(sums.into_iter().collect())
+}
+
+/// Where the value and the key stand in a row.
+fn places(recipe: &Recipe) -> (usize, usize) {
+    let columns = &recipe.query().columns;
+    let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(usize::MAX);
+    (place(VALUE), place(KEY))
 }
 
 /// How a statistic is computed.

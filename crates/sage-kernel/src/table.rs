@@ -49,7 +49,8 @@ impl TableNoise {
     /// The mechanism to list when charging for one table with this noise.
     ///
     /// # Guarantee
-    /// It covers one call of [`Session::pairs`], [`Session::triples`] or [`Session::histogram`] with this noise.
+    /// It covers one call of [`Session::pairs`], [`Session::triples`], [`Session::histogram`] or
+    /// [`Session::best_answers`] with this noise.
     ///
     /// # Errors
     /// When the noise multiplier is so small that it has no price.
@@ -140,6 +141,37 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         Ok(self.table(lane, keys, noise, histogram_kind(self.tag, keys), shares)?.into_flattened())
     }
 
+    /// How many rows the best function of their key is right about, and about how many it is wrong, with noise: for
+    /// every key it gives the answer that most of the rows with this key have.
+    ///
+    /// `value` gives a row's key and its answer, below `keys` and `answers`. A row without them, or with others,
+    /// counts as one that it is right about.
+    ///
+    /// # Guarantee
+    /// One release of the noise's mechanism, whatever `value` returns: `proofs/table.md`.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or a parameter is out of range, and on a lane that was opened on sums.
+    pub fn best_answers(
+        &mut self, lane: Lane, keys: u32, answers: u32, noise: TableNoise,
+        value: impl Fn(R::Row<'_>) -> Option<(u32, u32)>,
+    ) -> Result<[f64; 2], SessionError> {
+        check_keys(keys.saturating_mul(answers))?;
+        self.granted_rows(lane)?;
+        let mut sums = [0i128; 2];
+        self.draw(lane, noise, &mut sums)?;
+        let mut counts = vec![0u64; (keys * answers) as usize];
+        let mut right = 0;
+        let rows = each_row(self.granted_rows(lane)?, |row| match value(row) {
+            Some((key, answer)) if key < keys && answer < answers => counts[(key * answers + answer) as usize] += 1,
+            _ => right += 1,
+        });
+        right += counts.chunks(answers as usize).filter_map(|answers| answers.iter().max()).sum::<u64>();
+        let exact = [right, rows - right];
+        sums.iter_mut().zip(exact).for_each(|(sum, rows)| *sum += i128::from(rows) * i128::from(SCALE));
+        Ok(sums.map(in_rows))
+    }
+
     /// The noisy sums of so many numbers for every key, in rows. The charge is used up and the noise drawn
     /// before any row is looked at.
     fn table<const NUMBERS: usize>(
@@ -148,20 +180,25 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     ) -> Result<Vec<[f64; NUMBERS]>, SessionError> {
         check_keys(keys)?;
         let mut sums = vec![[0i128; NUMBERS]; keys as usize];
+        self.draw(lane, noise, sums.as_flattened_mut())?;
+        self.gather(lane, kind, sums.as_flattened_mut(), |rows, sums| add_shares(rows, sums, shares))?;
+        Ok(sums.into_iter().map(|sums| sums.map(in_rows)).collect())
+    }
+
+    /// Uses up the charge of one release and draws its noise.
+    fn draw(&mut self, lane: Lane, noise: TableNoise, sums: &mut [i128]) -> Result<(), SessionError> {
         match noise {
             TableNoise::Laplace(epsilon) => {
                 let sampler = laplace(epsilon, SCALE)?;
                 self.plan(lane)?.take_laplace(epsilon)?;
-                sampler.fill(&mut self.noise, sums.as_flattened_mut())?;
+                Ok(sampler.fill(&mut self.noise, sums)?)
             }
             TableNoise::Gaussian(sigma) => {
                 let sampler = gaussian(sigma)?;
                 self.plan(lane)?.take_zcdp(concentrated(sigma)?)?;
-                sampler.fill(&mut self.noise, sums.as_flattened_mut())?;
+                Ok(sampler.fill(&mut self.noise, sums)?)
             }
         }
-        self.gather(lane, kind, sums.as_flattened_mut(), |rows, sums| add_shares(rows, sums, shares))?;
-        Ok(sums.into_iter().map(|sums| sums.map(in_rows)).collect())
     }
 }
 
@@ -221,11 +258,14 @@ pub(crate) fn quantise(value: f64, range: Range, taken: Taken) -> u64 {
         };
     }
     let share = (value.clamp(range.low, range.high) - range.low) / (range.high - range.low) * SCALE as f64;
-    let whole = match taken {
-        Taken::AsStatistic => libm::round(share),
-        Taken::AsLoss => libm::ceil(share),
+    // Not negative and small, so what the cast cuts off is exact, and this is a round or a ceiling without a call.
+    let whole = share as u64;
+    let cut = share - whole as f64;
+    let up = match taken {
+        Taken::AsStatistic => cut >= 0.5,
+        Taken::AsLoss => cut > 0.0,
     };
-    (whole as u64).min(SCALE)
+    (whole + u64::from(up)).min(SCALE)
 }
 
 fn in_rows(units: i128) -> f64 {

@@ -3,7 +3,9 @@
 
 mod support;
 
-use sage_kernel::{Lane, LayerShape, Mechanism, MomentBounds, Pair, Range, Rate, Step, TableNoise, Taken};
+use sage_kernel::{
+    Lane, LayerShape, Mechanism, MomentBounds, Pair, PlaceBounds, Range, Rate, Step, TableNoise, Taken, Triple,
+};
 use support::distinguish::{Claim, Sample, judge};
 use support::{
     EXTREMES, Grid, Seeded, Yard, concentrated, epsilon_of, gaussian, laplace, mix, rate_of, run_seed, sampled,
@@ -158,6 +160,171 @@ fn gaussian_table_cases(cases: &mut Vec<Case>) {
     }
 }
 
+fn triple_cases(cases: &mut Vec<Case>) {
+    let range = Range::new(UNIT_RANGE.0, UNIT_RANGE.1).expect("a range");
+    for epsilon in ["0.5", "1", "3"] {
+        let noise = TableNoise::Laplace(epsilon_of(epsilon));
+        // In the middle all three numbers move, at the end one; the whole is the same.
+        for middle in [0.5, 1.0] {
+            cases.push(Case {
+                name: format!("triples, Laplace {epsilon}, value {middle}"),
+                claim: Claim::Pure(epsilon.parse().expect("a number")),
+                part: laplace_part,
+                count: 20_000,
+                parameter: epsilon.to_owned(),
+                run: Box::new(move |session, count, out| {
+                    for _ in 0..count {
+                        let triples =
+                            session.triples(Lane::Train, 1, range, Taken::AsStatistic, noise, |row| Some((0, row[0])));
+                        let Triple { squares, rest, below } = triples.expect("covered")[0];
+                        let square = middle * middle;
+                        let shifts = [(squares, square), (rest, middle - square), (below, 1.0 - middle)];
+                        out(Sample::new(laplace_score(&shifts), squares, UNIT));
+                    }
+                }),
+                tight: (Vec::new(), vec![vec![middle; 8]]),
+                samples: 200_000,
+            });
+        }
+    }
+    for sigma in ["0.5", "1", "1.4"] {
+        let noise = TableNoise::Gaussian(sigma_of(sigma));
+        let width: f64 = sigma.parse().expect("a number");
+        cases.push(Case {
+            name: format!("triples, Gaussian {sigma}"),
+            claim: Claim::Gaussian(1.0 / width),
+            part: concentrated_part,
+            count: fitting(width),
+            parameter: sigma.to_owned(),
+            run: Box::new(move |session, count, out| {
+                for _ in 0..count {
+                    let triples = session.triples(Lane::Train, 1, range, Taken::AsLoss, noise, |row| Some((0, row[0])));
+                    let triple = triples.expect("covered")[0];
+                    out(Sample::new(triple.squares, triple.squares, UNIT));
+                }
+            }),
+            tight: (Vec::new(), vec![vec![1.0; 8]]),
+            samples: if width < 0.6 { 24_000 } else { 60_000 },
+        });
+    }
+}
+
+fn answer_cases(cases: &mut Vec<Case>) {
+    // The row's answer is the first of its key, so it shows in what the best function is right about. Among as many
+    // rows with the other answer it would show in what it is wrong about.
+    let answered = |session: &mut Seeded, noise: TableNoise| {
+        let answers = session.best_answers(Lane::Train, 2, 2, noise, |row| Some((0, u32::from(row[0] > 0.5))));
+        answers.expect("covered")
+    };
+    let crowd = vec![vec![0.0; 8]; 2];
+    let outvoted: Vec<Vec<f64>> = crowd.iter().cloned().chain([vec![1.0; 8]]).collect();
+    for epsilon in ["0.5", "1", "3"] {
+        let noise = TableNoise::Laplace(epsilon_of(epsilon));
+        let settings =
+            [("right", 0, (Vec::new(), vec![vec![1.0; 8]])), ("wrong", 1, (crowd.clone(), outvoted.clone()))];
+        for (name, place, tight) in settings {
+            cases.push(Case {
+                name: format!("best answers, {name}, Laplace {epsilon}"),
+                claim: Claim::Pure(epsilon.parse().expect("a number")),
+                part: laplace_part,
+                count: 20_000,
+                parameter: epsilon.to_owned(),
+                run: Box::new(move |session, count, out| {
+                    for _ in 0..count {
+                        let released = answered(session, noise)[place];
+                        out(Sample::new(laplace_score(&[(released, 1.0)]), released, UNIT));
+                    }
+                }),
+                tight,
+                samples: 100_000,
+            });
+        }
+    }
+    for sigma in ["0.5", "1", "1.4"] {
+        let noise = TableNoise::Gaussian(sigma_of(sigma));
+        let width: f64 = sigma.parse().expect("a number");
+        cases.push(Case {
+            name: format!("best answers, Gaussian {sigma}"),
+            claim: Claim::Gaussian(1.0 / width),
+            part: concentrated_part,
+            count: fitting(width),
+            parameter: sigma.to_owned(),
+            run: Box::new(move |session, count, out| {
+                for _ in 0..count {
+                    let released = answered(session, noise)[0];
+                    out(Sample::new(released, released, UNIT));
+                }
+            }),
+            tight: (Vec::new(), vec![vec![1.0; 8]]),
+            samples: if width < 0.6 { 24_000 } else { 60_000 },
+        });
+    }
+}
+
+/// One place of two, and the constant feature.
+const PLACES: PlaceBounds = PlaceBounds { named: 1, places: 2, label_size: 1.0 };
+/// Rows that name nothing. Where each names a place, the features of any rows depend on each other, and the
+/// smallest eigenvalue is zero for all of them.
+const NO_PLACES: PlaceBounds = PlaceBounds { named: 0, places: 0, label_size: 1.0 };
+
+/// The moments of rows that name their first number as a place and have their third as label.
+fn place_moments_of(session: &Seeded, bounds: PlaceBounds) -> sage_kernel::Moments {
+    let moments = session.place_moments(Lane::Train, bounds, |row, named| {
+        named.fill(row[0] as u32);
+        row[2]
+    });
+    moments.expect("granted")
+}
+
+fn place_cases(cases: &mut Vec<Case>) {
+    for sigma in ["0.5", "1", "1.4"] {
+        let multiplier = sigma_of(sigma);
+        let width: f64 = sigma.parse().expect("a number");
+        // A one, where a row names as many places as these do.
+        let feature = |named: u64| 1.0 / ((1u64 << 40) / (named + 1)).isqrt() as f64;
+        let mut push = |name: &str, run: Run| {
+            cases.push(Case {
+                name: format!("{name} of places {sigma}"),
+                claim: Claim::Gaussian(1.0 / width),
+                part: gaussian_part,
+                count: fitting(width),
+                parameter: sigma.to_owned(),
+                run,
+                tight: (Vec::new(), vec![vec![1.0; 8]]),
+                samples: if width < 0.6 { 24_000 } else { 60_000 },
+            });
+        };
+        let unit = Grid::new(1 << 56, multiplier, 6).step * feature(1).powi(2) / 65_536.0;
+        let run: Run = Box::new(move |session, count, out| {
+            let moments = place_moments_of(session, PLACES);
+            for _ in 0..count {
+                let matrix = session.noisy_matrix(&moments, multiplier).expect("covered");
+                // The row has a one at the second place and the constant.
+                out(Sample::new(matrix[4] + matrix[8] + 2.0 * matrix[5], matrix[4], unit));
+            }
+        });
+        push("noisy matrix", run);
+        let unit = Grid::new(1 << 40, multiplier, 3).step * feature(1) * unit_of(1.0, 1 << 20, 1);
+        let run: Run = Box::new(move |session, count, out| {
+            let moments = place_moments_of(session, PLACES);
+            for _ in 0..count {
+                let cross = session.noisy_cross(&moments, multiplier).expect("covered");
+                out(Sample::new(cross[1] + cross[2], cross[1], unit));
+            }
+        });
+        push("noisy cross", run);
+        let unit = Grid::new((1 << 40) + (1 << 21) + 1, multiplier, 1).step * feature(0).powi(2);
+        let run: Run = Box::new(move |session, count, out| {
+            let moments = place_moments_of(session, NO_PLACES);
+            for _ in 0..count {
+                let value = session.noisy_smallest_eigenvalue(&moments, multiplier).expect("covered");
+                out(Sample::new(value, value, unit));
+            }
+        });
+        push("smallest eigenvalue", run);
+    }
+}
+
 fn vector_cases(cases: &mut Vec<Case>) {
     for sigma in ["0.5", "1", "1.4"] {
         let multiplier = sigma_of(sigma);
@@ -249,25 +416,29 @@ fn moment_cases(cases: &mut Vec<Case>, sigma: &str, claim: Claim) {
 }
 
 fn loss_cases(cases: &mut Vec<Case>) {
-    for epsilon in ["0.5", "1", "3"] {
-        let asked = epsilon_of(epsilon);
-        cases.push(Case {
-            name: format!("least squared loss {epsilon}"),
-            claim: Claim::Pure(epsilon.parse().expect("a number")),
-            part: laplace_part,
-            count: 20_000,
-            parameter: epsilon.to_owned(),
-            run: Box::new(move |session, count, out| {
-                let moments = moments_of(session);
-                for _ in 0..count {
-                    let best = session.least_squared_loss(&moments, 1.0, asked).expect("covered");
-                    // The best model of one row has no loss, so the row shows in the rest.
-                    out(Sample::new(laplace_score(&[(best.rest, 1.0)]), best.rest, UNIT));
-                }
-            }),
-            tight: (Vec::new(), vec![vec![0.5; 8]]),
-            samples: 60_000,
-        });
+    let summed: [(&str, fn(&Seeded) -> sage_kernel::Moments); 2] =
+        [("numbers", moments_of), ("places", |session| place_moments_of(session, PLACES))];
+    for (kind, moments_of) in summed {
+        for epsilon in ["0.5", "1", "3"] {
+            let asked = epsilon_of(epsilon);
+            cases.push(Case {
+                name: format!("least squared loss of {kind} {epsilon}"),
+                claim: Claim::Pure(epsilon.parse().expect("a number")),
+                part: laplace_part,
+                count: 20_000,
+                parameter: epsilon.to_owned(),
+                run: Box::new(move |session, count, out| {
+                    let moments = moments_of(session);
+                    for _ in 0..count {
+                        let best = session.least_squared_loss(&moments, 1.0, asked).expect("covered");
+                        // The best model of one row has no loss, so the row shows in the rest.
+                        out(Sample::new(laplace_score(&[(best.rest, 1.0)]), best.rest, UNIT));
+                    }
+                }),
+                tight: (Vec::new(), vec![vec![0.5; 8]]),
+                samples: 60_000,
+            });
+        }
     }
 }
 
@@ -324,6 +495,9 @@ fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     laplace_table_cases(&mut cases);
     gaussian_table_cases(&mut cases);
+    triple_cases(&mut cases);
+    answer_cases(&mut cases);
+    place_cases(&mut cases);
     vector_cases(&mut cases);
     loss_cases(&mut cases);
     gradient_cases(&mut cases);

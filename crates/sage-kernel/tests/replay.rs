@@ -97,6 +97,10 @@ fn release(session: &mut Seeded) -> Released {
             tables.push((scale, numbers.map(|number| whole(number, unit)).collect()));
         }
     }
+    for noise in [TableNoise::Laplace(epsilon), TableNoise::Gaussian(sigma)] {
+        let answers = session.best_answers(Lane::Train, KEYS, 2, noise, |row| Some((key_of(row)?, row[1] as u32)));
+        tables.push((scale, answers.expect("covered").map(|number| whole(number, unit)).to_vec()));
+    }
     let step = Step { rate: Rate::LIMIT, sigma, clip: CLIP };
     let gradient = session.sampled_sum(Lane::Train, step, &LAYERS, backward).expect("covered");
     Released { tables, vectors, gradient: gradient.concat() }
@@ -153,7 +157,7 @@ fn release_from(
 fn run(yard: &mut Yard, batches: Vec<Vec<Vec<f64>>>, seed: u64) -> Released {
     let (epsilon, sigma) = (epsilon_of("1"), sigma_of("2"));
     let parts =
-        vec![laplace(epsilon, 8), concentrated(sigma, 5), gaussian(sigma, 105, 10), sampled(Rate::LIMIT, sigma, 14, 1)];
+        vec![laplace(epsilon, 9), concentrated(sigma, 6), gaussian(sigma, 105, 10), sampled(Rate::LIMIT, sigma, 14, 1)];
     let cost = Cost::new(parts).expect("a cost");
     let batches = batches.into_iter().map(TestRows).collect();
     release(&mut yard.open([Some(cost), None], [batches, Vec::new()], seed))

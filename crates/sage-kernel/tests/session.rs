@@ -251,6 +251,7 @@ fn hostile_parameters_get_typed_errors() {
             note(session.pairs(Lane::Train, keys, range, Taken::AsLoss, noise, |r| Some((width, r[0]))).map(drop));
             let noise = TableNoise::Laplace(epsilon);
             note(session.histogram(Lane::Train, keys.min(9), noise, |_| Some(named)).map(drop));
+            note(session.best_answers(Lane::Train, keys, outputs, noise, |_| Some((named, width))).map(drop));
         }
         note(session.vector_sum(Lane::Train, width, clip, sigma, |row, out| out[0] = row[0]).map(drop));
         let bounds = MomentBounds { width: width.min(5), feature_norm: clip, label_size: other };
@@ -344,6 +345,41 @@ fn squares_are_taken_as_documented() {
         }
     }
     assert_eq!(TableNoise::Gaussian(Sigma::ZERO).mechanism(), Err(SessionError::NotCovered));
+}
+
+/// No function of the key is right about more rows, and some function is about as many; what has no key or answer
+/// counts as right. One charge covers one release.
+#[test]
+fn best_answers_are_those_of_a_search() {
+    const KEYS: u32 = 3;
+    const ANSWERS: u32 = 3;
+    let seed = run_seed("best answers");
+    let (mut dice, mut yard) = (Dice::new(seed), Yard::new());
+    for noise in [TableNoise::Laplace(epsilon_of("1")), TableNoise::Gaussian(sigma_of("2"))] {
+        let mut released = |rows: &[Vec<f64>]| {
+            let mut session = yard.train(vec![noise.mechanism().expect("a price")], rows, 9);
+            let value = |row: &[f64]| (row[0] >= 0.0).then_some((row[0] as u32, row[1] as u32));
+            let mut ask = || session.best_answers(Lane::Train, KEYS, ANSWERS, noise, value);
+            let first = ask().expect("covered");
+            assert_eq!(ask(), Err(SessionError::NotCovered));
+            first
+        };
+        let without = released(&[]);
+        for case in 0..200 {
+            let count = dice.below(40);
+            let rows: Vec<Vec<f64>> =
+                (0..count).map(|_| vec![dice.below(5) as f64 - 1.0, dice.below(4) as f64]).collect();
+            let outside = |row: &[f64]| !(0.0..3.0).contains(&row[0]) || row[1] >= 3.0;
+            let right_about = |function: u32| {
+                let answer = |key: u32| f64::from(function / ANSWERS.pow(key) % ANSWERS);
+                rows.iter().filter(|row| outside(row) || row[1] == answer(row[0] as u32)).count()
+            };
+            let best = (0..ANSWERS.pow(KEYS)).map(right_about).max().expect("a function");
+            let with = released(&rows);
+            let moved = [with[0] - without[0], with[1] - without[1]];
+            assert_eq!(moved, [best as f64, (count - best) as f64], "case {case} of seed {seed}");
+        }
+    }
 }
 
 /// Means come out within the noise: by a table of keys, and by a vector.

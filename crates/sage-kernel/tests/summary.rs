@@ -175,6 +175,44 @@ fn summaries_give_the_bits_that_rows_give() {
     }
 }
 
+/// Blocks are summed by as many threads as there are, each by any of them, and their rows come in batches of any size:
+/// the bits are the same.
+#[test]
+fn threads_and_batches_change_no_bit() {
+    let seed = run_seed("threads");
+    let mut dice = Dice::new(seed);
+    for _ in 0..10 {
+        let mut town = Town::new();
+        let blocks: Vec<Vec<TestRows>> = (0..BLOCKS).map(|_| hostile_rows(&mut dice)).collect();
+        let rows = blocks.iter().flatten().cloned().collect();
+        let from_rows = release(&mut open(town.permit(0, 0, BLOCKS - 1), rows, Vec::new()));
+        for threads in [1, 2, 3] {
+            let permit = town.permit(0, 0, BLOCKS - 1);
+            let next = std::sync::atomic::AtomicU32::new(0);
+            let summed = || {
+                let mut summed = Vec::new();
+                loop {
+                    let block = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let Some(batches) = blocks.get(block as usize) else { return summed };
+                    // One row a batch, all in one, or as they came.
+                    let all = batches.iter().flat_map(|batch| batch.0.iter().cloned());
+                    let batches: Vec<TestRows> = match threads {
+                        1 => batches.clone(),
+                        2 => all.map(|row| TestRows(vec![row])).collect(),
+                        _ => vec![TestRows(all.collect())],
+                    };
+                    summed.extend(summarise(&permit, block, &batches).expect("covered").into_iter().map(Arc::new));
+                }
+            };
+            let kept = std::thread::scope(|scope| {
+                let workers: Vec<_> = (0..threads).map(|_| scope.spawn(summed)).collect();
+                workers.into_iter().rev().flat_map(|worker| worker.join().expect("no panic")).collect()
+            });
+            assert_eq!(release(&mut open(permit, Vec::new(), kept)), from_rows, "{threads} threads, seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn only_a_permit_on_the_block_makes_seals_and_opens() {
     let mut town = Town::new();

@@ -21,6 +21,7 @@ pub mod audit;
 pub mod bundle;
 pub mod count;
 pub mod encode;
+mod estimate;
 pub mod formula;
 pub mod linear;
 pub mod network;

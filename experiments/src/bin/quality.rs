@@ -100,6 +100,13 @@ fn networks(rides: &Rides, runs: usize) {
             });
         }
     }
+    let paper = Task::new("taxi paper", "squared", &rides.table, rides.training, rides.for_the_paper(), runs);
+    for epsilon in [LOOSE, EPSILONS[0]] {
+        paper.repeat(&format!("epsilon {epsilon}"), 1, |rows| {
+            let network = settings::paper_network(epsilon, rows);
+            plain::squared(&plain::predictions(&network, &paper.held_out), &paper.held_out)
+        });
+    }
 }
 
 fn logistic(flights: &Flights, runs: usize) {

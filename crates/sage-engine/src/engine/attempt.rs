@@ -16,7 +16,7 @@ use crate::pipeline::{Goal, Metric, Train};
 use crate::quiet;
 use crate::read::{self, Batch};
 use crate::release::{self, Artefact, Receipt};
-use crate::run::{Done, Lost, Product, Report, compute, train_and_test};
+use crate::run::{Done, Lost, Product, Report, compute, summarise, train_and_test};
 
 /// How many threads an attempt computes with.
 const THREADS: usize = 2;
@@ -129,7 +129,8 @@ impl Engine {
         };
         match &recipe.pipeline().train {
             Train::Statistic(statistic) => {
-                let session = self.open_session(granted, &query).map_err(lost)?;
+                let sum = |permit: &_, part, rows: &[Batch]| summarise(&recipe, statistic, permit, part, rows);
+                let session = self.open_summed(granted, &query, &sum).map_err(lost)?;
                 compute(session, &recipe, statistic, &bill, &attempt)
             }
             _ => {

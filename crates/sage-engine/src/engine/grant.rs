@@ -91,6 +91,15 @@ impl Engine {
         self.started(granted, query, read::open)
     }
 
+    /// As [`Engine::open_session`], with blocks summed as they are read.
+    pub(super) fn open_summed(
+        &self, granted: Granted, query: &Query, sum: &read::Summing<'_>,
+    ) -> Result<Session<Batch>, EngineError> {
+        self.started(granted, query, |permit, noise, source, prepared, unit| {
+            read::open_summed(permit, noise, source, prepared, unit, sum)
+        })
+    }
+
     /// As [`Engine::open_session`], with rows as learners read them. The encoding's columns are the query's.
     ///
     /// # Errors

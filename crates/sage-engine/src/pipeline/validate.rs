@@ -166,9 +166,14 @@ impl Validate {
         let confidence =
             read_number(section, "confidence", CONFIDENCE, Some(CONFIDENCE_DEFAULT), |sure| sure > 0.0 && sure < 1.0)?;
         let reject = section.flag("reject", false)?;
-        let certified = matches!(train, Train::Ridge(_)) && matches!(metric, Metric::SquaredError { .. });
+        let certified = match metric {
+            Metric::SquaredError { .. } => matches!(train, Train::Ridge(_)),
+            Metric::Accuracy => matches!(train, Train::Logistic(_) | Train::Network { .. }),
+            _ => false,
+        };
         if reject && (!certified || matches!(goal, Goal::BetterThan { .. })) {
-            let why = "false: only the best ridge regression by mse with a target is known well enough to reject";
+            let why = "false: what is known well enough to reject is the best ridge regression by mse, and the best \
+                       classifier of categories by accuracy, each with a target";
             return Err(section.wrong("reject", why));
         }
         check_metric(section, metric, train)?;

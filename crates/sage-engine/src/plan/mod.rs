@@ -91,6 +91,14 @@ impl Recipe {
             }
             _ => {
                 let (query, of_model) = inputs::of(&pipeline, file, tables)?;
+                let reject = pipeline.validate.as_ref().is_some_and(|validate| {
+                    validate.reject && matches!(validate.metric, crate::pipeline::Metric::Accuracy)
+                });
+                if reject && of_model.encoding().cells().is_none() {
+                    let why = "false: a classifier can be rejected by its accuracy where all features are categories, \
+                               with at most 8388608 combinations";
+                    return Err(PlanRefusal::part("validate.reject", why));
+                }
                 inputs = Some(of_model);
                 query
             }

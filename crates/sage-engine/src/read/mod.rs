@@ -19,6 +19,7 @@ mod evaluate;
 mod part;
 mod probe;
 mod query;
+mod quick;
 mod reader;
 mod refusal;
 mod rows;
@@ -28,7 +29,7 @@ mod unit;
 
 pub use error::ReadError;
 pub use query::{Expression, Prepared, Query, prepare};
-pub use reader::{Source, encoded, open, open_encoded};
+pub use reader::{Source, Summing, encoded, open, open_encoded, open_summed};
 pub use refusal::QueryRefusal;
 pub use rows::{Batch, Record, Row};
 pub use translate::formula;

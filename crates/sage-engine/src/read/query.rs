@@ -17,9 +17,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 
 use super::evaluate::{Failed, truths, values};
-use super::probe;
 use super::refusal::QueryRefusal;
-use super::{allow, total};
+use super::{allow, probe, quick, total};
 use crate::blocks::LANE_COLUMN;
 
 /// The longest text of an expression.
@@ -176,6 +175,7 @@ fn physical(
         _ => return Err(QueryRefusal::part(place, shown, RESULT)),
     };
     let expression = if found == to { expression } else { total::cast_to(expression, to) };
+    let expression = quick::quicker(expression).map_err(refused)?;
     create_physical_expr(&expression, schema, &ExecutionProps::new(), &PhysicalPlanningContext::default())
         .map_err(refused)
 }

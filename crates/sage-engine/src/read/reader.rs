@@ -4,6 +4,7 @@
 //! to anyone who has no permit. How a part's bytes become rows is in `part`.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{Builder, ScopedJoinHandle};
@@ -11,10 +12,11 @@ use std::thread::{Builder, ScopedJoinHandle};
 use arrow::compute::{filter, filter_record_batch};
 use bytes::Bytes;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
+use object_store::{GetResultPayload, ObjectStore, ObjectStoreExt};
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{BlockId, Lane, Ledger, Permit, Rows, Session, StreamId};
+use sage_kernel::{BlockId, Lane, Ledger, Permit, Rows, Session, StreamId, Summary, Tag};
 use sage_learn::encode::{Encoded, Encoding};
+use sage_learn::statistics::StatisticError;
 use tokio::runtime::Runtime;
 
 use super::error::ReadError;
@@ -63,6 +65,15 @@ impl Source {
         }
         Ok(Self { stream, name: name.to_owned(), parts: known, store })
     }
+
+    /// A digest of the rows of a block as they are stored.
+    fn digest(&self, block: BlockId) -> [u8; 32] {
+        let mut hash = blake3::Hasher::new_derive_key("sage: the parts of a block");
+        for part in self.parts.get(&block).into_iter().flatten() {
+            hash.update(&part.digest);
+        }
+        *hash.finalize().as_bytes()
+    }
 }
 
 /// Uses up a permit: reads what it covers into a session, with noise from this source.
@@ -74,6 +85,32 @@ pub fn open<N: NoiseSource>(
     permit: Permit, noise: N, source: &Source, prepared: &Prepared, unit: &Unit,
 ) -> Result<Session<Batch, N>, ReadError> {
     permit.open(noise, |permit| read(permit, source, prepared, unit, &|batch| batch))
+}
+
+/// Has the kernel sum the batches of one lane of one block, under a permit that covers it: each summary is of all of
+/// them. None if the sums do not fit; then the session is given the rows.
+pub type Summing<'a> =
+    dyn Fn(&Permit, (sage_kernel::Part, Tag), &[Batch]) -> Result<Vec<Summary>, StatisticError> + Sync + 'a;
+
+/// As [`open`], where every thread has the kernel sum the blocks that it has read, so that rows are gone as soon as
+/// they are counted. The session then answers what `sum` summed for, with the bits that rows would give, and
+/// nothing else.
+///
+/// # Errors
+/// As [`open`]; `Failed` if nothing can be summed so.
+pub fn open_summed<N: NoiseSource>(
+    permit: Permit, noise: N, source: &Source, prepared: &Prepared, unit: &Unit, sum: &Summing<'_>,
+) -> Result<Session<Batch, N>, ReadError> {
+    // The sums are used in this session alone, so one tag does for all of them.
+    let tag = Tag([0; 32]);
+    permit.open_with_summaries(noise, tag, |permit| {
+        let settle = |block: BlockId, lane: Lane, rows: Vec<Batch>| {
+            let part = sage_kernel::Part { block, lane, source: source.digest(block) };
+            let sums = sum(permit, (part, tag), &rows).map_err(|_| ReadError::Failed)?;
+            Ok(if sums.is_empty() { Settled::Rows(rows) } else { Settled::Sums(sums) })
+        };
+        read_and(permit, source, prepared, unit, &|batch| batch, &settle)
+    })
 }
 
 /// As [`open`], with every batch encoded on the way, so that what is not in the encoding takes no memory.
@@ -95,16 +132,36 @@ pub fn encoded(batch: &Batch, encoding: &Encoding) -> Encoded {
     encoding.encode((0..batch.count()).map(|place| batch.row(place).record()))
 }
 
+/// What becomes of the rows of one lane of one block.
+enum Settled<B> {
+    /// They go into the session.
+    Rows(Vec<B>),
+    /// Their sums do, each of all of them.
+    Sums(Vec<Summary>),
+}
+
+/// Rows by lane, and sums that stand for others.
+type Everything<B> = ([Vec<B>; 2], Vec<Arc<Summary>>);
+
 /// Private, so that rows go into the session and nowhere else.
 fn read<B: Send>(
     permit: &Permit, source: &Source, prepared: &Prepared, unit: &Unit, shape: &(dyn Fn(Batch) -> B + Sync),
 ) -> Result<[Vec<B>; 2], ReadError> {
+    let rows = read_and(permit, source, prepared, unit, shape, &|_, _, rows| Ok(Settled::Rows(rows)));
+    rows.map(|(rows, _)| rows)
+}
+
+/// As [`read`], and settles what becomes of the rows of a block on the thread that read them.
+fn read_and<B: Send>(
+    permit: &Permit, source: &Source, prepared: &Prepared, unit: &Unit, shape: &(dyn Fn(Batch) -> B + Sync),
+    settle: &Settle<'_, B>,
+) -> Result<Everything<B>, ReadError> {
     if permit.stream() != source.stream {
         return Err(ReadError::OtherStream);
     }
     silence_readers();
     let layout = Layout::new(prepared, unit)?;
-    let reading = Reading { permit, source, prepared, unit, layout, shape };
+    let reading = Reading { permit, source, prepared, unit, layout, shape, settle };
     let covered = |block: BlockId| Lane::BOTH.into_iter().any(|lane| reading.covers(block, lane));
     let blocks: Vec<BlockId> = source.parts.keys().copied().filter(|&block| covered(block)).collect();
     let next = AtomicUsize::new(0);
@@ -122,10 +179,13 @@ fn read<B: Send>(
 }
 
 /// What a thread read, or where it stopped: each with the block's place in the list.
-type Outcome<B> = Result<Vec<(usize, [Vec<B>; 2])>, (usize, ReadError)>;
+type Outcome<B> = Result<Vec<(usize, [Settled<B>; 2])>, (usize, ReadError)>;
+
+/// What decides about the rows of one lane of one block.
+type Settle<'a, B> = dyn Fn(BlockId, Lane, Vec<B>) -> Result<Settled<B>, ReadError> + Sync + 'a;
 
 /// The rows in the order of the blocks, whichever thread read them; or the first block's error.
-fn in_order<B>(outcomes: Vec<Outcome<B>>) -> Result<[Vec<B>; 2], ReadError> {
+fn in_order<B>(outcomes: Vec<Outcome<B>>) -> Result<Everything<B>, ReadError> {
     let mut done = Vec::new();
     let mut errors = Vec::new();
     for outcome in outcomes {
@@ -138,13 +198,16 @@ fn in_order<B>(outcomes: Vec<Outcome<B>>) -> Result<[Vec<B>; 2], ReadError> {
         return Err(error);
     }
     done.sort_by_key(|(place, _)| *place);
-    let mut rows = [Vec::new(), Vec::new()];
-    for (_, batches) in done {
-        for (all, some) in rows.iter_mut().zip(batches) {
-            all.extend(some);
+    let (mut rows, mut sums) = ([Vec::new(), Vec::new()], Vec::new());
+    for (_, settled) in done {
+        for (all, settled) in rows.iter_mut().zip(settled) {
+            match settled {
+                Settled::Rows(some) => all.extend(some),
+                Settled::Sums(some) => sums.extend(some.into_iter().map(Arc::new)),
+            }
         }
     }
-    Ok(rows)
+    Ok((rows, sums))
 }
 
 /// One reading under one permit.
@@ -156,6 +219,7 @@ struct Reading<'a, B> {
     layout: Layout,
     /// What a batch becomes, row by row.
     shape: &'a (dyn Fn(Batch) -> B + Sync),
+    settle: &'a Settle<'a, B>,
 }
 
 impl<B: Send> Reading<'_, B> {
@@ -169,27 +233,32 @@ impl<B: Send> Reading<'_, B> {
         // Stores over a network need a runtime; here it waits for one file at a time.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|_| (usize::MAX, ReadError::Failed))?;
+        let mut room = Vec::new();
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(&block) = blocks.get(place) else { return Ok(done) };
-            let batches = self.block(&runtime, block).map_err(|error| (place, error))?;
-            done.push((place, batches));
+            let settled = self.block(&runtime, block, &mut room).map_err(|error| (place, error))?;
+            done.push((place, settled));
         }
     }
 
-    /// The covered lanes of a block.
-    fn block(&self, runtime: &Runtime, block: BlockId) -> Result<[Vec<B>; 2], ReadError> {
+    /// The covered lanes of a block. Files are read into room that the next one takes over.
+    fn block(&self, runtime: &Runtime, block: BlockId, room: &mut Vec<u8>) -> Result<[Settled<B>; 2], ReadError> {
         let mut batches = [Vec::new(), Vec::new()];
         let mut users = [Vec::new(), Vec::new()];
         for part in self.source.parts.get(&block).into_iter().flatten() {
-            let fetched = runtime.block_on(self.fetch(part))?;
-            let opened = self.layout.open(part, fetched)?;
+            let fetched = runtime.block_on(self.fetch(part, std::mem::take(room)))?;
+            let opened = self.layout.open(part, fetched.clone())?;
             for (place, lane) in Lane::BOTH.into_iter().enumerate() {
                 if self.covers(block, lane) {
                     for decoded in opened.lane(lane)? {
                         self.evaluate(decoded?, &mut batches[place], &mut users[place])?;
                     }
                 }
+            }
+            drop(opened);
+            if fetched.is_unique() {
+                *room = fetched.into();
             }
         }
         if let Unit::User { most, .. } = self.unit {
@@ -198,15 +267,31 @@ impl<B: Send> Reading<'_, B> {
                 *batches = grouped.into_iter().map(self.shape).collect();
             }
         }
-        Ok(batches)
+        let [train, test] = batches;
+        let settle = |lane: Lane, rows| match self.covers(block, lane) {
+            true => (self.settle)(block, lane, rows),
+            false => Ok(Settled::Rows(rows)),
+        };
+        Ok([settle(Lane::Train, train)?, settle(Lane::Test, test)?])
     }
 
-    async fn fetch(&self, part: &Part) -> Result<Bytes, ReadError> {
+    /// The bytes of a part; those of a local file in this room.
+    async fn fetch(&self, part: &Part, mut room: Vec<u8>) -> Result<Bytes, ReadError> {
         let (block, file) = (part.block.clone(), part.file.clone());
         let path = Path::parse(part.path(&self.source.name));
         let Ok(path) = path else { return Err(ReadError::Missing { block, file }) };
         let fetched = match self.source.store.get(&path).await {
-            Ok(found) => found.bytes().await,
+            Ok(found) => match found.payload {
+                GetResultPayload::File(file, _) => {
+                    room.clear();
+                    room.reserve_exact(usize::try_from(found.meta.size).unwrap_or(0));
+                    let whole = (&file).read_to_end(&mut room);
+                    return whole
+                        .map(|_| room.into())
+                        .map_err(|_| ReadError::Unreadable { block, file: part.file.clone() });
+                }
+                GetResultPayload::Stream(_) => found.bytes().await,
+            },
             Err(error) => Err(error),
         };
         fetched.map_err(|error| match error {

@@ -19,8 +19,8 @@ use crate::pipeline::Pipeline;
 
 pub(crate) use model::{OwnTest, row_loss, train_and_test};
 pub use report::{Interval, Report};
-pub(crate) use statistic::compute;
 pub use statistic::{Line, Published};
+pub(crate) use statistic::{compute, summarise};
 
 /// What an attempt has to show.
 pub(crate) struct Done {

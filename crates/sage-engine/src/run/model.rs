@@ -9,8 +9,8 @@ use sage_learn::network::{self, Network, Rates, Training};
 use sage_learn::statistics::fit_join;
 use sage_learn::validate::decide::Tail;
 use sage_learn::validate::{
-    AccuracyCheck, AccuracyTarget, Bound, ComparisonCheck, ComparisonTarget, LeastLossCheck, LossCheck, LossTarget,
-    Risk, Verdict,
+    AccuracyCheck, AccuracyTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget, LeastLossCheck,
+    LossCheck, LossTarget, Risk, Verdict,
 };
 
 use super::{Done, Lost, Product, risks};
@@ -49,10 +49,7 @@ pub(crate) fn train_and_test<N: NoiseSource>(
     let accepting = test.run(&mut session, bill, accept)?;
     let mut rejecting = Vec::new();
     if let (Some(risk), Some(epsilon)) = (reject, bill.noises.reject) {
-        let least = test.least(epsilon, risk)?;
-        let width = inputs.encoding().layout().inputs() as usize;
-        let verdict = least.run(&mut session, |row, features| dense(&row, width, features));
-        rejecting.push(verdict.map_err(Lost::because)?);
+        rejecting.push(test.out_of_reach(&mut session, epsilon, risk)?);
     }
     let verdict = Verdict::together(vec![accepting], rejecting);
     let stretched = stretched(fitted, inputs.label())?;
@@ -159,6 +156,28 @@ impl Test<'_> {
                 Box::new(move |row| f64::from(one.forward(row)))
             }
         }
+    }
+
+    /// The test of whether any model could do it that sees what this one sees.
+    fn out_of_reach<N: NoiseSource>(
+        &self, session: &mut Session<Encoded, N>, epsilon: Epsilon, risk: Risk,
+    ) -> Result<Verdict, Lost> {
+        let encoding = self.inputs.encoding();
+        let verdict = match (self.validate.metric, &self.validate.goal) {
+            (Metric::Accuracy, Goal::Target(target)) => {
+                let cells = encoding.cells().ok_or_else(|| Lost("the features are no categories".to_owned()))?;
+                let target = AccuracyTarget::new(*target).map_err(Lost::because)?;
+                let answers = std::num::NonZeroU32::MIN.saturating_add(1);
+                let noise = TableNoise::Laplace(epsilon);
+                let check = BestAnswersCheck { target, keys: cells.count(), answers, noise, risk };
+                check.run(session, |row| Some((cells.of(row.places)?, u32::from(row.label >= 0.5))))
+            }
+            _ => {
+                let width = encoding.layout().inputs() as usize;
+                self.least(epsilon, risk)?.run(session, |row, features| dense(&row, width, features))
+            }
+        };
+        verdict.map_err(Lost::because)
     }
 
     /// The test of whether any linear model could do it.

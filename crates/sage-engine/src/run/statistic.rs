@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Session, TableNoise};
-use sage_learn::statistics::{Count, Estimate, GroupBy, Histogram, Mean, StatisticError, Sum, Variance};
-use sage_learn::validate::{Decision, Estimate as Judged, Verdict};
+use sage_kernel::{Epsilon, Lane, Part, Permit, Session, Summary, TableNoise, Tag};
+use sage_learn::statistics::{Count, Estimate, Group, GroupBy, Histogram, Mean, StatisticError, Sum, Variance};
+use sage_learn::validate::{Decision, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::{Done, Lost, Product, risks};
@@ -53,9 +53,8 @@ pub(crate) fn compute<N: NoiseSource>(
     };
     let (risk, _) = risks(recipe.pipeline(), attempt)?;
     let chance = risk.chance();
-    let columns = &recipe.query().columns;
-    let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(usize::MAX);
-    let run = Run { noise, chance, value: place(VALUE), key: place(KEY) };
+    let (value, key) = places(recipe);
+    let run = Run { noise, chance, value, key };
     let lines = run.lines(&mut session, statistic).map_err(Lost::because)?;
     let target = match recipe.pipeline().validate.as_ref().map(|validate| &validate.goal) {
         Some(Goal::Target(target)) => Some(*target),
@@ -64,6 +63,41 @@ pub(crate) fn compute<N: NoiseSource>(
     let verdict = judge(&lines, target, 1.0 - chance);
     let published = Published { statistic: name(statistic).to_owned(), confidence: 1.0 - chance, lines };
     Ok(Done { finished: session.finish(), verdict, product: Product::Statistic(published) })
+}
+
+/// What a block is summed to while it is read, for a session that asks for this statistic: nothing where it takes the
+/// rows themselves.
+pub(crate) fn summarise(
+    recipe: &Recipe, statistic: &Statistic, permit: &Permit, part: (Part, Tag), rows: &[Batch],
+) -> Result<Vec<Summary>, StatisticError> {
+    let (value, key) = places(recipe);
+    let noise = TableNoise::Laplace(Epsilon::ZERO);
+    let number = |row: Row<'_>| row.number(value).unwrap_or(f64::NAN);
+    let sums = match statistic {
+        Statistic::Sum { bounds, .. } | Statistic::Mean { bounds, .. } => {
+            let all = GroupBy { keys: 1, bounds: (bounds.low(), bounds.high()), noise };
+            all.summarise(permit, part, rows, |row| Some((0, number(row))))?
+        }
+        Statistic::GroupMean { keys, bounds, .. } => {
+            let places = Places::new(keys);
+            let groups = GroupBy { keys: keys.count(), bounds: (bounds.low(), bounds.high()), noise };
+            groups.summarise(permit, part, rows, |row| Some((places.of(row, key)?, number(row))))?
+        }
+        Statistic::Count => Histogram { keys: 1, noise }.summarise(permit, part, rows, |_| Some(0))?,
+        Statistic::Histogram { keys, .. } => {
+            let places = Places::new(keys);
+            Histogram { keys: keys.count(), noise }.summarise(permit, part, rows, |row| places.of(row, key))?
+        }
+        Statistic::Variance { .. } | Statistic::Quantile { .. } => None,
+    };
+    Ok(sums.into_iter().collect())
+}
+
+/// Where the value and the key stand in a row.
+fn places(recipe: &Recipe) -> (usize, usize) {
+    let columns = &recipe.query().columns;
+    let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(usize::MAX);
+    (place(VALUE), place(KEY))
 }
 
 /// How a statistic is computed.
@@ -101,7 +135,11 @@ impl Run {
                 let of = |row: Row<'_>| Some((places.of(row, self.key)?, number(row)));
                 let groups = groups.run(session, Lane::Train, chance, of)?;
                 let names = key_names(keys).into_iter().zip(groups);
-                Ok(names.map(|(key, group)| line(Some(key), group.interval.filter(|_| !group.too_few))).collect())
+                let shown = |group: &Group| Estimate {
+                    value: group.interval.value.filter(|_| !group.too_few),
+                    ..group.interval
+                };
+                Ok(names.map(|(key, group)| line(Some(key), shown(&group))).collect())
             }
             Statistic::Quantile { at, .. } => {
                 let plan = quantiles(statistic, noise).map_err(|_| StatisticError::Bounds)?;
@@ -128,7 +166,7 @@ impl Run {
             counts.iter_mut().zip(counted).for_each(|(all, some)| *all += some);
             reach += off;
         }
-        let around = |value: f64| Some(Estimate { value, low: value - reach, high: value + reach });
+        let around = |value: f64| Estimate { value: Some(value), low: value - reach, high: value + reach };
         Ok(key_names(keys).into_iter().zip(counts).map(|(key, count)| line(Some(key), around(count))).collect())
     }
 }
@@ -136,17 +174,18 @@ impl Run {
 /// A number of all rows: that of one lane and that of the other.
 fn both(mut run: impl FnMut(Lane) -> Found<Estimate>) -> Found<Vec<Line>> {
     let (one, two) = (run(Lane::Train)?, run(Lane::Test)?);
-    let sum = Estimate { value: one.value + two.value, low: one.low + two.low, high: one.high + two.high };
-    Ok(vec![line(None, Some(sum))])
+    let value = one.value.zip(two.value).map(|(one, two)| one + two);
+    Ok(vec![line(None, Estimate { value, low: one.low + two.low, high: one.high + two.high })])
 }
 
 fn finite(number: f64) -> Option<f64> {
     Some(number).filter(|number| number.is_finite())
 }
 
-fn line(key: Option<String>, estimate: Option<Estimate>) -> Line {
-    let part = |part: fn(&Estimate) -> f64| estimate.as_ref().map(part).and_then(finite);
-    Line { key, value: part(|all| all.value), low: part(|all| all.low), high: part(|all| all.high) }
+/// What is not estimated has no limits to show either: they are the public bounds.
+fn line(key: Option<String>, estimate: Estimate) -> Line {
+    let limit = |limit: f64| estimate.value.and(finite(limit));
+    Line { key, value: estimate.value.and_then(finite), low: limit(estimate.low), high: limit(estimate.high) }
 }
 
 /// Where a row's key stands in the list.
@@ -178,7 +217,7 @@ fn judge(lines: &[Line], target: Option<f64>, confidence: f64) -> Verdict {
         _ => f64::INFINITY,
     };
     let worst = lines.iter().map(half).fold(0.0, f64::max);
-    let estimates = lines.iter().map(|line| Judged {
+    let estimates = lines.iter().map(|line| Estimate {
         value: line.value,
         low: line.low.unwrap_or(f64::NEG_INFINITY),
         high: line.high.unwrap_or(f64::INFINITY),

@@ -153,7 +153,11 @@ fn validation() {
             ("confidence = 0.95", "confidence = 95", &["`validate.confidence` is 95", "between 0 and 1"]),
             ("confidence = 0.95", "test = \"kll\"", &["did you mean \"kl\"?"]),
             ("metric = \"mse\"", "metric = \"rmse\"", &["did you mean \"mse\"?"]),
-            ("metric = \"mse\"", "metric = \"absolute\"\nreject = true", &["`validate.reject` is true", "mse"]),
+            (
+                "metric = \"mse\"",
+                "metric = \"absolute\"\nreject = true",
+                &["`validate.reject` is true", "mse", "accuracy"],
+            ),
             ("metric = \"mse\"", "metric = \"accuracy\"", &["`validate.bound`", "no loss"]),
         ],
     );

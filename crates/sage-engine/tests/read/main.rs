@@ -6,5 +6,6 @@ mod hostile;
 mod property;
 mod real;
 mod sql;
+mod sums;
 mod users;
 mod yard;

@@ -84,8 +84,13 @@ impl Yard {
 
     /// Charges and starts a request for these blocks and lanes.
     pub(crate) fn permit(&mut self, blocks: (u32, u32), lanes: &[Lane], door: Door) -> Permit {
+        self.permit_at(COST, blocks, lanes, door)
+    }
+
+    /// The same at another price.
+    pub(crate) fn permit_at(&mut self, epsilon: &str, blocks: (u32, u32), lanes: &[Lane], door: Door) -> Permit {
         self.requests += 1;
-        let cost = Cost::new(vec![Mechanism::Laplace { epsilon: Epsilon::cost(COST).expect("a loss"), count: 1 }]);
+        let cost = Cost::new(vec![Mechanism::Laplace { epsilon: Epsilon::cost(epsilon).expect("a loss"), count: 1 }]);
         let cost = cost.expect("a cost");
         let request = Request {
             key: RequestKey::from_text(&self.requests.to_string()),

@@ -98,6 +98,39 @@ fn what_cannot_be_reached_is_rejected() {
     assert!(engine.releases().is_empty());
 }
 
+/// Nobody can tell an odd second from how a ride is paid, whatever learns it.
+const HOPELESS_CLASS: &str = r#"
+[pipeline]
+name = "odd-seconds"
+stream = "taxi"
+label = { truth = "extract(second from pickup) % 2 = 1" }
+features = [{ column = "payment", onehot = ["card", "cash"] }]
+[train]
+kind = "logistic"
+rows = 3800
+epochs = 1
+[validate]
+metric = "accuracy"
+target = 0.9
+reject = true
+"#;
+
+#[test]
+fn an_accuracy_out_of_reach_is_rejected() {
+    let city = City::new(120_000);
+    let engine = city.with_rides("10");
+    let number = "\"cash\"] }, { column = \"distance\", scale = [0, 100] }";
+    let numbers = HOPELESS_CLASS.replace("\"cash\"] }", number);
+    let refused = engine.submit_at(&somebody("mia"), &numbers, 0).expect_err("a number among the features");
+    assert!(refused.to_string().contains("all features are categories"), "{refused}");
+    let run = engine.submit_at(&somebody("mia"), HOPELESS_CLASS, 0).expect("submitted");
+    pass_hours(&city, &engine, 1..28);
+    let run = engine.run(run).expect("the run");
+    assert_eq!(run.outcome(), Some(Outcome::Rejected), "{}", told(&run));
+    assert!(told(&run).contains("no classifier that sees these features"), "{}", told(&run));
+    assert!(engine.releases().is_empty());
+}
+
 #[test]
 fn a_run_ends_when_it_is_stopped_late_or_at_its_limits() {
     let city = City::new(40_000);

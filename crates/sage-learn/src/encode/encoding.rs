@@ -362,7 +362,7 @@ impl FieldKind {
         }
     }
 
-    fn places(&self) -> u64 {
+    pub(super) fn places(&self) -> u64 {
         match self {
             Self::Category(key) => u64::from(key.places()),
             Self::Cross(one, other) => u64::from(one.places()) * u64::from(other.places()),

@@ -4,12 +4,14 @@
 //! is missing, out of range or of another type goes to a place that was named in advance. So one row's
 //! numbers depend on that row alone, and no row can make the encoding fail.
 
+mod cells;
 mod encoding;
 mod hash;
 mod key;
 mod rows;
 mod scale;
 
+pub use cells::Cells;
 pub use encoding::{Encoding, EncodingError, Field, FieldKind, Join, Label, LabelKind, Mean, Source, Stated};
 pub use hash::{INTEGER_SEED, hash, integer_place, text_place};
 pub(crate) use hash::{PRIME, hash_key};

@@ -231,13 +231,17 @@ impl<'net> Ready<'net> {
     fn fill_places(&self, examples: &[Example<'_>], embedded: &mut [Block<'_>], direct: &mut [u32]) {
         let named = self.network.shape().layout().named as usize;
         for (row, example) in examples.iter().enumerate() {
-            let place = |field: usize| example.places.get(field).copied().filter(|_| example.places.len() == named);
+            let places = Some(example.places).filter(|places| places.len() == named);
+            let place = |field: usize| places.and_then(|places| places.get(field)).copied();
             for (field, (block, start)) in embedded.iter_mut().zip(&self.starts).enumerate() {
                 block.places[row] = place(field).and_then(|place| place.checked_sub(*start)).unwrap_or(u32::MAX);
             }
             if embedded.is_empty() {
-                let target = direct[row * named..][..named].iter_mut().enumerate();
-                target.for_each(|(field, target)| *target = place(field).unwrap_or(u32::MAX));
+                let target = &mut direct[row * named..][..named];
+                match places {
+                    Some(places) => target.copy_from_slice(places),
+                    None => target.fill(u32::MAX),
+                }
             }
         }
     }
@@ -357,6 +361,14 @@ impl WithSimd for Places<'_> {
     fn with_simd<S: Simd>(self, _: S) {
         let Self { table, bias, examples, out } = self;
         let outputs = bias.len();
+        if let [bias] = *bias {
+            // A single output is a sum of its own; slices of one would be copied by calls.
+            for (example, out) in examples.iter().zip(out) {
+                let weights = example.places.iter().filter_map(|&place| table.get(place as usize));
+                *out = weights.fold(bias, |sum, weight| sum + weight);
+            }
+            return;
+        }
         let places = table.len() / outputs;
         for first in (0..outputs).step_by(OUTPUTS) {
             let some = first..outputs.min(first + OUTPUTS);

@@ -1,10 +1,11 @@
 //! Numbers by key: histograms, and counts, sums and means of groups.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Rows, Session, TableNoise, Taken};
+use sage_kernel::{Lane, Mechanism, Pair, Part, Permit, Rows, Session, Summary, TableNoise, Tag, Taken};
 
-use super::estimate::{Estimate, mean_of};
 use super::interval::{StatisticError, charge_for, noise_reach, range};
+use super::number::mean_of;
+use crate::estimate::Estimate;
 
 /// How many rows each key has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,16 @@ impl Histogram {
         let reach = noise_reach(self.noise, chance / (2.0 * f64::from(self.keys.max(1))))?;
         Ok((session.histogram(lane, self.keys, self.noise, key)?, reach))
     }
+
+    /// The sums of a block that a session can be opened on in the stead of its rows; none if they do not fit.
+    ///
+    /// # Errors
+    /// When the permit does not cover the block or a parameter is out of range.
+    pub fn summarise<R: Rows>(
+        &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[R], key: impl Fn(R::Row<'_>) -> Option<u32>,
+    ) -> Result<Option<Summary>, StatisticError> {
+        Ok(permit.summarise_histogram(part, tag, self.keys, rows, key)?)
+    }
 }
 
 /// Count, sum and mean of a bounded number for each key, all from one table.
@@ -55,8 +66,8 @@ pub struct Group {
     pub mean: f64,
     /// Whether too few rows show: the noise may be all there is.
     pub too_few: bool,
-    /// Where the mean of the law lies, all keys together but for the chance asked for; nothing if no row shows.
-    pub interval: Option<Estimate>,
+    /// Where the mean of the law lies, all keys together but for the chance asked for.
+    pub interval: Estimate,
 }
 
 impl GroupBy {
@@ -85,6 +96,17 @@ impl GroupBy {
         let (reach, fewest) = (noise_reach(self.noise, chance / 8.0)?, self.fewest()?);
         let pairs = session.pairs(lane, self.keys, range(self.bounds)?, Taken::AsStatistic, self.noise, value)?;
         Ok(pairs.into_iter().map(|pair| self.group(pair, reach, fewest, chance)).collect())
+    }
+
+    /// The sums of a block that a session can be opened on in the stead of its rows; none if they do not fit.
+    ///
+    /// # Errors
+    /// When the permit does not cover the block or a parameter is out of range.
+    pub fn summarise<R: Rows>(
+        &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[R], value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
+    ) -> Result<Option<Summary>, StatisticError> {
+        let taken = (range(self.bounds)?, Taken::AsStatistic);
+        Ok(permit.summarise_pairs(part, tag, self.keys, taken, rows, value)?)
     }
 
     fn group(&self, pair: Pair, reach: f64, fewest: f64, chance: f64) -> Group {

@@ -4,16 +4,17 @@
 //! released numbers, with a half-width that holds but for a chance given in advance. All noise is the kernel's,
 //! and everything after it is arithmetic on released numbers.
 
-mod estimate;
 mod group;
 mod interval;
 mod join;
+mod number;
 mod quantile;
 mod target;
 
-pub use estimate::{Count, Estimate, Mean, Sum, Variance};
+pub use crate::estimate::Estimate;
 pub use group::{Group, GroupBy, Histogram};
 pub use interval::{StatisticError, charge_for, noise_reach};
 pub use join::fit_join;
+pub use number::{Count, Mean, Sum, Variance};
 pub use quantile::{Located, Quantiles};
 pub use target::epsilon_for_mean;

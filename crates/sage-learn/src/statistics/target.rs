@@ -2,8 +2,8 @@
 
 use sage_kernel::{Epsilon, Pair, TableNoise};
 
-use super::estimate::mean_of;
 use super::interval::{StatisticError, noise_reach};
+use super::number::mean_of;
 
 /// The smallest ε, to one part in a thousand, with which the mean of so many rows or more is certified to a
 /// half-width of `target`, wherever it lies, when the noise is what it is at its median; nothing if even an ε
@@ -22,7 +22,7 @@ pub fn epsilon_for_mean(
         let half = |step: u32| {
             let above = rows as f64 * f64::from(step) / 64.0;
             let pair = Pair { above, below: rows as f64 - above };
-            mean_of(pair, bounds, reach, chance).map_or(f64::INFINITY, |estimate| estimate.half_width())
+            mean_of(pair, bounds, reach, chance).half_width()
         };
         Ok::<bool, StatisticError>((0..=64).all(|step| half(step) <= target))
     };

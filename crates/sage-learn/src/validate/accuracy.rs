@@ -9,7 +9,8 @@ use super::help::{found, remedy, short};
 use super::margin::Margin;
 use super::risk::Risk;
 use super::target::AccuracyTarget;
-use super::verdict::{Decision, Estimate, Verdict};
+use super::verdict::{Decision, Verdict};
+use crate::estimate::Estimate;
 
 /// A test of the accuracy on the test lane: accept or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]

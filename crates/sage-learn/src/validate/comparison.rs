@@ -11,7 +11,8 @@ use super::help::{found, remedy, short};
 use super::margin::Margin;
 use super::risk::Risk;
 use super::target::ComparisonTarget;
-use super::verdict::{Decision, Estimate, Verdict};
+use super::verdict::{Decision, Verdict};
+use crate::estimate::Estimate;
 
 /// A test on the test lane of whether a new model's mean loss is below an old one's: accept or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,7 +3,7 @@
 //! Everything said is computed from released numbers. It names means, limits, targets and factors, and never
 //! a number of rows.
 
-use super::verdict::Estimate;
+use crate::estimate::Estimate;
 
 /// A number with four digits.
 pub(super) fn short(value: f64) -> String {
@@ -66,8 +66,8 @@ mod tests {
 
     use super::super::decide::Tail;
     use super::super::{
-        AccuracyCheck, AccuracyTarget, Bound, ComparisonCheck, ComparisonTarget, Decision, LeastLossCheck, LossCheck,
-        LossTarget, PrecisionTarget, Risk, SumCheck, Verdict,
+        AccuracyCheck, AccuracyTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget, Decision,
+        LeastLossCheck, LossCheck, LossTarget, PrecisionTarget, Risk, SumCheck, Verdict,
     };
     use super::{percent, short};
 
@@ -110,6 +110,8 @@ mod tests {
         let bounds = MomentBounds { width: 1, feature_norm: 1.0, label_size: 1.0 };
         let epsilon = Epsilon::cost("1").unwrap();
         let least = LeastLossCheck::new(0.2, bounds, 1.0, Tail::default(), epsilon, risk()).unwrap();
+        let (keys, answers) = (std::num::NonZeroU32::MIN, std::num::NonZeroU32::MIN);
+        let best = BestAnswersCheck { target: accuracy.target, keys, answers, noise: noise(), risk: risk() };
         let pair = Pair { above, below };
         vec![
             loss.judge_pair(Tail::KullbackLeibler, pair),
@@ -118,6 +120,7 @@ mod tests {
             comparison.judge(pair),
             sum.judge(&[pair]),
             least.judge(BestLoss { loss: above, rest: below, bound: 4.0, gap: 1e-3, rounding: 1e-5 }),
+            best.judge(below, above),
         ]
     }
 
@@ -140,6 +143,8 @@ mod tests {
             (8.0, 42.0, 4, Decision::Retry, "one mean is only known to within"),
             (500.0, 500.0, 5, Decision::Reject, "none meets the target 0.2"),
             (40.0, 960.0, 5, Decision::Retry, "may still meet the target 0.2"),
+            (300.0, 700.0, 6, Decision::Reject, "none exceeds the target 0.8"),
+            (210.0, 790.0, 6, Decision::Retry, "may still exceed the target 0.8"),
         ] {
             let verdict = said(above, below, place);
             assert_eq!(verdict.decision, decision, "{verdict}");

@@ -12,7 +12,8 @@ use super::help::{percent, short};
 use super::margin::{Margin, Noise};
 use super::risk::Risk;
 use super::target::OutOfRange;
-use super::verdict::{Decision, Estimate, Verdict};
+use super::verdict::{Decision, Verdict};
+use crate::estimate::Estimate;
 
 /// A test of whether the class of linear models with short weights can meet a target: reject or retry.
 ///

@@ -8,7 +8,8 @@ use super::help::{found, remedy, short};
 use super::margin::Margin;
 use super::risk::Risk;
 use super::target::LossTarget;
-use super::verdict::{Decision, Estimate, Verdict};
+use super::verdict::{Decision, Verdict};
+use crate::estimate::Estimate;
 
 /// The bound behind a loss test, as pipelines name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,13 +6,14 @@
 //!
 //! - [`Risk`], [`Confidence`], [`Risks`]: how often a test may be wrong, over attempts and metrics;
 //! - [`LossCheck`], [`AccuracyCheck`], [`SumCheck`], [`ComparisonCheck`]: on the test lane, accept or retry;
-//! - [`LeastLossCheck`]: on the train lane, whether any model of a class could meet the target;
+//! - [`LeastLossCheck`], [`BestAnswersCheck`]: on the train lane, whether any model of a class could meet the target;
 //! - [`decide`]: the decisions alone, from numbers that were released before.
 //!
 //! All decisions are functions of released numbers, so they cost nothing and may be shown. Nothing here may
 //! hold a row or an exact count, and whatever is no number or out of range ends in *retry*.
 
 mod accuracy;
+mod best_answers;
 mod beta;
 mod check;
 mod comparison;
@@ -26,7 +27,9 @@ mod sum;
 mod target;
 mod verdict;
 
+pub use crate::estimate::Estimate;
 pub use accuracy::AccuracyCheck;
+pub use best_answers::BestAnswersCheck;
 pub use beta::{clopper_pearson, incomplete_beta};
 pub use check::costs;
 pub use comparison::ComparisonCheck;
@@ -36,4 +39,4 @@ pub use margin::{Margin, Noise};
 pub use risk::{Confidence, Rejection, Risk, Risks};
 pub use sum::SumCheck;
 pub use target::{AccuracyTarget, ComparisonTarget, LossTarget, OutOfRange, PrecisionTarget};
-pub use verdict::{Decision, Estimate, Verdict};
+pub use verdict::{Decision, Verdict};

@@ -13,7 +13,8 @@ use super::help::{percent, remedy, short};
 use super::margin::Margin;
 use super::risk::Risk;
 use super::target::{OutOfRange, PrecisionTarget};
-use super::verdict::{Decision, Estimate, Verdict};
+use super::verdict::{Decision, Verdict};
+use crate::estimate::Estimate;
 
 /// A test of means of a bounded value, one for each of some groups: accept or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,14 +67,14 @@ impl SumCheck {
         let margin = Margin::two_sided(self.noise.into(), self.risk.split(self.groups));
         let estimates: Vec<Estimate> = sums.iter().map(|&sums| self.estimate(sums, margin)).collect();
         let complete = sums.len() == self.groups.get() as usize;
-        let precise = |estimate: &Estimate| half_width(estimate).is_some_and(|half| half <= self.target.distance());
+        let precise = |estimate: &Estimate| estimate.half_width() <= self.target.distance();
         let judged = sums.iter().zip(&estimates).filter(|_| complete);
-        let worst = judged.max_by(|left, right| order(half_width(left.1)).total_cmp(&order(half_width(right.1))));
+        let worst = judged.max_by(|left, right| left.1.half_width().total_cmp(&right.1.half_width()));
         let target = short(self.target.distance());
         let confidence = 1.0 - self.risk.chance();
         let (decision, explanation) = match worst {
             Some((_, estimate)) if precise(estimate) => {
-                let half = short(half_width(estimate).unwrap_or(f64::INFINITY));
+                let half = short(estimate.half_width());
                 let sure = percent(confidence);
                 (
                     Decision::Accept,
@@ -87,10 +88,10 @@ impl SumCheck {
                     let sums = Pair { above: worst.above * rows, below: worst.below * rows };
                     precise(&self.estimate(sums, margin.with_budget(budget)))
                 });
-                let half = half_width(estimate).map_or_else(
-                    || "one mean could not be estimated".to_owned(),
-                    |half| format!("one mean is only known to within {}", short(half)),
-                );
+                let half = match estimate.value {
+                    None => "one mean could not be estimated".to_owned(),
+                    Some(_) => format!("one mean is only known to within {}", short(estimate.half_width())),
+                };
                 (Decision::Retry, format!("{half}; the target is {target}: {remedy}."))
             }
             None => (Decision::Retry, "these are not the sums of all groups.".to_owned()),
@@ -109,13 +110,4 @@ impl SumCheck {
             high: place((high + step).min(1.0)),
         }
     }
-}
-
-/// The distance from the estimate to its further limit.
-fn half_width(estimate: &Estimate) -> Option<f64> {
-    estimate.value.map(|value| (estimate.high - value).max(value - estimate.low))
-}
-
-fn order(half: Option<f64>) -> f64 {
-    half.unwrap_or(f64::INFINITY)
 }

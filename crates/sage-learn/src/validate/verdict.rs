@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::estimate::Estimate;
+
 /// What is to be done with a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -11,17 +13,6 @@ pub enum Decision {
     Reject,
     /// The rows and the noise do not tell: try again with more of the one or less of the other.
     Retry,
-}
-
-/// A private estimate and its limits, in the metric's own units.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// The estimate; nothing where the noise left no rows to divide by.
-    pub value: Option<f64>,
-    /// The lower limit.
-    pub low: f64,
-    /// The upper limit.
-    pub high: f64,
 }
 
 /// The answer of a validator. Made of released numbers alone: it may be shown to anyone who may see those.

@@ -124,6 +124,13 @@ impl Rides {
         self.encoding(fields)
     }
 
+    /// For the paper's network: the 61 places alone.
+    pub(crate) fn for_the_paper(&self) -> Encoding {
+        let categories = [self.one_of("hour", 0..24), self.one_of("day", 0..7), self.miles()];
+        let others = [self.one_of("payment_type", 1..4), self.one_of("trip_type", 1..3)];
+        self.encoding(categories.into_iter().chain(others).collect())
+    }
+
     /// Everything that is known of a ride, for a linear model to hold a network against.
     pub(crate) fn for_the_best_line(&self) -> Encoding {
         let mut fields = self.numbers();

@@ -10,8 +10,8 @@ use sage_kernel::{
 };
 use sage_learn::validate::decide::{Tail, accepts, accepts_accuracy, accepts_by_variance};
 use sage_learn::validate::{
-    AccuracyCheck, AccuracyTarget, Bound, ComparisonCheck, ComparisonTarget, Confidence, Decision, LeastLossCheck,
-    LossCheck, LossTarget, Margin, PrecisionTarget, Rejection, Risk, SumCheck, Verdict, costs,
+    AccuracyCheck, AccuracyTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget, Confidence, Decision,
+    LeastLossCheck, LossCheck, LossTarget, Margin, PrecisionTarget, Rejection, Risk, SumCheck, Verdict, costs,
 };
 
 /// Rows of a few numbers.
@@ -269,6 +269,43 @@ fn a_hopeless_class_is_rejected() {
         let epsilon = Epsilon::cost("1").unwrap();
         assert!(LeastLossCheck::new(bad, bounds, 1.0, Tail::default(), epsilon, risk(0.025)).is_err());
     }
+}
+
+/// Of every key nine answers in ten are alike: no function of the key does better.
+#[test]
+fn answers_out_of_reach_are_rejected() {
+    let mut yard = Yard::new();
+    let rows: Vec<Vec<f64>> = (0..6000)
+        .map(|row| vec![f64::from(row % 6), f64::from(u8::from((row / 6 % 10 == 0) != (row % 2 == 0)))])
+        .collect();
+    let number = |number| NonZeroU32::new(number).unwrap();
+    for (target, decision) in [(0.95, Decision::Reject), (0.9, Decision::Retry), (0.8, Decision::Retry)] {
+        for noise in [laplace("1"), TableNoise::Gaussian(Sigma::cost("2").unwrap())] {
+            let target = AccuracyTarget::new(target).unwrap();
+            let check = BestAnswersCheck { target, keys: number(6), answers: number(2), noise, risk: risk(0.025) };
+            let mut session = yard.charged(check.cost().unwrap(), &rows);
+            let verdict = check.run(&mut session, |row| Some((row[0] as u32, row[1] as u32))).unwrap();
+            assert_eq!(verdict.decision, decision, "{verdict}");
+            assert!(verdict.estimates[0].high > 0.9 && verdict.estimates[0].high < 0.93, "{verdict}");
+            assert!(!verdict.to_string().contains("6000"), "a count: {verdict}");
+            let again = check.run(&mut session, |row| Some((row[0] as u32, row[1] as u32)));
+            assert_eq!(again, Err(SessionError::NotCovered));
+        }
+    }
+    // Rows whose key says it all, and no rows at all, are never rejected.
+    let target = AccuracyTarget::new(0.99).unwrap();
+    let check =
+        BestAnswersCheck { target, keys: number(6), answers: number(2), noise: laplace("1"), risk: risk(0.025) };
+    for rows in [(0..3000).map(|row| vec![f64::from(row % 6), f64::from(row % 2)]).collect(), Vec::new()] {
+        let mut session = yard.charged(check.cost().unwrap(), &rows);
+        let verdict = check.run(&mut session, |row| Some((row[0] as u32, row[1] as u32))).unwrap();
+        assert_eq!(verdict.decision, Decision::Retry, "{verdict}");
+    }
+    // Beside a test that does not accept, it decides.
+    let rejected =
+        Verdict { decision: Decision::Reject, estimates: Vec::new(), confidence: 0.95, explanation: String::new() };
+    let retried = Verdict { decision: Decision::Retry, ..rejected.clone() };
+    assert_eq!(Verdict::together(vec![retried], vec![rejected]).decision, Decision::Reject);
 }
 
 /// A whole attempt: both lanes charged with exactly what the tests need, metrics that must all pass, and a

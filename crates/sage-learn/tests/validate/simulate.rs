@@ -150,6 +150,39 @@ fn accuracies_are_wrongly_decided_within_the_risk() {
     assert!(worst > 0.3);
 }
 
+/// Rows fall on some keys, and each key has a right answer with the same chance, so that the best function has exactly
+/// this accuracy. The best on the rows has more, by chance: with few rows and many keys by much.
+#[test]
+fn classes_of_answers_are_wrongly_rejected_within_the_risk() {
+    let seed = run_seed("answers rejected");
+    let mut worst = 0.0f64;
+    for point in points().filter(|point| point.mean >= 0.5) {
+        let source = Source::laplace(point.epsilon);
+        for keys in [1, 3, 50] {
+            let laws = [point.rows / keys, point.rows / keys + 1].map(|rows| (rows, Binomial::new(rows, point.mean)));
+            for risk in RISKS {
+                let margin = Margin::one_sided(point.table_noise().into(), Risk::new(risk).unwrap());
+                let mut dice = Dice::new(point.seed(seed));
+                let mut rejected = 0;
+                for noise in source.draws(point.seed(seed), 2 * runs()).chunks_exact(2) {
+                    let best = |key: u64, dice: &mut Dice| {
+                        let (rows, law) = &laws[usize::from(key < point.rows % keys)];
+                        let first = law.draw(dice);
+                        first.max(*rows as f64 - first)
+                    };
+                    let right: f64 = (0..keys).map(|key| best(key, &mut dice)).sum();
+                    let (right, wrong) = (right + noise[0], point.rows as f64 - right + noise[1]);
+                    rejected += usize::from(rejects_accuracy(right, wrong, point.mean, margin));
+                }
+                worst = worst.max(check(point, "class of answers rejected", [rejected], risk));
+            }
+        }
+    }
+    println!("worst rate over risk: {worst}");
+    // With one key nothing is gained by choosing, and the statistical half is used.
+    assert!(worst > 0.15);
+}
+
 /// Losses of none, a half and all of the range, so that squares and losses differ.
 #[test]
 fn losses_are_wrongly_accepted_by_variance_within_the_risk() {

@@ -4,28 +4,7 @@ use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Mechanism, Pair, Rows, SCALE, Session, TableNoise, Taken};
 
 use super::interval::{StatisticError, charge_for, noise_reach, range, shares};
-
-/// An estimate and how far it may be off.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// The estimate.
-    pub value: f64,
-    /// The lower end of what it may be.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
-}
-
-impl Estimate {
-    /// The larger of the two distances to the ends.
-    pub fn half_width(&self) -> f64 {
-        (self.high - self.value).max(self.value - self.low)
-    }
-
-    fn around(value: f64, reach: f64) -> Self {
-        Self { value, low: value - reach, high: value + reach }
-    }
-}
+use crate::estimate::Estimate;
 
 /// The number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,14 +78,13 @@ impl Mean {
         charge_for(self.noise).into_iter().collect()
     }
 
-    /// The mean; the interval is for the mean of the law that rows are drawn from, one by one. Nothing if the
-    /// noise hides all rows.
+    /// The mean; the interval is for the mean of the law that rows are drawn from, one by one.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
     pub fn run<R: Rows, N: NoiseSource>(
         &self, session: &mut Session<R, N>, lane: Lane, chance: f64, value: impl Fn(R::Row<'_>) -> f64,
-    ) -> Result<Option<Estimate>, StatisticError> {
+    ) -> Result<Estimate, StatisticError> {
         let reach = noise_reach(self.noise, chance / 8.0)?;
         let pair = pair(session, lane, self.bounds, self.noise, value)?;
         Ok(mean_of(pair, self.bounds, reach, chance))
@@ -128,13 +106,13 @@ impl Variance {
         charge_for(self.noise).into_iter().flat_map(|part| [part.clone(), part]).collect()
     }
 
-    /// The variance of the law that rows are drawn from. Nothing if the noise hides all rows.
+    /// The variance of the law that rows are drawn from.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
     pub fn run<R: Rows, N: NoiseSource>(
         &self, session: &mut Session<R, N>, lane: Lane, chance: f64, value: impl Fn(R::Row<'_>) -> f64,
-    ) -> Result<Option<Estimate>, StatisticError> {
+    ) -> Result<Estimate, StatisticError> {
         let chance = chance / 2.0;
         let reach = noise_reach(self.noise, chance / 8.0)?;
         let (low, high) = self.bounds;
@@ -146,13 +124,12 @@ impl Variance {
         let second = pair(session, lane, squares, self.noise, |row| distance(row).powi(2))?;
         let first = mean_of(first, (-half, half), reach, chance);
         let second = mean_of(second, squares, reach, chance);
-        Ok(first.zip(second).map(|(first, second)| {
-            let most = first.low.abs().max(first.high.abs());
-            let least = if first.low <= 0.0 && first.high >= 0.0 { 0.0 } else { first.low.abs().min(first.high.abs()) };
-            let low = (second.low - most * most).max(0.0);
-            let high = (second.high - least * least).max(low);
-            Estimate { value: (second.value - first.value * first.value).clamp(low, high), low, high }
-        }))
+        let most = first.low.abs().max(first.high.abs());
+        let least = if first.low <= 0.0 && first.high >= 0.0 { 0.0 } else { first.low.abs().min(first.high.abs()) };
+        let low = (second.low - most * most).max(0.0);
+        let high = (second.high - least * least).max(low);
+        let value = first.value.zip(second.value);
+        Ok(Estimate { value: value.map(|(mean, square)| (square - mean * mean).clamp(low, high)), low, high })
     }
 }
 
@@ -164,10 +141,12 @@ fn pair<R: Rows, N: NoiseSource>(
 }
 
 /// The mean of a pair in its bounds, where each number's noise is within `reach` but for a chance of `chance` / 8.
-pub(super) fn mean_of(pair: Pair, (low, high): (f64, f64), reach: f64, chance: f64) -> Option<Estimate> {
-    let (least, middle, most) = shares(pair, reach, chance)?;
+pub(super) fn mean_of(pair: Pair, (low, high): (f64, f64), reach: f64, chance: f64) -> Estimate {
+    let Some((least, middle, most)) = shares(pair, reach, chance) else {
+        return Estimate { value: None, low, high };
+    };
     let at = |share: f64| low + share * (high - low);
     // Rounding a row to a step of the range moves the mean by half a step at most.
     let step = 0.5 * (high - low) / SCALE as f64;
-    Some(Estimate { value: at(middle), low: (at(least) - step).max(low), high: (at(most) + step).min(high) })
+    Estimate { value: Some(at(middle)), low: (at(least) - step).max(low), high: (at(most) + step).min(high) }
 }

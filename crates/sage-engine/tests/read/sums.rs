@@ -1,0 +1,120 @@
+//! Blocks that are summed as they are read: the session answers as one on their rows does, and nothing else.
+
+use std::sync::Arc;
+
+use crate::yard::{Yard, by_user, query};
+use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use sage_engine::read::{Batch, ReadError, Row, Unit, open, open_summed, prepare};
+use sage_kernel::noise::SecureNoise;
+use sage_kernel::{Door, Epsilon, Lane, SessionError, TableNoise};
+use sage_learn::statistics::{GroupBy, StatisticError};
+
+/// So little noise that one row more or less would show: beyond 0.05 rows with a chance of e^-50.
+const LOUD: &str = "1000";
+const TOLERANCE: f64 = 0.05;
+
+fn schema() -> Schema {
+    Schema::new(vec![
+        Field::new("number", DataType::Int64, false),
+        Field::new("user", DataType::Int64, true),
+        Field::new("value", DataType::Float64, true),
+    ])
+}
+
+fn rows(numbers: std::ops::Range<i64>) -> RecordBatch {
+    let odd = [f64::NAN, f64::INFINITY, -1e300, 3.25, -0.0];
+    let value =
+        |number: i64| (number % 11 != 0).then(|| odd.get(number as usize % 40).copied().unwrap_or(number as f64));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(numbers.clone())),
+        Arc::new(Int64Array::from_iter(numbers.clone().map(|number| (number % 17 != 0).then_some(number % 90)))),
+        Arc::new(Float64Array::from_iter(numbers.map(value))),
+    ];
+    RecordBatch::try_new(Arc::new(schema()), columns).expect("rows")
+}
+
+/// Five blocks, one of them in two parts, one of them larger than a batch, one empty of test rows, one without a file.
+fn yard() -> Yard {
+    let mut yard = Yard::new(6);
+    let mut first = 0;
+    for (block, count) in [(0, 700), (0, 300), (1, 40_000), (2, 1), (3, 500), (5, 900)] {
+        let coins: Vec<bool> = (0..count).map(|place| block != 3 && place % 7 == 0).collect();
+        yard.write(block, &rows(first..first + count), &coins);
+        first += count;
+    }
+    yard
+}
+
+fn value(row: Row<'_>) -> Option<(u32, f64)> {
+    Some((u32::try_from(row.integer(0)?).ok()?, row.number(1)?))
+}
+
+#[test]
+fn sums_answer_as_rows_do() {
+    let mut yard = yard();
+    let noise = TableNoise::Laplace(Epsilon::cost(LOUD).expect("a loss"));
+    let group = GroupBy { keys: 5, bounds: (-100.0, 5_000.0), noise };
+    let columns = ["number % 6", "CASE WHEN value <> 5 THEN value * 2 END"];
+    for filter in [None, Some("number % 3 > 0")] {
+        let asked = query(filter, &columns);
+        for unit in [Unit::Row, by_user("user", 3)] {
+            for blocks in [(0, 5), (2, 3), (4, 4)] {
+                let prepared = prepare(&schema(), &asked).expect("allowed");
+                let source = yard.source();
+                let mut lanes = Vec::new();
+                for lane in Lane::BOTH {
+                    let noise = || SecureNoise::new().expect("randomness");
+                    let permit = yard.permit_at(LOUD, blocks, &[lane], Door::Enforced);
+                    let mut from_rows = open(permit, noise(), &source, &prepared, &unit).expect("reads");
+                    let permit = yard.permit_at(LOUD, blocks, &[lane], Door::Enforced);
+                    let sum = |permit: &_, part, rows: &[Batch]| {
+                        Ok(group.summarise(permit, part, rows, value)?.into_iter().collect())
+                    };
+                    let opened = open_summed(permit, noise(), &source, &prepared, &unit, &sum);
+                    let mut from_sums = opened.expect("reads");
+                    let rows = group.run(&mut from_rows, lane, 0.05, value).expect("covered");
+                    let sums = group.run(&mut from_sums, lane, 0.05, value).expect("covered");
+                    for (one, other) in rows.iter().zip(&sums) {
+                        let near = (one.count - other.count).abs() < TOLERANCE;
+                        assert!(near && (one.sum - other.sum).abs() < 5_100.0 * TOLERANCE, "{one:?} {other:?}");
+                    }
+                    // The charge was for one table, from sums as from rows.
+                    let again = group.run(&mut from_sums, lane, 0.05, value).err();
+                    assert_eq!(again, Some(StatisticError::Session(SessionError::NotCovered)));
+                    lanes.push(rows.iter().map(|group| group.count).sum::<f64>());
+                }
+                assert!(blocks != (0, 5) || lanes.iter().all(|&rows| rows > 100.0), "{lanes:?}");
+            }
+        }
+    }
+}
+
+/// Rows that are gone answer nothing else, and cannot be shown.
+#[test]
+fn sums_answer_what_they_were_made_for() {
+    let mut yard = yard();
+    let noise = TableNoise::Laplace(Epsilon::cost(LOUD).expect("a loss"));
+    let group = GroupBy { keys: 5, bounds: (0.0, 1.0), noise };
+    let prepared = prepare(&schema(), &query(None, &["number", "value"])).expect("allowed");
+    let source = yard.source();
+    let sum = |permit: &_, part, rows: &[Batch]| Ok(group.summarise(permit, part, rows, value)?.into_iter().collect());
+    for other in [GroupBy { keys: 4, ..group }, GroupBy { bounds: (0.0, 2.0), ..group }] {
+        let permit = yard.permit_at(LOUD, (0, 1), &[Lane::Train], Door::Enforced);
+        let random = SecureNoise::new().expect("randomness");
+        let mut session = open_summed(permit, random, &source, &prepared, &Unit::Row, &sum).expect("reads");
+        let answer = other.run(&mut session, Lane::Train, 0.05, value).err();
+        assert!(matches!(answer, Some(StatisticError::Session(SessionError::Parameter(_)))), "{answer:?}");
+    }
+    let permit = yard.permit_at(LOUD, (0, 1), &Lane::BOTH, crate::yard::declared_door());
+    let random = SecureNoise::new().expect("randomness");
+    let session = open_summed(permit, random, &source, &prepared, &Unit::Row, &sum).expect("reads");
+    assert!(session.into_declared().is_err());
+    // What cannot be summed is not read in silence.
+    let wrong = GroupBy { keys: 0, ..group };
+    let sum = |permit: &_, part, rows: &[Batch]| Ok(wrong.summarise(permit, part, rows, value)?.into_iter().collect());
+    let permit = yard.permit_at(LOUD, (0, 1), &[Lane::Train], Door::Enforced);
+    let random = SecureNoise::new().expect("randomness");
+    let opened = open_summed(permit, random, &source, &prepared, &Unit::Row, &sum);
+    assert_eq!(opened.err(), Some(ReadError::Failed));
+}

@@ -1,0 +1,24 @@
+//! A private estimate with its limits: what statistics release and validators judge by.
+
+/// An estimate and how far it may be off, in its own units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The estimate; nothing where the noise hides all rows.
+    pub value: Option<f64>,
+    /// The lower limit.
+    pub low: f64,
+    /// The upper limit.
+    pub high: f64,
+}
+
+impl Estimate {
+    /// The larger of the two distances to the limits; infinite where there is no estimate.
+    pub fn half_width(&self) -> f64 {
+        self.value.map_or(f64::INFINITY, |value| (self.high - value).max(value - self.low))
+    }
+
+    /// As far off to either side.
+    pub(crate) fn around(value: f64, reach: f64) -> Self {
+        Self { value: Some(value), low: value - reach, high: value + reach }
+    }
+}

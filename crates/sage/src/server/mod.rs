@@ -150,9 +150,8 @@ async fn export_heads(server: Arc<Server>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         let server = Arc::clone(&server);
-        match tokio::task::spawn_blocking(move || server.engine.export_head()).await {
-            Ok(Err(error)) => tell(&error.to_string()),
-            _ => {}
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || server.engine.export_head()).await {
+            tell(&error.to_string());
         }
     }
 }

@@ -3,7 +3,7 @@
     python3 tools/audit.py DIRECTORY [--json] [--head LENGTH:HASH]
 
 DIRECTORY is an engine's: it holds `log.db`, and `releases` if anything was released. A head that was exported
-earlier (`sage-head-1 LENGTH HASH ...`) can be given, to learn whether the log still contains what it did then. Nothing
+earlier (`sage-head-2 LENGTH HASH ...`) can be given, to learn whether the log still contains what it did then. Nothing
 is written.
 
 This program was made from the description of the log (docs/format.md) and from the proofs, not from the kernel's code,

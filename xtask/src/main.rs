@@ -2,6 +2,7 @@
 //! nothing of what the product does.
 
 mod bench;
+mod bucket;
 mod check;
 mod deny;
 mod packages;

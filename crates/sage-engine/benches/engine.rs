@@ -237,7 +237,7 @@ fn lives() -> Vec<Record> {
     furnish(&mut gate);
     let mut key = 0;
     while gate.head().length < 1_000_000 {
-        let answers = gate.charge(0, (key..key + 1000).map(|key| request(key, WINDOW)).collect());
+        let answers = gate.charge(0, (key..key + 1000).map(|key| request(key, WINDOW)));
         for answer in answers.expect("a healthy log") {
             let Answer::Granted(grant) = answer else { panic!("everything fits") };
             let id = grant.id();

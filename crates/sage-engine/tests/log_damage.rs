@@ -73,7 +73,7 @@ impl Sample {
 }
 
 fn heads(place: &Path) -> Heads {
-    Heads::new(vec![place.join("head")], NonZeroU64::MAX)
+    Heads::new(vec![place.join("head")], NonZeroU64::MAX, place)
 }
 
 #[test]

@@ -40,7 +40,9 @@ fn only(command: &mut Command, place: &Path, call: &str) {
     }
     if call != "fdatasync" {
         command.arg("-P").arg(&engine).arg("-P").arg(place);
-        command.arg("-P").arg(place.join("head")).arg("-P").arg(place.join("head.new"));
+        for file in ["head", "head.new", "head-key", "head-key.new"] {
+            command.arg("-P").arg(place.join(file));
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod log_world;
 
 use std::fs;
 use std::num::NonZeroU64;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use log_world::{desk, gate, request};
@@ -28,7 +29,7 @@ impl Place {
     }
 
     fn heads(&self, every: u64) -> Heads {
-        Heads::new(vec![self.head_file()], NonZeroU64::new(every).expect("not zero"))
+        Heads::new(vec![self.head_file()], NonZeroU64::new(every).expect("not zero"), &self.directory())
     }
 
     fn check(&self) -> Result<Checked<sage_engine::log::SqliteLog>, HeadsError> {
@@ -151,7 +152,7 @@ fn of_several_heads_the_newest_that_is_missing_counts() {
     let second = place.root.path().join("second");
     fs::write(&second, old).expect("written");
     for files in [vec![second.clone(), place.head_file()], vec![place.head_file(), second]] {
-        let heads = Heads::new(files, NonZeroU64::MIN);
+        let heads = Heads::new(files, NonZeroU64::MIN, &place.directory());
         let Ok(Checked::RolledBack(gate)) = heads.check(gate(&place.directory())) else { panic!("one is missing") };
         assert_eq!(gate.known().head.length, 9);
     }
@@ -165,7 +166,8 @@ fn a_head_file_with_anything_else_in_it_is_refused() {
     for bad in [
         String::new(),
         good.trim_end().to_owned(),
-        good.replace("sage-head-1", "sage-head-2"),
+        good.replace("sage-head-2", "sage-head-3"),
+        good.replace("sage-head-2", "sage-head-1"),
         good.replacen(" 5 ", " 05 ", 1),
         good.replacen(" 5 ", " -5 ", 1),
         format!("{good}{good}"),
@@ -179,10 +181,66 @@ fn a_head_file_with_anything_else_in_it_is_refused() {
 }
 
 #[test]
+fn a_head_that_the_directory_has_not_signed_is_refused() {
+    let place = Place::new();
+    place.charge("before", 3);
+    let key = place.directory().join("head-key");
+    let mode = fs::metadata(&key).expect("a key").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for its owner alone");
+    let good = fs::read_to_string(place.head_file()).expect("exported");
+    let words: Vec<&str> = good.trim_end().split(' ').collect();
+    let forged = |place: usize, word: &str| {
+        let mut words = words.clone();
+        words[place] = word;
+        format!("{}\n", words.join(" "))
+    };
+    // An earlier head of this very log, another time, another key, another signature, and none at all.
+    let other = Place::new();
+    other.charge("before", 3);
+    let foreign = fs::read_to_string(other.head_file()).expect("exported");
+    let signature = foreign.trim_end().rsplit(' ').next().expect("a signature");
+    for bad in [
+        forged(1, "4"),
+        forged(3, "77"),
+        forged(4, &"0".repeat(64)),
+        forged(5, signature),
+        forged(5, "00"),
+        foreign.clone(),
+        format!("sage-head-1 {}\n", words[1..4].join(" ")),
+    ] {
+        fs::write(place.head_file(), &bad).expect("written");
+        assert!(matches!(place.check(), Err(HeadsError::Forged(_))), "{bad:?}");
+    }
+    fs::write(place.head_file(), &good).expect("written");
+    assert!(matches!(place.check(), Ok(Checked::Sound(_))));
+    // Without its key the directory believes what it finds, and finds that it was put back.
+    fs::remove_file(&key).expect("removed");
+    assert!(matches!(place.check(), Ok(Checked::Sound(_))));
+    fs::write(place.head_file(), forged(5, signature)).expect("written");
+    assert!(matches!(place.check(), Err(HeadsError::Forged(_))), "nobody has signed this");
+    fs::write(place.head_file(), format!("sage-head-1 {}\n", words[1..4].join(" "))).expect("written");
+    assert!(matches!(place.check(), Ok(Checked::Sound(_))), "as an earlier release wrote it");
+    place.charge("after", 1);
+    let after = fs::read_to_string(place.head_file()).expect("exported");
+    assert!(after.starts_with("sage-head-2 6 ") && after.split(' ').nth(4) != Some(words[4]), "a new key");
+}
+
+#[test]
+fn a_head_can_be_exported_before_it_is_due() {
+    let place = Place::new();
+    let desk = desk(&place.directory(), place.heads(1000));
+    let _answer = desk.charge(request("one")).expect("a healthy log");
+    assert!(!place.head_file().exists());
+    desk.export_head().expect("a place to export to");
+    let line = fs::read_to_string(place.head_file()).expect("exported");
+    assert!(line.starts_with("sage-head-2 3 "), "{line}");
+}
+
+#[test]
 fn an_export_that_fails_takes_no_answer_back_and_is_told() {
     let place = Place::new();
     let nowhere = place.root.path().join("missing").join("head");
-    let desk = desk(&place.directory(), Heads::new(vec![nowhere.clone()], NonZeroU64::MIN));
+    let desk = desk(&place.directory(), Heads::new(vec![nowhere.clone()], NonZeroU64::MIN, &place.directory()));
     assert!(matches!(desk.charge(request("one")), Ok(Answer::Granted(_))));
     assert!(desk.export_failure().is_some_and(|reason| reason.contains("missing")));
     fs::create_dir(nowhere.parent().expect("it has one")).expect("made");

@@ -202,7 +202,8 @@ impl<L: Log> Gate<L> {
         Ok(!next.is_empty())
     }
 
-    /// Charges the requests, as many as fit, in one append.
+    /// Charges the requests, as many as fit, in one append. Each is decided when it is given, so that more may
+    /// still be on their way.
     ///
     /// # Guarantee
     /// The answers are those of deciding the requests one after the other, refusals on the newest state
@@ -211,18 +212,19 @@ impl<L: Log> Gate<L> {
     ///
     /// # Errors
     /// When the log fails; the gate is then closed and none of the requests has an answer.
-    pub fn charge(&mut self, time: u64, mut requests: Vec<Request>) -> Result<Vec<Answer>, GateError> {
+    pub fn charge(&mut self, time: u64, requests: impl IntoIterator<Item = Request>) -> Result<Vec<Answer>, GateError> {
         self.open_or_closed()?;
+        let (mut records, mut outcomes) = self.enter(time, requests)?;
         loop {
-            let (records, outcomes) = self.enter(time, requests)?;
             // A no is given on the newest state only: what is missing here others may have added.
             let refused = outcomes.iter().any(|outcome| matches!(outcome, Outcome::Refused(..)));
             let late = refused && self.has_news()?;
             match if late { Err(LogError::Conflict) } else { self.append(records) } {
                 Ok(()) => return Ok(outcomes.into_iter().map(|outcome| self.answer(outcome)).collect()),
                 Err(LogError::Conflict) => {
-                    requests = self.withdraw(outcomes);
+                    let requests = self.withdraw(outcomes);
                     self.refresh()?;
+                    (records, outcomes) = self.enter(time, requests)?;
                 }
                 Err(error) => return Err(self.close(GateError::Log(error))),
             }
@@ -231,8 +233,10 @@ impl<L: Log> Gate<L> {
 
     /// Decides the requests in order and enters those that fit, before they are durable: nothing may
     /// leave the gate until they are.
-    fn enter(&mut self, time: u64, requests: Vec<Request>) -> Result<(Vec<Record>, Vec<Outcome>), GateError> {
-        let (mut records, mut outcomes) = (Vec::with_capacity(requests.len()), Vec::with_capacity(requests.len()));
+    fn enter(
+        &mut self, time: u64, requests: impl IntoIterator<Item = Request>,
+    ) -> Result<(Vec<Record>, Vec<Outcome>), GateError> {
+        let (mut records, mut outcomes) = (Vec::new(), Vec::new());
         for request in requests {
             let outcome = match self.ledger.decide(&request) {
                 Decision::Admitted(amounts) => {

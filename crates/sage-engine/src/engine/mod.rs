@@ -152,7 +152,7 @@ impl Engine {
         let directory = Directory::open(path)?;
         let blocks = BlockStore::open(&places.address(path))?;
         let (gate, history) = checkpoint::open(&directory)?;
-        Ok(match Heads::new(places.heads.clone(), EXPORT_EVERY).check(gate)? {
+        Ok(match Heads::new(places.heads.clone(), EXPORT_EVERY, path).check(gate)? {
             Checked::Sound(sound) => {
                 Opened::Ready(Box::new(Self::ready(directory, blocks, sound, history, places.clone())?))
             }
@@ -193,6 +193,14 @@ impl Engine {
         };
         engine.with(|_, _| Ok(()))?;
         Ok(engine)
+    }
+
+    /// Exports the head of the log as it is now, signed, to every place that was named for it.
+    ///
+    /// # Errors
+    /// When it cannot be written. What was granted stays granted.
+    pub fn export_head(&self) -> Result<(), EngineError> {
+        Ok(self.desk.export_head()?)
     }
 
     /// Keeps a snapshot if the log has grown much since the last, exports the head, and gives the directory up.

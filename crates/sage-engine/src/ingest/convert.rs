@@ -12,6 +12,7 @@ use arrow::array::{
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType};
 
+use super::error::IngestError;
 use super::source::Typing;
 use crate::stream::{Column, Kind, Other};
 
@@ -20,6 +21,13 @@ use crate::stream::{Column, Kind, Other};
 pub(super) struct WrongType {
     pub(super) found: String,
     pub(super) allowed: &'static str,
+}
+
+impl WrongType {
+    pub(super) fn of(self, file: &str, column: &str) -> IngestError {
+        let (file, column) = (file.to_owned(), column.to_owned());
+        IngestError::Type { file, column, found: self.found, allowed: self.allowed }
+    }
 }
 
 /// A declared column with what is needed to convert what comes under its name.
@@ -89,15 +97,16 @@ impl Converter {
         }
     }
 
+    /// Whether columns of this type can be converted, whatever is in them.
+    pub(super) fn check(&self, found: &DataType, typing: Typing) -> Result<(), WrongType> {
+        let takes = self.takes(plain(found), typing);
+        if takes { Ok(()) } else { Err(WrongType { found: found.to_string(), allowed: self.allowed() }) }
+    }
+
     pub(super) fn convert(&self, array: &ArrayRef, typing: Typing) -> Result<Converted, WrongType> {
-        let plain = match array.data_type() {
-            DataType::Dictionary(_, values) => values.as_ref(),
-            found => found,
-        };
+        self.check(array.data_type(), typing)?;
+        let plain = plain(array.data_type());
         let wrong = || WrongType { found: array.data_type().to_string(), allowed: self.allowed() };
-        if !self.takes(plain, typing) {
-            return Err(wrong());
-        }
         if let Some(categories) = &self.categories {
             return categories.convert(array).ok_or_else(wrong);
         }
@@ -105,11 +114,27 @@ impl Converter {
         let array = match (&self.kind, plain) {
             (Kind::Integer { .. }, _) => whole_numbers(array, plain).ok_or_else(wrong)?,
             (Kind::Time { .. }, _) => instants(array, plain).ok_or_else(wrong)?,
+            (Kind::Text { longest }, DataType::Utf8View) => texts(array, *longest as usize).ok_or_else(wrong)?,
             _ => cast(array, &self.storage).ok_or_else(wrong)?,
         };
         let lost = array.null_count().saturating_sub(before);
         Ok(Converted { array, others: 0, lost })
     }
+}
+
+/// The type of the values, which may be kept in a dictionary.
+fn plain(found: &DataType) -> &DataType {
+    match found {
+        DataType::Dictionary(_, values) => values.as_ref(),
+        found => found,
+    }
+}
+
+/// Texts of their own, each cut where it is known to be too long: copies of a long one could fill the memory.
+fn texts(array: &ArrayRef, longest: usize) -> Option<ArrayRef> {
+    let texts = array.as_string_view_opt()?.iter();
+    let cut = |text: &'_ str| text.ceil_char_boundary(longest.saturating_add(1));
+    Some(Arc::new(texts.map(|text| text.map(|text| &text[..cut(text)])).collect::<StringArray>()))
 }
 
 /// Casts, and leaves out what cannot be cast.

@@ -32,10 +32,12 @@ pub enum IngestError {
         /// Which file.
         file: String,
     },
-    /// The format cannot be read from where it comes.
+    /// More came through a pipe than is taken up to be read from its end.
     NeedsFile {
         /// Which source.
         file: String,
+        /// How much is.
+        gibibytes: u64,
     },
     /// The bytes are not what the format says.
     Malformed {
@@ -88,12 +90,10 @@ impl fmt::Display for IngestError {
                 out,
                 "`{file}` is of no known format; give Parquet, CSV with a header, NDJSON or Arrow IPC, not compressed as a whole"
             ),
-            Self::NeedsFile { file } => {
-                write!(
-                    out,
-                    "Parquet is read from its end, so `{file}` must be a file and not a pipe; save it first, or send Arrow, CSV or NDJSON"
-                )
-            }
+            Self::NeedsFile { file, gibibytes } => write!(
+                out,
+                "Parquet is read from its end, and more than {gibibytes} GiB came through `{file}`; save it to a file first, or send Arrow, CSV or NDJSON"
+            ),
             Self::Malformed { file, line: Some(line), reason } => write!(out, "`{file}`, line {line}: {reason}"),
             Self::Malformed { file, line: None, reason } => write!(out, "`{file}`: {reason}"),
             Self::Missing { file, columns } => {

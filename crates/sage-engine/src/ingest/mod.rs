@@ -29,7 +29,7 @@ pub use source::{Format, Source};
 use assign::Assigner;
 use check::{Checked, Checker};
 use collect::Collector;
-use source::Batches;
+use source::{Batches, Spool};
 
 use crate::blocks::BlockStore;
 use crate::quiet::{READER, silence_readers};
@@ -75,11 +75,13 @@ pub fn ingest(
     let salt = lane::salt(lanes.noise)?;
     let assigner = Assigner::new(stream, batch.received, lanes, closed)?;
     let mut collector = Collector::new(stream, store, batch.id, assigner, salt);
+    // Where the blocks are there is room for as many rows; a bucket has no place for a file that is not kept.
+    let spool = Spool::new(store.root().unwrap_or(&std::env::temp_dir()));
     silence_readers();
     let (sender, receiver) = sync_channel(WAITING);
     let result = std::thread::scope(|scope| {
         let decoder = Builder::new().name(READER.to_owned());
-        let decoding = decoder.spawn_scoped(scope, move || decode(stream, source, &sender));
+        let decoding = decoder.spawn_scoped(scope, move || decode(stream, source, spool, &sender));
         let collected = collect(receiver, &mut collector);
         let decoded = match decoding.map(ScopedJoinHandle::join) {
             Ok(Ok(decoded)) => decoded,
@@ -99,10 +101,12 @@ pub fn ingest(
 }
 
 /// Decodes and checks until the source or the receiver ends.
-fn decode(stream: &StreamFile, source: Source, sender: &SyncSender<Checked>) -> Result<Report, IngestError> {
+fn decode(
+    stream: &StreamFile, source: Source, spool: Spool, sender: &SyncSender<Checked>,
+) -> Result<Report, IngestError> {
     let checker = Checker::new(stream);
     let mut report = Report::default();
-    let mut batches = Batches::open(source, stream)?;
+    let mut batches = Batches::open(source, stream, spool)?;
     while let Some(found) = batches.next(stream)? {
         let checked = checker.check(&batches.file, &found, &mut report)?;
         if sender.send(checked).is_err() {

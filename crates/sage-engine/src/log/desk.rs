@@ -1,20 +1,23 @@
 //! The desk: many threads, one gate, one flush for all who wait.
 //!
 //! Whoever comes waits in a batch, and the first of a batch leads it: when the batch before has been served, it
-//! has the gate decide and append all of its own together, and wakes them with one call. There is no thread of
-//! its own. Those who were just answered often come right back, so a leader waits a moment for as many as there
-//! were last time, as long as they keep coming; a client who is always alone is served at once. It must never
-//! hand an answer to anybody but the one who asked, and never leave anybody waiting.
+//! has the gate decide its own, one after the other and while more of them come, append all together, and wakes
+//! them with one call. There is no thread of its own. Those who were just answered often come right back, so a
+//! leader waits a moment for as many as there were last time, as long as they keep coming; a client who is always
+//! alone is served at once. It must never hand an answer to anybody but the one who asked, and never leave anybody
+//! waiting.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::yield_now;
+use std::time::{Duration, Instant};
 
 use sage_kernel::{Answer, Gate, GateError, Head, Log, Request};
 
 use super::heads::{Heads, HeadsError, Sound};
 
-/// How long a leader waits for the next one to come. About what it takes to wake a client and to be asked again.
+/// How long a leader waits for the next one to come. About what it takes to wake a client and to be asked again;
+/// too short to sleep, so the leader lets others run meanwhile and looks again.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// A gate that many threads share.
@@ -22,8 +25,6 @@ pub struct Desk<L> {
     /// Empty once a panic has left the state of the gate in doubt and the log could not be read again.
     gate: Mutex<Option<Gate<L>>>,
     line: Mutex<Line>,
-    /// Tells the leader of the next batch that the gate is free, or that as many wait as were expected.
-    turn: Condvar,
     exports: Mutex<Exports>,
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
 }
@@ -31,13 +32,63 @@ pub struct Desk<L> {
 /// Those who wait for the gate.
 #[derive(Default)]
 struct Line {
+    /// What the gate has not been given yet.
     requests: Vec<Request>,
-    /// Where they will find their answers, each by its place in the line.
+    /// Where they will find their answers, each by its place in the batch.
     batch: Arc<Batch>,
+    /// How many have come to the batch.
+    count: usize,
     /// Whether a batch is being served.
     busy: bool,
     /// How many there were last time: served, or waiting for the next.
     expected: usize,
+}
+
+impl Line {
+    /// Whoever comes from now on comes to another batch.
+    fn close(&mut self) -> Arc<Batch> {
+        self.requests.clear();
+        self.count = 0;
+        std::mem::take(&mut self.batch)
+    }
+}
+
+/// The requests of a batch, given to the gate while more of them come.
+struct Comers<'desk> {
+    line: &'desk Mutex<Line>,
+    here: std::vec::IntoIter<Request>,
+    served: usize,
+    batch: Option<Arc<Batch>>,
+}
+
+impl Comers<'_> {
+    /// Ends the batch, if that was not done yet.
+    fn close(&mut self) -> Arc<Batch> {
+        self.batch.get_or_insert_with(|| lock(self.line).close()).clone()
+    }
+}
+
+impl Iterator for Comers<'_> {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        let mut since: Option<Instant> = None;
+        while self.batch.is_none() && self.here.as_slice().is_empty() {
+            let mut line = lock(self.line);
+            if !line.requests.is_empty() {
+                self.here = std::mem::take(&mut line.requests).into_iter();
+            } else if self.served >= line.expected || since.is_some_and(|since| since.elapsed() >= PATIENCE) {
+                self.batch = Some(line.close());
+            } else {
+                drop(line);
+                since.get_or_insert_with(Instant::now);
+                yield_now();
+            }
+        }
+        let next = self.here.next();
+        self.served += usize::from(next.is_some());
+        next
+    }
 }
 
 /// Heads, and why the last export failed, if it did.
@@ -46,28 +97,27 @@ struct Exports {
     failure: Option<HeadsError>,
 }
 
-/// The answers of those who were served together.
+/// The answers of those who were served together. All of them are woken by one call, and none has to wait for
+/// another to take its own.
 #[derive(Default)]
 struct Batch {
-    answers: Mutex<Option<Result<Vec<Option<Answer>>, GateError>>>,
-    served: Condvar,
+    /// Tells the first of the batch, who waits with the line locked, that the gate is free.
+    turn: Condvar,
+    answers: OnceLock<Result<Vec<Mutex<Option<Answer>>>, GateError>>,
 }
 
 impl Batch {
-    fn tell(&self, answers: Result<Vec<Option<Answer>>, GateError>) {
-        *lock(&self.answers) = Some(answers);
-        self.served.notify_all();
+    fn tell(&self, answers: Result<Vec<Answer>, GateError>) {
+        let each = answers.map(|answers| answers.into_iter().map(|answer| Mutex::new(Some(answer))).collect());
+        // A batch is served once, so nothing was told before.
+        let _ = self.answers.set(each);
     }
 
     fn wait(&self, place: usize) -> Result<Answer, GateError> {
-        let mut answers = lock(&self.answers);
-        loop {
-            match answers.as_mut() {
-                None => answers = self.served.wait(answers).unwrap_or_else(PoisonError::into_inner),
-                Some(Err(error)) => return Err(error.clone()),
-                // The gate answers all or none; who finds nothing is told to ask again.
-                Some(Ok(all)) => return all.get_mut(place).and_then(Option::take).ok_or(GateError::Closed),
-            }
+        match self.answers.wait() {
+            Err(error) => Err(error.clone()),
+            // The gate answers all or none; who finds nothing is told to ask again.
+            Ok(all) => all.get(place).and_then(|answer| lock(answer).take()).ok_or(GateError::Closed),
         }
     }
 }
@@ -85,7 +135,6 @@ impl<L: Log> Desk<L> {
         Self {
             gate: Mutex::new(Some(sound.gate)),
             line: Mutex::default(),
-            turn: Condvar::new(),
             exports: Mutex::new(Exports { heads: sound.heads, failure: None }),
             clock: Box::new(clock),
         }
@@ -102,51 +151,39 @@ impl<L: Log> Desk<L> {
     /// When the log fails. Whether the charge was written is then open; ask again with the same key once the
     /// log is opened anew.
     pub fn charge(&self, request: Request) -> Result<Answer, GateError> {
-        let (batch, place) = {
-            let mut line = lock(&self.line);
-            line.requests.push(request);
-            if !line.busy && line.requests.len() == line.expected {
-                self.turn.notify_one();
-            }
-            (Arc::clone(&line.batch), line.requests.len() - 1)
-        };
+        let mut line = lock(&self.line);
+        let (batch, place) = (Arc::clone(&line.batch), line.count);
+        line.requests.push(request);
+        line.count += 1;
         if place == 0 {
+            while line.busy {
+                line = batch.turn.wait(line).unwrap_or_else(PoisonError::into_inner);
+            }
+            line.busy = true;
+            drop(line);
             self.lead();
+        } else {
+            drop(line);
         }
         batch.wait(place)
     }
 
-    /// Waits for the gate, and then for those who are still to be expected: the whole line.
-    fn gather(&self) -> (Vec<Request>, Arc<Batch>) {
-        let mut line = lock(&self.line);
-        while line.busy {
-            line = self.turn.wait(line).unwrap_or_else(PoisonError::into_inner);
-        }
-        let mut seen = 0;
-        while seen < line.requests.len() && line.requests.len() < line.expected {
-            seen = line.requests.len();
-            line = self.turn.wait_timeout(line, PATIENCE).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        line.busy = true;
-        (std::mem::take(&mut line.requests), std::mem::take(&mut line.batch))
-    }
-
     /// Serves a batch, and frees the gate for the next.
     fn lead(&self) {
-        let (requests, batch) = self.gather();
-        let count = requests.len();
+        let mut comers = Comers { line: &self.line, here: Vec::new().into_iter(), served: 0, batch: None };
         // A panic in the gate is a bug, but not one of those who wait: they are told that it is closed.
         let served = catch_unwind(AssertUnwindSafe(|| {
             let time = self.now();
-            self.alone(|gate| gate.charge(time, requests))
+            self.alone(|gate| gate.charge(time, &mut comers))
         }));
         let (answers, after) = match served {
             Ok(Ok((answers, head))) => (answers, Ok(Some(head))),
             Ok(Err(error)) => (Err(error), Ok(None)),
             Err(panic) => (Err(GateError::Closed), Err(panic)),
         };
-        self.hand_over(count);
-        batch.tell(answers.map(|answers| answers.into_iter().map(Some).collect()));
+        let batch = comers.close();
+        self.hand_over(comers.served);
+        batch.tell(answers);
         match after {
             Ok(Some(head)) => self.export(head),
             Ok(None) => {}
@@ -157,10 +194,10 @@ impl<L: Log> Desk<L> {
     /// Frees the gate. Before the answers are handed out, so that the flush of the next begins.
     fn hand_over(&self, served: usize) {
         let mut line = lock(&self.line);
-        line.expected = served + line.requests.len();
+        line.expected = served + line.count;
         line.busy = false;
-        if !line.requests.is_empty() {
-            self.turn.notify_one();
+        if line.count > 0 {
+            line.batch.turn.notify_one();
         }
     }
 
@@ -202,6 +239,15 @@ impl<L: Log> Desk<L> {
             let exported = exports.heads.export_if_due(head, self.now());
             exports.failure = exported.err();
         }
+    }
+
+    /// Exports the head as it is, whether it is due or not.
+    ///
+    /// # Errors
+    /// When it cannot be exported; the next batch that is due tries again.
+    pub fn export_head(&self) -> Result<(), HeadsError> {
+        let ((), head) = self.alone(|_| ()).map_err(HeadsError::Gate)?;
+        lock(&self.exports).heads.export(head, self.now())
     }
 
     /// Why the newest head is not where it should have been exported to, if it is not.

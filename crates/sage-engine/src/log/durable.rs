@@ -2,17 +2,32 @@
 //!
 //! A name is durable only when its directory is flushed too. Nothing here may report success before that.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Replaces a file by these bytes: after a crash there is the old one or the new one.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let fresh = beside(path, ".new");
-    let mut file = File::create(&fresh)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
+    fill(File::create(&fresh)?, bytes)?;
     publish(&fresh, path)
+}
+
+/// The same for what nobody but the owner may read, at any moment.
+pub(super) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let fresh = beside(path, ".new");
+    match fs::remove_file(&fresh) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    fill(OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?, bytes)?;
+    publish(&fresh, path)
+}
+
+fn fill(mut file: File, bytes: &[u8]) -> io::Result<()> {
+    file.write_all(bytes)?;
+    file.sync_all()
 }
 
 /// Gives a finished, flushed file its name.

@@ -1,27 +1,29 @@
 //! Heads that leave the machine, and what is made of them at the next start.
 //!
 //! A chain of hashes cannot show that its end was cut off: a directory put back from an old copy verifies,
-//! and its budgets would be given out twice. A head written elsewhere shows it. Granting needs a [`Sound`]
-//! gate, and there are two ways to one: every head ever exported is in the log, or an officer has said in the
-//! log itself that what is missing is known to be. Nothing here must ever replace an exported head by an
-//! older one, but for that sentence.
+//! and its budgets would be given out twice. A head written elsewhere shows it, and is signed, so that whoever
+//! keeps it knows who said it. Granting needs a [`Sound`] gate, and there are two ways to one: every head ever
+//! exported is in the log, or an officer has said in the log itself that what is missing is known to be. Nothing
+//! here must ever replace an exported head by an older one, but for that sentence.
 
 use std::fmt;
 use std::fs;
 use std::io;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sage_kernel::{Gate, GateError, GrantId, Head, Ledger, Log, LogError};
 use serde::{Deserialize, Serialize};
 
 use super::durable;
+use super::sign::{HeadKey, is_signed};
 
 /// The kind of the note by which an officer acknowledges a rollback.
 pub const ROLLBACK_NOTE: &str = "rollback acknowledged";
 
-/// What an exported head begins with.
-const MARK: &str = "sage-head-1";
+/// What an exported head begins with, and what it began with before heads were signed.
+const MARK: &str = "sage-head-2";
+const UNSIGNED: &str = "sage-head-1";
 
 /// A head that was exported, and when by the exporter's clock. Nothing depends on the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,18 +35,42 @@ pub struct KnownHead {
 }
 
 impl KnownHead {
-    fn to_line(self) -> String {
-        format!("{MARK} {} {} {}\n", self.head.length, hexadecimal(&self.head.hash), self.time)
+    fn after(self, mark: &str) -> String {
+        format!("{mark} {} {} {}", self.head.length, hexadecimal(&self.head.hash), self.time)
     }
 
-    fn from_line(line: &str) -> Option<Self> {
+    fn to_line(self, key: &HeadKey) -> String {
+        let said = format!("{} {}", self.after(MARK), hexadecimal(key.public()));
+        format!("{said} {}\n", hexadecimal(&key.sign(&said)))
+    }
+
+    /// The head in a line, and whether it may be believed in a directory with this key, or none.
+    fn from_line(line: &str, key: Option<&HeadKey>) -> Option<(Self, Belief)> {
         let line = line.strip_suffix('\n')?;
-        let [mark, length, hash, time] = line.split(' ').collect::<Vec<_>>().try_into().ok()?;
+        let words: Vec<&str> = line.split(' ').collect();
+        let [mark, length, hash, time] = *words.first_chunk()?;
         let hash = blake3::Hash::from_hex(hash).ok()?.into();
         let known = Self { head: Head { length: length.parse().ok()?, hash }, time: time.parse().ok()? };
         // Only what we would have written ourselves is taken for ours.
-        (mark == MARK && known.to_line().trim_end() == line).then_some(known)
+        let said = known.after(mark);
+        let signed = match (mark, &words[4..]) {
+            (UNSIGNED, []) if said == line => key.is_none(),
+            (MARK, [public, signature]) if line.starts_with(&said) => {
+                let whole = format!("{said} {public}");
+                let (public, signature) = (bytes(public)?, bytes(signature)?);
+                is_signed(&public, &whole, &signature) && key.is_none_or(|key| key.public() == public)
+            }
+            _ => return None,
+        };
+        Some((known, if signed { Belief::Ours } else { Belief::Forged }))
     }
+}
+
+/// Whether a head was signed as heads of this directory are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Belief {
+    Ours,
+    Forged,
 }
 
 /// The body of the note by which an officer acknowledges a rollback, written as TOML.
@@ -68,6 +94,8 @@ pub struct Acknowledgement {
 pub enum HeadsError {
     /// The file is there and holds no head.
     Malformed(PathBuf),
+    /// The file holds a head that the key of the directory has not signed.
+    Forged(PathBuf),
     /// The file system failed.
     File(PathBuf, io::Error),
     /// The log could not be read.
@@ -87,6 +115,12 @@ impl fmt::Display for HeadsError {
                  the log is known to be whole",
                 path.display()
             ),
+            Self::Forged(path) => write!(
+                out,
+                "{} holds a head that is not signed by the key of this directory, so nothing is granted; put the right \
+                 file back, or the right head-key beside the log",
+                path.display()
+            ),
             Self::File(path, error) => write!(out, "the head of the log in {}: {error}", path.display()),
             Self::Log(error) => error.fmt(out),
             Self::Gate(error) => error.fmt(out),
@@ -102,30 +136,38 @@ impl std::error::Error for HeadsError {}
 pub struct Heads {
     files: Vec<PathBuf>,
     every: NonZeroU64,
+    /// Where the key lies that signs them.
+    directory: PathBuf,
     /// The length that was exported last.
     exported: u64,
 }
 
 impl Heads {
-    /// Exports to these files, best on other machines, whenever the log has grown by so many events.
-    pub fn new(files: Vec<PathBuf>, every: NonZeroU64) -> Self {
-        Self { files, every, exported: 0 }
+    /// Exports to these files, best on other machines, whenever the log has grown by so many events. What is
+    /// exported is signed with the key of this directory, which is made if it has none.
+    pub fn new(files: Vec<PathBuf>, every: NonZeroU64, directory: &Path) -> Self {
+        Self { files, every, directory: directory.to_owned(), exported: 0 }
     }
 
     /// Exports nowhere: a rollback will not be seen. For logs in memory, and for whoever accepts that.
     pub fn none() -> Self {
-        Self::new(Vec::new(), NonZeroU64::MAX)
+        Self::new(Vec::new(), NonZeroU64::MAX, Path::new(""))
     }
 
     /// Compares every exported head with the log.
     ///
     /// # Errors
-    /// When a file holds something else, or something cannot be read. A file that does not exist holds no
-    /// head: whoever can remove it can hide a rollback.
+    /// When a file holds something else, or a head that the key of the directory has not signed, or something
+    /// cannot be read. A file that does not exist holds no head: whoever can remove it can hide a rollback. A
+    /// directory without a key believes every head; it is new, was put back, or is of an earlier release.
     pub fn check<L: Log>(self, gate: Gate<L>) -> Result<Checked<L>, HeadsError> {
         let mut missing: Option<KnownHead> = None;
+        let key = match &self.files[..] {
+            [] => None,
+            _ => HeadKey::find(&self.directory).map_err(|error| HeadsError::File(self.directory.clone(), error))?,
+        };
         for file in &self.files {
-            let Some(known) = read(file)? else { continue };
+            let Some(known) = read(file, key.as_ref())? else { continue };
             let newer = missing.is_none_or(|before| before.head.length < known.head.length);
             if newer && !holds(&gate, known.head)? {
                 missing = Some(known);
@@ -147,20 +189,32 @@ impl Heads {
 
     /// Exports the head.
     pub(super) fn export(&mut self, head: Head, time: u64) -> Result<(), HeadsError> {
-        let line = KnownHead { head, time }.to_line();
-        for file in &self.files {
-            durable::replace(file, line.as_bytes()).map_err(|error| HeadsError::File(file.clone(), error))?;
+        if !self.files.is_empty() {
+            let key = HeadKey::find_or_make(&self.directory);
+            let key = key.map_err(|error| HeadsError::File(self.directory.clone(), error))?;
+            self.write(&KnownHead { head, time }.to_line(&key))?;
         }
         self.exported = head.length;
         Ok(())
     }
+
+    fn write(&self, line: &str) -> Result<(), HeadsError> {
+        for file in &self.files {
+            durable::replace(file, line.as_bytes()).map_err(|error| HeadsError::File(file.clone(), error))?;
+        }
+        Ok(())
+    }
 }
 
-fn read(file: &PathBuf) -> Result<Option<KnownHead>, HeadsError> {
+fn read(file: &PathBuf, key: Option<&HeadKey>) -> Result<Option<KnownHead>, HeadsError> {
     match fs::read(file) {
         Ok(bytes) => {
-            let known = String::from_utf8(bytes).ok().and_then(|line| KnownHead::from_line(&line));
-            known.map(Some).ok_or_else(|| HeadsError::Malformed(file.clone()))
+            let known = String::from_utf8(bytes).ok().and_then(|line| KnownHead::from_line(&line, key));
+            match known {
+                Some((known, Belief::Ours)) => Ok(Some(known)),
+                Some((_, Belief::Forged)) => Err(HeadsError::Forged(file.clone())),
+                None => Err(HeadsError::Malformed(file.clone())),
+            }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(HeadsError::File(file.clone(), error)),
@@ -266,6 +320,14 @@ impl<L: Log> RolledBack<L> {
     }
 }
 
-fn hexadecimal(hash: &[u8; 32]) -> String {
-    blake3::Hash::from(*hash).to_hex().to_string()
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Bytes written in small hexadecimal digits.
+fn bytes(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> =
+        pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
+    bytes.filter(|bytes| hexadecimal(bytes) == text)
 }

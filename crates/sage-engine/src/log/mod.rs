@@ -10,6 +10,7 @@ mod desk;
 mod directory;
 mod durable;
 mod heads;
+mod sign;
 mod sqlite;
 
 pub use desk::Desk;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row};
 use sage_kernel::{Head, Log, LogError, Record};
 
 use super::directory::OpenError;
@@ -41,6 +41,10 @@ const READ: &str = "SELECT number, time, previous, body, hash FROM record WHERE 
 const LAST: &str = "SELECT number, hash FROM record ORDER BY number DESC LIMIT 1";
 const HEAD: &str = "SELECT length, hash FROM head WHERE one = 1";
 const MOVE_HEAD: &str = "UPDATE head SET length = ?1, hash = ?2 WHERE one = 1 AND length = ?3 AND hash = ?4";
+/// Kept compiled like the others: a commit is too short for them to be read anew each time.
+const BEGIN: &str = "BEGIN IMMEDIATE";
+const COMMIT: &str = "COMMIT";
+const ROLLBACK: &str = "ROLLBACK";
 const INSERT: &str = "INSERT INTO record (number, time, previous, body, hash) VALUES (?1, ?2, ?3, ?4, ?5)";
 
 /// What durability rests on, and what finds damage early. SQLite would also move the write-ahead log into
@@ -178,15 +182,28 @@ impl SqliteLog {
             self.pending_bytes = 0;
         }
         let next = records.last().map_or(expected, Record::head);
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
-        let moved = transaction
+        run(&self.connection, BEGIN).map_err(failed)?;
+        let entered = self.enter(expected, next, records);
+        if entered.is_err() && !self.connection.is_autocommit() {
+            run(&self.connection, ROLLBACK).map_err(failed)?;
+        }
+        entered?;
+        run(&self.connection, COMMIT).map_err(|error| LogError::Unknown(error.to_string()))?;
+        self.pending_bytes += COMMIT_BYTES + records.iter().map(|record| record.body.len() + 100).sum::<usize>();
+        Ok(next)
+    }
+
+    /// Moves the head and adds the records, within a transaction.
+    fn enter(&self, expected: Head, next: Head, records: &[Record]) -> Result<(), LogError> {
+        let moved = self
+            .connection
             .prepare_cached(MOVE_HEAD)
             .and_then(|mut update| {
                 update.execute((next.length.cast_signed(), next.hash, expected.length.cast_signed(), expected.hash))
             })
             .map_err(failed)?;
         if moved != 1 {
-            let found = head(&transaction).map_err(failed)?;
+            let found = head(&self.connection).map_err(failed)?;
             // Of the same length but another chain: to read on would find nothing new, so this is no race.
             return Err(match found.length == expected.length {
                 true => LogError::Failed("the log was replaced under this process".to_owned()),
@@ -194,17 +211,14 @@ impl SqliteLog {
             });
         }
         let insert = || -> rusqlite::Result<()> {
-            let mut insert = transaction.prepare_cached(INSERT)?;
+            let mut insert = self.connection.prepare_cached(INSERT)?;
             for record in records {
                 let Record { number, time, previous, body, hash } = record;
                 insert.execute((number.cast_signed(), time.cast_signed(), previous, body, hash))?;
             }
             Ok(())
         };
-        insert().map_err(failed)?;
-        transaction.commit().map_err(|error| LogError::Unknown(error.to_string()))?;
-        self.pending_bytes += COMMIT_BYTES + records.iter().map(|record| record.body.len() + 100).sum::<usize>();
-        Ok(next)
+        insert().map_err(failed)
     }
 
     /// Keeps a snapshot of the state after so many records, in place of an older one.
@@ -270,6 +284,10 @@ fn head(connection: &Connection) -> rusqlite::Result<Head> {
     connection
         .prepare_cached(HEAD)?
         .query_row([], |row| Ok(Head { length: row.get::<_, i64>(0)?.cast_unsigned(), hash: row.get(1)? }))
+}
+
+fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(statement)?.execute([]).map(|_| ())
 }
 
 /// Moves the write-ahead log into the file, so that the next commit writes over its start. Nobody is waited

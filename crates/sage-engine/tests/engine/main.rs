@@ -1,6 +1,7 @@
 //! The engine from end to end: rows go in, are charged, read, released, retired and deleted, and the log
 //! knows of all of it.
 
+mod bucket;
 mod doctor;
 mod learn;
 mod life;

@@ -26,7 +26,7 @@ pub(crate) fn directory(place: &Path) -> PathBuf {
 }
 
 pub(crate) fn heads(place: &Path) -> Heads {
-    Heads::new(vec![place.join("head")], NonZeroU64::new(10).expect("not zero"))
+    Heads::new(vec![place.join("head")], NonZeroU64::new(10).expect("not zero"), place)
 }
 
 /// The place with a furnished log in it, closed in good order.

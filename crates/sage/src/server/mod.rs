@@ -25,6 +25,7 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -54,6 +55,9 @@ pub(crate) struct ServeArgs {
     /// Where to listen; port 0 takes any that is free
     #[arg(long, value_name = "ADDRESS", env = "SAGE_LISTEN", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
+    /// Exports the signed head of the log every so many seconds, to the files of --heads, beside what grows by events
+    #[arg(long, value_name = "SECONDS", env = "SAGE_HEADS_EVERY", requires = "heads")]
+    heads_every: Option<NonZeroU64>,
     #[command(flatten)]
     place: PlaceArgs,
 }
@@ -119,6 +123,9 @@ pub(crate) fn run(asked: &ServeArgs) -> Result<(), Failure> {
         let server = Arc::clone(&server);
         std::thread::Builder::new().name("worker".to_owned()).spawn(move || worker::work(&server)).map_err(started)?
     };
+    if let Some(seconds) = asked.heads_every {
+        runtime.spawn(export_heads(Arc::clone(&server), Duration::from_secs(seconds.get())));
+    }
     let served = runtime.block_on(serve(asked.listen, Arc::clone(&server)));
     // Whatever ended the serving ends the work as well.
     server.stop.ask();
@@ -135,6 +142,18 @@ pub(crate) fn run(asked: &ServeArgs) -> Result<(), Failure> {
 
 fn started(error: std::io::Error) -> Failure {
     Failure::no_answer(format!("the server cannot start: {error}"), "close other programs, or give it more threads")
+}
+
+/// Exports the head now and then, so that a rollback shows also where little happens. A failure is told, and the
+/// next turn tries again.
+async fn export_heads(server: Arc<Server>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        let server = Arc::clone(&server);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || server.engine.export_head()).await {
+            tell(&error.to_string());
+        }
+    }
 }
 
 async fn serve(address: SocketAddr, server: Arc<Server>) -> Result<(), Failure> {

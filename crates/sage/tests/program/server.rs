@@ -1,6 +1,8 @@
 //! The server as its clients meet it: from a submission to predictions, across crashes, and who may do what.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -137,6 +139,22 @@ fn one_directory_has_one_server_and_a_signal_ends_it_well() {
     assert!(began.elapsed() < std::time::Duration::from_secs(5), "took {:?}", began.elapsed());
     place.good("runs");
     place.good("doctor");
+}
+
+#[test]
+fn heads_leave_as_time_goes_by() {
+    let (place, _) = Place::with_rides("2_000");
+    let file = place.path("head");
+    let mut command = place.command(&["serve", "--listen", "127.0.0.1:0", "--heads-every", "1", "--heads"]);
+    let mut child = command.arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs");
+    let began = Instant::now();
+    while !file.exists() && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().expect("a child of ours");
+    child.wait().expect("a child of ours");
+    let line = std::fs::read_to_string(&file).expect("a head was exported while nothing happened");
+    assert!(line.starts_with("sage-head-2 ") && line.split(' ').count() == 6, "{line}");
 }
 
 #[test]

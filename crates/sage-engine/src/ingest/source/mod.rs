@@ -7,7 +7,10 @@ mod csv;
 mod ipc;
 mod lines;
 mod ndjson;
+mod pages;
 mod parquet;
+mod spool;
+mod thrift;
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -18,6 +21,8 @@ use arrow::array::ArrayRef;
 
 use super::error::IngestError;
 use crate::stream::StreamFile;
+
+pub(super) use spool::Spool;
 
 /// A format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +92,7 @@ trait Decoder {
 /// The batches of a source, file after file.
 pub(super) struct Batches {
     names: Vec<String>,
+    spool: Spool,
     waiting: std::vec::IntoIter<Input>,
     current: Option<(String, Box<dyn Decoder>)>,
     /// The file that was taken up last, for messages.
@@ -99,7 +105,7 @@ enum Input {
 }
 
 impl Batches {
-    pub(super) fn open(source: Source, stream: &StreamFile) -> Result<Self, IngestError> {
+    pub(super) fn open(source: Source, stream: &StreamFile, spool: Spool) -> Result<Self, IngestError> {
         let waiting = match source {
             Source::Pipe { name, bytes, format } => vec![Input::Pipe(name, bytes, format)],
             Source::Path { path, format } if path.is_dir() => {
@@ -113,7 +119,7 @@ impl Batches {
             Source::Path { path, format } => vec![Input::File(path, format)],
         };
         let names = stream.columns.iter().map(|column| column.name.clone()).collect();
-        Ok(Self { names, waiting: waiting.into_iter(), current: None, file: String::new() })
+        Ok(Self { names, spool, waiting: waiting.into_iter(), current: None, file: String::new() })
     }
 
     pub(super) fn next(&mut self, stream: &StreamFile) -> Result<Option<Found>, IngestError> {
@@ -128,6 +134,11 @@ impl Batches {
             let Some(input) = self.waiting.next() else { return Ok(None) };
             let (file, bytes, format) = opened(input)?;
             self.file.clone_from(&file);
+            // Parquet is read from its end, which a pipe does not show before it is over.
+            let bytes = match (format, bytes) {
+                (Format::Parquet, Opened::Pipe(bytes)) => Opened::File(self.spool.take(&file, bytes)?),
+                (_, bytes) => bytes,
+            };
             let decoder = guarded(&file, || decoder(&file, bytes, format, &self.names, stream))?;
             self.current = Some((file, decoder));
         }
@@ -269,7 +280,7 @@ fn decoder(
 ) -> Result<Box<dyn Decoder>, IngestError> {
     Ok(match (format, bytes) {
         (Format::Parquet, Opened::File(bytes)) => Box::new(parquet::Rows::open(file, bytes, stream)?),
-        (Format::Parquet, Opened::Pipe(_)) => return Err(IngestError::NeedsFile { file: file.to_owned() }),
+        (Format::Parquet, Opened::Pipe(_)) => return Err(IngestError::Format { file: file.to_owned() }),
         (Format::Csv, bytes) => Box::new(csv::Rows::open(file, bytes.read(), names)?),
         (Format::Ndjson, bytes) => Box::new(ndjson::Rows::open(file, bytes.read(), names)?),
         (Format::Arrow, bytes) => Box::new(ipc::Rows::open(file, bytes.read(), names)?),

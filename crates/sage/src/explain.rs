@@ -241,6 +241,14 @@ fn stopped(end: End, run: &RunView) -> (String, String) {
             "Neither its cost nor its window may grow any further, and no attempt met its target.",
             "raise epsilon_max in [budget], window.max in [pipeline] or data_doublings in [adapt]; or lower the target",
         ),
+        End::Limit(Limit::Time) => (
+            "An attempt took longer than one may, and was stopped. What it was charged stays charged.",
+            "raise time in [limits], or make it smaller: fewer epochs in [train], narrower layers, a shorter window",
+        ),
+        End::Limit(Limit::Memory) => (
+            "The next attempt would need more memory than one may have, and was not begun. It was charged nothing.",
+            "raise memory_megabytes in [limits], or lower window.max in [pipeline], and let epsilon_max in [budget] grow",
+        ),
         End::Failing if run.attempts.iter().any(|one| matches!(one.outcome, Some(AttemptOutcome::Lost(_)))) => (
             "Attempt after attempt was lost, and each stays charged.",
             "mend what the reasons above name, then submit it again",

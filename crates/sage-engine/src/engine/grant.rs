@@ -9,9 +9,10 @@ use sage_kernel::{
 };
 use sage_learn::encode::{Encoded, Encoding};
 
+use super::agenda::News;
 use super::blocks::{numbers, set};
 use super::policy::{found, in_role};
-use super::{Engine, EngineError, Principal, Store, now};
+use super::{Engine, EngineError, Principal, Store, lock, now};
 use crate::catalog::{Catalog, Stage};
 use crate::read::{self, Batch, Prepared, Query, ReadError, Source, Unit};
 use crate::stream::{self, Role};
@@ -80,7 +81,10 @@ impl Engine {
     /// # Errors
     /// When the log fails.
     pub fn cancel(&self, granted: Granted) -> Result<(), EngineError> {
-        self.with(|gate, _| Ok(gate.cancel(now(), granted.grant)?))
+        self.with(|gate, _| Ok(gate.cancel(now(), granted.grant)?))?;
+        // What comes back may be what somebody waits for.
+        lock(&self.agenda).stir(&granted.stream, News::Budget);
+        Ok(())
     }
 
     /// Reads the granted blocks into a session of the kernel. From here on the charge is final.

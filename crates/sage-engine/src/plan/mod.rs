@@ -7,6 +7,7 @@
 
 mod bill;
 mod inputs;
+mod memory;
 mod own;
 mod preview;
 mod price;

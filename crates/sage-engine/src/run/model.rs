@@ -13,7 +13,7 @@ use sage_learn::validate::{
     Risk, Verdict,
 };
 
-use super::{Done, Lost, Product, risks};
+use super::{Done, Lost, Product, Stage, Watch, risks};
 use crate::adapt::Attempt;
 use crate::pipeline::{Descent, Goal, Metric, Schedule, TestBound, Train, Validate};
 use crate::plan::{Bill, Inputs, Recipe, Trained, linear, shape};
@@ -32,7 +32,9 @@ enum Fitted {
 /// Runs an attempt on a session of its rows. Where a rival is to be beaten, its losses stand beside the rows, last.
 pub(crate) fn train_and_test<N: NoiseSource>(
     mut session: Session<Encoded, N>, recipe: &Recipe, bill: &Bill, attempt: &Attempt, threads: usize,
+    watch: &dyn Watch,
 ) -> Result<Done, Lost> {
+    watch.enter(Stage::Training)?;
     let none = |what: &str| Lost(format!("this pipeline has no {what}"));
     let inputs = recipe.inputs().ok_or_else(|| none("features"))?;
     let validate = recipe.pipeline().validate.as_ref().ok_or_else(|| none("target"))?;
@@ -43,7 +45,8 @@ pub(crate) fn train_and_test<N: NoiseSource>(
         let noise = bill.noises.features.ok_or_else(|| none("budget for features"))?;
         encoding = fit_join(&mut session, &encoding, name, noise).map_err(Lost::because)?;
     }
-    let fitted = fit(&mut session, recipe, inputs, bill, threads)?;
+    let fitted = fit(&mut session, recipe, inputs, bill, threads, watch)?;
+    watch.enter(Stage::Validating)?;
     let test = Test { inputs, validate, fitted: &fitted };
     let (accept, reject) = risks(recipe.pipeline(), attempt)?;
     let accepting = test.run(&mut session, bill, accept)?;
@@ -66,11 +69,18 @@ pub(crate) fn train_and_test<N: NoiseSource>(
 
 fn fit<N: NoiseSource>(
     session: &mut Session<Encoded, N>, recipe: &Recipe, inputs: &Inputs, bill: &Bill, threads: usize,
+    watch: &dyn Watch,
 ) -> Result<Fitted, Lost> {
     let mut descend = |layers: &[u32], descent: &Descent, plan: &network::Plan| {
         let start = Network::new(shape(inputs, layers).map_err(Lost::because)?, START);
-        let network = network::train(session, Lane::Train, plan, &training(descent, threads), start);
-        network.map(Fitted::Network).map_err(Lost::because)
+        let mut stopped = None;
+        let mut goes_on = |step: u32| {
+            stopped = watch.step(step, plan.steps()).err();
+            stopped.is_none()
+        };
+        let training = training(descent, threads);
+        let network = network::train_while(session, Lane::Train, plan, &training, start, &mut goes_on);
+        network.map(Fitted::Network).map_err(|error| stopped.unwrap_or_else(|| Lost::because(error)))
     };
     match (&recipe.pipeline().train, &bill.noises.train) {
         (Train::Logistic(descent), Trained::Steps(plan)) => descend(&[], descent, plan),

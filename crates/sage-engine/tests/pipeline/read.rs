@@ -201,7 +201,7 @@ fn statistics_and_commands_are_read_too() {
     assert_eq!(median.train, Train::Statistic(expected));
     assert_eq!(median.budget.shares.validate.to_string(), "0", "its test is a look at what was released");
     let own = read(OWN);
-    let Train::Command { words, time_limit } = own.train else { panic!("a command") };
+    let Train::Command { words, time_limit, .. } = own.train else { panic!("a command") };
     assert_eq!((words.len(), time_limit), (3, Width::parse("2h")));
     for (statistic, keys) in [
         ("count", ""),

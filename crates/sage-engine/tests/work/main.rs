@@ -4,5 +4,7 @@ mod city;
 mod kill;
 mod looks;
 mod loops;
+mod progress;
 mod real;
 mod teams;
+mod turns;

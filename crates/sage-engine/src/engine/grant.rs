@@ -68,7 +68,13 @@ impl Engine {
     /// Charges a question that the stream's own file asks.
     pub(super) fn charge_for_engine(&self, ask: Ask) -> Result<Granted, EngineError> {
         let request = self.with(|gate, catalog| request(gate, catalog, &ask))?;
-        let (stream, blocks) = (ask.stream, ask.blocks);
+        self.charge_request(request, ask.stream, ask.blocks)
+    }
+
+    /// Charges a question as the kernel takes it, on this stream and the blocks of these keys.
+    pub(super) fn charge_request(
+        &self, request: Request, stream: String, blocks: Vec<String>,
+    ) -> Result<Granted, EngineError> {
         match self.desk.charge(request)? {
             Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant)) => Ok(Granted { grant, stream, blocks }),
             Answer::Repeated(_, state, None) => Err(EngineError::Served(state)),

@@ -134,14 +134,22 @@ impl Engine {
     ) -> Result<(Session<Batch>, Verdict), Lost> {
         let lost = |error: EngineError| Lost(error.to_string());
         let mut columns = vec![label.label.clone()];
-        columns.extend(predictor.columns().iter().map(expression));
-        let query = Query { filter: recipe.pipeline().filter.clone(), columns };
+        columns.extend(predictor.columns().iter().map(|column| expression("the model", column)));
+        let mut query = Query { filter: recipe.pipeline().filter.clone(), columns };
+        let rival = match self.rival_beside(recipe.pipeline(), &mut query, label.bounds) {
+            Ok(rival) => rival,
+            Err(error) => return Err(self.unread([granted], Lost(error.to_string()))),
+        };
         let mut session = self.open_session(granted, &query).map_err(lost)?;
         let predict = |row: Row<'_>| {
             let cells = cells(predictor.columns(), row, 1);
             predictor.rows(&[cells]).ok().and_then(|found| found.first().copied()).map_or(f64::NAN, f64::from)
         };
-        let verdict = OwnTest { recipe, bill, attempt, bounds: label.bounds }.run(&mut session, predict)?;
+        let test = OwnTest { recipe, bill, attempt, bounds: label.bounds };
+        let verdict = match &rival {
+            Some(rival) => test.compare(&mut session, predict, |row, label| rival.loss_of(row, label))?,
+            None => test.run(&mut session, predict)?,
+        };
         Ok((session, verdict))
     }
 

@@ -217,22 +217,49 @@ pub(crate) struct OwnTest<'attempt> {
 }
 
 impl OwnTest<'_> {
-    /// Tests predictions against the label, which is the first column of the rows.
+    /// Tests predictions against the label, which is the first column of the rows, and a target.
     pub(crate) fn run<N: NoiseSource>(
         &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> f64,
     ) -> Result<Verdict, Lost> {
+        let (validate, noise, risk) = self.parts()?;
+        let Goal::Target(target) = validate.goal else { return Err(Lost("this test needs a rival".to_owned())) };
+        let loss = |row: Row<'_>| row_loss(validate.metric, self.label(row), predict(row), 1.0);
+        against(validate, target, noise, risk, session, loss)
+    }
+
+    /// Tests them against those of a rival, whose loss of a row follows from the row and its label.
+    pub(crate) fn compare<N: NoiseSource>(
+        &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> f64, rival: impl Fn(Row<'_>, f64) -> f64,
+    ) -> Result<Verdict, Lost> {
+        let (validate, noise, risk) = self.parts()?;
+        let Goal::BetterThan { margin, .. } = validate.goal else {
+            return Err(Lost("this test has no rival".to_owned()));
+        };
+        let bound = validate.metric.bound().unwrap_or(1.0);
+        let target = ComparisonTarget::new(margin, bound).map_err(Lost::because)?;
+        let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
+        let losses = |row: Row<'_>| {
+            let label = self.label(row);
+            (row_loss(validate.metric, label, predict(row), 1.0), rival(row, label))
+        };
+        check.run(session, losses).map_err(Lost::because)
+    }
+
+    fn parts(&self) -> Result<(&Validate, TableNoise, Risk), Lost> {
         let none = |what: &str| Lost(format!("this pipeline has no {what}"));
         let validate = self.recipe.pipeline().validate.as_ref().ok_or_else(|| none("target"))?;
-        let Goal::Target(target) = validate.goal else { return Err(none("target that is a number")) };
         let noise = self.bill.noises.validate.ok_or_else(|| none("budget for a test"))?;
         let (risk, _) = risks(self.recipe.pipeline(), self.attempt)?;
-        let label = |row: Row<'_>| match self.bounds {
+        Ok((validate, noise, risk))
+    }
+
+    fn label(&self, row: Row<'_>) -> f64 {
+        match self.bounds {
             Some((low, high)) => {
                 row.number(0).filter(|label| !label.is_nan()).map_or(low, |label| label.clamp(low, high))
             }
             None => f64::from(u8::from(row.number(0).is_some_and(|label| label >= 0.5))),
-        };
-        against(validate, target, noise, risk, session, |row| row_loss(validate.metric, label(row), predict(row), 1.0))
+        }
     }
 }
 

@@ -6,5 +6,6 @@ mod looks;
 mod loops;
 mod progress;
 mod real;
+mod reliefs;
 mod teams;
 mod turns;

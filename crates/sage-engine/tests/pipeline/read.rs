@@ -1,10 +1,7 @@
 //! Files as people write them, and what they mean.
 
 use sage_engine::adapt::{Limits, Mode, RiskSchedule, Strategy, Units};
-use sage_engine::pipeline::{
-    Adaptation, Bounds, Descent, Extent, Feature, Goal, Keys, Label, Metric, Pipeline, RidgeTerm, Schedule, Source,
-    Statistic, TestBound, Train,
-};
+use sage_engine::pipeline::{Adaptation, Bounds, Descent, Extent, Feature, Goal, Handover, Keys, Label, Metric, Pipeline, RidgeTerm, Schedule, Source, Statistic, TestBound, Train};
 use sage_engine::stream::Width;
 
 pub(crate) const TAXI: &str = r#"
@@ -226,6 +223,24 @@ fn statistics_and_commands_are_read_too() {
         panic!("a histogram")
     };
     assert_eq!(keys, Keys::Count(5));
+}
+
+#[test]
+fn limits_and_the_way_of_rows_are_read_and_written() {
+    let plain = read(OWN);
+    assert_eq!(plain.limits, sage_engine::pipeline::Limits::default());
+    assert!(!plain.to_text().contains("[limits]"), "what is not said is not written");
+    let limited = read(&format!("{OWN}\n[limits]\ntime = \"90m\"\nmemory_megabytes = 250\n"));
+    assert_eq!((limited.limits.time, limited.limits.memory_megabytes), (Width::parse("90m"), Some(250)));
+    assert_eq!(read(&limited.to_text()), limited);
+    let way = |pipeline: &Pipeline| match &pipeline.train {
+        Train::Command { rows, .. } => *rows,
+        _ => panic!("a command"),
+    };
+    assert_eq!(way(&plain), Handover::Parquet);
+    let flight = read(&OWN.replacen("command =", "rows = \"flight\"\ncommand =", 1));
+    assert_eq!(way(&flight), Handover::Flight);
+    assert_eq!(read(&flight.to_text()), flight);
 }
 
 #[test]

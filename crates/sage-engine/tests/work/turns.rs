@@ -37,16 +37,17 @@ fn runs_whose_situation_did_not_change_are_not_looked_at() {
     assert_eq!(looks(&engine, || work(1)), WAITING, "all are new");
     assert_eq!(looks(&engine, || (1..100).for_each(work)), 0, "nothing happened in a hundred turns");
 
-    // A run that comes, is tried and leaves is its own affair: what it leaves is budget, and they lack blocks.
-    let quick = engine.submit_at(&mia, COUNT, 0).expect("submitted");
-    let seen = looks(&engine, || work(100));
-    assert_eq!(engine.run(quick).expect("a run").outcome(), Some(Outcome::Accepted));
-    assert!((1..=4).contains(&seen), "{seen} looks for one run");
+    // Who comes later is looked at alone. It has no share of the block that was there before it.
+    let quick = engine.submit_at(&mia, &format!("{COUNT}[budget]\nepsilon0 = \"0.001\"\n"), 0).expect("submitted");
+    assert_eq!(looks(&engine, || work(100)), 1);
 
-    // A block is news for everybody, once.
+    // A block is news for everybody, once. The one that is tried now, and leaves, is looked at when its turn comes;
+    // what it leaves is budget, and the others lack blocks.
     city.seal_before(&engine, "2026-01-01T02:00");
-    assert_eq!(looks(&engine, || work(101)), WAITING);
-    assert_eq!(looks(&engine, || work(102)), 0);
+    let seen = looks(&engine, || work(101));
+    assert_eq!(engine.run(quick).expect("a run").outcome(), Some(Outcome::Accepted));
+    assert!((WAITING + 1..=WAITING + 3).contains(&seen), "{seen}");
+    assert_eq!(looks(&engine, || (102..150).for_each(work)), 0);
 
     // A time that comes is news for the one who waited for it.
     assert_eq!(looks(&engine, || work(2 * HOUR)), 1);

@@ -122,7 +122,9 @@ fn option_object(relief: &Relief) -> Value {
 fn option_text(relief: &Relief) -> Option<String> {
     Some(match *relief {
         Relief::Blocks(more) => format!("wait for {} more that admit the attempt", blocks(more)),
-        Relief::Share => "wait until others that hold a share of these blocks are done, or cancel one that is yours".to_owned(),
+        Relief::Share => {
+            "wait until others that hold a share of these blocks are done, or cancel one that is yours".to_owned()
+        }
         Relief::Window(most) => format!("a larger window: raise window.max in [pipeline], now {}", blocks(most)),
         Relief::Doublings(most) => format!("a larger window: raise data_doublings in [adapt], now {most}"),
         Relief::Budget => "a larger share of the budget: raise epsilon_max in [budget]".to_owned(),

@@ -503,7 +503,9 @@ impl Allocation {
         let Some(first) = self.waiting.first().filter(|_| self.counting == Counting::Primary) else { return false };
         let alone = |block: BlockId| {
             let own = self.blocks.get(block.0 as usize);
-            own.is_some_and(|own| own.pools.iter().any(|pool| pool.capacity() > 0 && pool.held() <= pool.reserved_for(*first)))
+            own.is_some_and(|own| {
+                own.pools.iter().any(|pool| pool.capacity() > 0 && pool.held() <= pool.reserved_for(*first))
+            })
         };
         each(blocks).any(alone)
     }

@@ -150,9 +150,7 @@ impl Engine {
     }
 
     /// Charges one question or two; where the second is not granted, the first is taken back.
-    fn both(
-        &self, ask: Ask, test: Option<Ask>, before: Before,
-    ) -> Result<(Granted, Option<Granted>), EngineError> {
+    fn both(&self, ask: Ask, test: Option<Ask>, before: Before) -> Result<(Granted, Option<Granted>), EngineError> {
         let granted = self.charge_as_before(ask, before.ask)?;
         let Some(test) = test else { return Ok((granted, None)) };
         match self.charge_as_before(test, before.test) {
@@ -184,9 +182,9 @@ impl Engine {
         })?;
         let states = [&before.ask, &before.test].map(|charged| charged.as_ref().map(|charged| charged.state));
         let catalog = self.catalog();
-        let written = self.recipe(&catalog, number, run).and_then(|recipe| {
-            written_as_charged(recipe, &catalog, number, run, &last, &filter, before)
-        });
+        let written = self
+            .recipe(&catalog, number, run)
+            .and_then(|recipe| written_as_charged(recipe, &catalog, number, run, &last, &filter, before));
         if !matches!(run.state.phase(), Phase::Running(_)) {
             return written.map_or(Ok(None), |written| self.charge_attempt(number, attempt, written));
         }

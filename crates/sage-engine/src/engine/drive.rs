@@ -193,7 +193,8 @@ impl Engine {
         let blocks = super::offers::ranges(&places);
         let recipe = self.recipe(catalog, number, run);
         if let Some(recipe) = &recipe {
-            let rows = super::offers::rows_of(&run.pipeline, known, &blocks).map(|each| each * f64::from(attempt.window));
+            let rows =
+                super::offers::rows_of(&run.pipeline, known, &blocks).map(|each| each * f64::from(attempt.window));
             if recipe.within_memory(&known.file, rows, self.memory_limit(&run.pipeline)).is_err() {
                 self.step(number, Step::Ended { end: End::Limit(Limit::Memory) })?;
                 return Ok(None);

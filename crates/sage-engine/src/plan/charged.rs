@@ -20,7 +20,8 @@ impl Bill {
     ) -> Option<Self> {
         let [train, test] = costs.each_ref().map(|cost| cost.as_ref().map_or(&[][..], Cost::parts));
         let pipeline = recipe.pipeline();
-        let unfitted = |inputs: &super::Inputs| inputs.encoding().joins().filter(|(.., join)| join.table.is_empty()).count();
+        let unfitted =
+            |inputs: &super::Inputs| inputs.encoding().joins().filter(|(.., join)| join.table.is_empty()).count();
         let joins = recipe.inputs().map_or(0, unfitted);
         let rejects = pipeline.validate.as_ref().is_some_and(|validate| validate.reject);
         let features = if joins > 0 { Some(table(train.first()?)?) } else { None };
@@ -118,15 +119,15 @@ reject = true
     /// What is read from a charge is what the charge was made for, for every kind of pipeline under every rule.
     #[test]
     fn a_bill_is_found_again_in_its_charge() {
-        let network = LINE
-            .replace("kind = \"ridge\"", "kind = \"mlp\"\nlayers = [8]\nrows = 4000")
-            .replace("reject = true", "");
+        let network =
+            LINE.replace("kind = \"ridge\"", "kind = \"mlp\"\nlayers = [8]\nrows = 4000").replace("reject = true", "");
         let logistic = network
             .replace("kind = \"mlp\"\nlayers = [8]", "kind = \"logistic\"")
             .replace("label = { sql = \"duration / 3600\", bounds = [0, 2.5] }", "label = { truth = \"distance > 2\" }")
             .replace("metric = \"mse\"", "metric = \"log_loss\"");
         let (head, _) = LINE.split_once("label").expect("a label");
-        let mean = format!("{head}[train]\nkind = \"statistic\"\nstatistic = \"mean\"\nof = \"distance\"\nbounds = [0, 9]\n");
+        let mean =
+            format!("{head}[train]\nkind = \"statistic\"\nstatistic = \"mean\"\nof = \"distance\"\nbounds = [0, 9]\n");
         let count = format!("{head}[train]\nkind = \"statistic\"\nstatistic = \"count\"\n");
         let own = "label = \"duration\"\n[train]\ncommand = [\"true\"]\n[validate]\nmetric = \"mse\"\ntarget = 0.1\nbound = 1.0\n";
         let command = format!("{head}{own}");

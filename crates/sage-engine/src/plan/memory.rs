@@ -30,7 +30,9 @@ pub(crate) fn memory_bytes(recipe: &Recipe, file: &StreamFile, rows: Option<f64>
     let read = recipe.query().columns.len() as f64 * CELL;
     let Some(inputs) = recipe.inputs() else {
         let keys = match &recipe.pipeline().train {
-            Train::Statistic(Statistic::Histogram { keys, .. } | Statistic::GroupMean { keys, .. }) => key_names(keys).len(),
+            Train::Statistic(Statistic::Histogram { keys, .. } | Statistic::GroupMean { keys, .. }) => {
+                key_names(keys).len()
+            }
             Train::Statistic(Statistic::Quantile { grid, .. }) => *grid as usize,
             _ => 0,
         };
@@ -41,7 +43,9 @@ pub(crate) fn memory_bytes(recipe: &Recipe, file: &StreamFile, rows: Option<f64>
     let row = NUMBER * (f64::from(layout.numbers) + f64::from(layout.named) + 1.0 + beside as f64);
     let width = f64::from(layout.inputs()) + 1.0;
     let model = match &recipe.pipeline().train {
-        Train::Network { layers, .. } => WEIGHT * shape(inputs, layers).map_or(0.0, |shape| f64::from(shape.parameters())),
+        Train::Network { layers, .. } => {
+            WEIGHT * shape(inputs, layers).map_or(0.0, |shape| f64::from(shape.parameters()))
+        }
         Train::Ridge(_) => MOMENT * width * width,
         _ => WEIGHT * width,
     };

@@ -57,7 +57,11 @@ pub(super) fn least<E>(
             let other = if fits { &mut outside } else { &mut inside };
             other.room *= 0.5;
         }
-        if fits { inside = next } else { outside = next }
+        if fits {
+            inside = next
+        } else {
+            outside = next
+        }
         (asked, last_fitted) = (asked + 1, fits);
     }
     Ok(Some(inside.units))

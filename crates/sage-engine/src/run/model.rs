@@ -68,8 +68,7 @@ pub(crate) fn train_and_test<N: NoiseSource>(
 }
 
 fn fit<N: NoiseSource>(
-    session: &mut Session<Encoded, N>, recipe: &Recipe, inputs: &Inputs, bill: &Bill, threads: usize,
-    watch: &dyn Watch,
+    session: &mut Session<Encoded, N>, recipe: &Recipe, inputs: &Inputs, bill: &Bill, threads: usize, watch: &dyn Watch,
 ) -> Result<Fitted, Lost> {
     let mut descend = |layers: &[u32], descent: &Descent, plan: &network::Plan| {
         let start = Network::new(shape(inputs, layers).map_err(Lost::because)?, START);

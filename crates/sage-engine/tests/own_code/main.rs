@@ -333,7 +333,10 @@ fn a_program_can_be_asked_to_beat_another() {
     let again = |name: &str, release: &str, rival: &str| {
         let text = PIPELINE
             .replace("\"own\"", &format!("\"{name}\""))
-            .replace("command = [\"python3\", \"train.py\"]\ntime_limit = \"1m\"", &format!("kind = \"release\"\nrelease = \"{release}\""))
+            .replace(
+                "command = [\"python3\", \"train.py\"]\ntime_limit = \"1m\"",
+                &format!("kind = \"release\"\nrelease = \"{release}\""),
+            )
             .replace("target = 0.1\nbound = 1.0", &format!("better_than = \"{rival}\"\nbound = 0.3"))
             .replace("attempts = 2", "attempts = 1");
         let run = engine.submit_at(&mia, &text, 0).expect("submitted");

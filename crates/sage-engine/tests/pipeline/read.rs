@@ -1,7 +1,10 @@
 //! Files as people write them, and what they mean.
 
 use sage_engine::adapt::{Limits, Mode, RiskSchedule, Strategy, Units};
-use sage_engine::pipeline::{Adaptation, Bounds, Descent, Extent, Feature, Goal, Handover, Keys, Label, Metric, Pipeline, RidgeTerm, Schedule, Source, Statistic, TestBound, Train};
+use sage_engine::pipeline::{
+    Adaptation, Bounds, Descent, Extent, Feature, Goal, Handover, Keys, Label, Metric, Pipeline, RidgeTerm, Schedule,
+    Source, Statistic, TestBound, Train,
+};
 use sage_engine::stream::Width;
 
 pub(crate) const TAXI: &str = r#"

@@ -51,7 +51,11 @@ fn limits() {
         OWN,
         &[
             (with, "[limits]\ntime = 5\n[pipeline]", &["`limits.time` is 5", "length of time"]),
-            (with, "[limits]\nmemory_megabytes = 0\n[pipeline]", &["`limits.memory_megabytes` is 0", "millions of bytes"]),
+            (
+                with,
+                "[limits]\nmemory_megabytes = 0\n[pipeline]",
+                &["`limits.memory_megabytes` is 0", "millions of bytes"],
+            ),
             (with, "[limits]\nmemory = 5\n[pipeline]", &["`limits.memory`"]),
             ("command =", "rows = \"csv\"\ncommand =", &["`train.rows` is \"csv\"", "\"parquet\"", "\"flight\""]),
         ],

@@ -20,7 +20,8 @@ use crate::loops::{pass_hours, spent, told};
 fn a_charged_attempt_is_performed_as_it_was_charged() {
     let city = City::new(60_000);
     let counted = "census = { epsilon = \"1\", horizon = 8 }\nblocks = {";
-    let file = sage_engine::generate::TAXI.replacen("blocks = {", counted, 1).replace("epsilon = \"1.0\"", "epsilon = \"16\"");
+    let file =
+        sage_engine::generate::TAXI.replacen("blocks = {", counted, 1).replace("epsilon = \"1.0\"", "epsilon = \"16\"");
     let engine = city.with_file(&file);
     // So many rows are stated that a census will say otherwise.
     for text in [&NETWORK.replace("rows = 3500", "rows = 1000"), LINE] {

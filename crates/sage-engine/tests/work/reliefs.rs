@@ -29,7 +29,8 @@ fn limits_that_stand_in_the_way_are_named_and_so_is_a_target_that_was_met() {
     };
     let small = precise("small", ", max = 4", "[budget]\nepsilon0 = \"0.5\"\nepsilon_max = \"0.5\"");
     let few = precise("few", "", "[adapt]\nattempts = 1");
-    let still = precise("still", "", "[budget]\nepsilon0 = \"0.5\"\nepsilon_max = \"0.9\"\n[adapt]\ndata_doublings = 1");
+    let still =
+        precise("still", "", "[budget]\nepsilon0 = \"0.5\"\nepsilon_max = \"0.9\"\n[adapt]\ndata_doublings = 1");
     city.seal_before(&engine, "2026-01-02");
     engine.work(1).expect("nothing fails");
     let target = |run: u64| {
@@ -39,7 +40,8 @@ fn limits_that_stand_in_the_way_are_named_and_so_is_a_target_that_was_met() {
         let run = engine.run(run).expect("a run");
         let report = run.last_report().expect("a report");
         let half = |one: &sage_engine::run::Interval| {
-            let (low, value, high) = (one.low.expect("a limit"), one.value.expect("a value"), one.high.expect("a limit"));
+            let (low, value, high) =
+                (one.low.expect("a limit"), one.value.expect("a value"), one.high.expect("a limit"));
             (high - value).max(value - low)
         };
         let widest = report.estimates.iter().map(half).fold(0.0, f64::max);

@@ -182,7 +182,8 @@ fn with_folder(edit: impl FnOnce(&mut Run)) -> Result<Ran, RunError> {
     let place = open_folder();
     let sandbox = Sandbox::new(Containment::Closed);
     let folder = run_folder(place.path(), &sandbox);
-    let mut run = Run { command: vec!["true".to_owned()], folder, code: None, shown: Vec::new(), socket: None, limits: small() };
+    let mut run =
+        Run { command: vec!["true".to_owned()], folder, code: None, shown: Vec::new(), socket: None, limits: small() };
     edit(&mut run);
     let mut lines = Vec::new();
     let report = sandbox.run(&run, &mut |line| lines.push(line))?;

@@ -85,7 +85,8 @@ impl Watch {
             let progress = self.server.engine.progress(self.next_progress, AT_A_TIME);
             if let Some(last) = progress.last() {
                 self.next_progress = last.number + 1;
-                let text: String = progress.iter().filter_map(|one| under_way(&self.server, &self.caller, one)).collect();
+                let text: String =
+                    progress.iter().filter_map(|one| under_way(&self.server, &self.caller, one)).collect();
                 if !text.is_empty() {
                     self.told = Instant::now();
                     return Some((Ok(Bytes::from(text)), self));

@@ -110,6 +110,8 @@ mod tests {
 
     use super::*;
 
+    type Price = fn(f64) -> f64;
+
     const RANGE: (u64, u64) = (1_000_000, 1_000_000_000_000_000);
 
     /// What is found, and how often the price was asked.
@@ -126,7 +128,7 @@ mod tests {
     /// Prices as they come: like one over the noise, over its square, steeper where noise is small, and in steps.
     #[test]
     fn the_edge_is_found_with_few_questions() {
-        let prices: [(&str, fn(f64) -> f64); 5] = [
+        let prices: [(&str, Price); 5] = [
             ("one over", |sigma| 1e12 / sigma),
             ("one over the square", |sigma| 5e11 / (sigma * sigma)),
             ("steep below", |sigma| 1e12 * (1.0 / (sigma * sigma)).exp_m1().sqrt()),

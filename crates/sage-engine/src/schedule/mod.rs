@@ -129,12 +129,7 @@ pub(crate) fn blocks(ranges: &[(u32, u32)]) -> Option<Blocks> {
 
 /// The place of the context that pays for a run.
 pub(crate) fn context_of(run: &Run, stream: Option<&Stream>) -> Option<u32> {
-    let policy = stream?.file.kernel_policy()?;
-    let place = match &run.pipeline.context {
-        None => 0,
-        Some(name) => policy.contexts().iter().position(|context| context.name == *name)?,
-    };
-    u32::try_from(place).ok()
+    stream?.file.policy.place_of(run.pipeline.context.as_deref())
 }
 
 /// The filters of a stream's contexts.

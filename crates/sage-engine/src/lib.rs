@@ -45,8 +45,9 @@ pub mod stream;
 pub mod suggest;
 
 pub use engine::{
-    Ask, AttemptOutcome, AttemptView, BlockView, Engine, EngineError, EventView, Fed, Granted, Job, LaneView, Opened,
-    Places, PolicyOutcome, Principal, PutBack, ReleaseView, RunView, Snapshot, State, StreamView, UnitCount, Waiting,
+    Ask, AttemptLimits, AttemptOutcome, AttemptView, BlockView, Engine, EngineError, EventView, Fed, Granted, Job,
+    LaneView, Opened, Places, PolicyOutcome, Principal, ProgressView, PutBack, ReleaseView, Relief, RunView, Snapshot,
+    State, StreamView, UnitCount, Waiting,
 };
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,

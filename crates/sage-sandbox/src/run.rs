@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat, open};
@@ -18,6 +18,9 @@ const NOBODY: u32 = 65534;
 
 /// Places in the box that nothing may be shown over.
 const TAKEN: &[&str] = &["/proc", "/sys", "/dev", "/tmp", "/etc", "/old", "/scratch", INSIDE];
+
+/// The name of the socket in the box.
+const SOCKET: &str = "socket";
 
 /// How closed the box is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +46,8 @@ pub struct Run {
     pub code: Option<PathBuf>,
     /// Other folders that it can read, such as an environment of Python.
     pub shown: Vec<Shown>,
+    /// A socket that somebody listens at, the only one from outside that it can connect to.
+    pub socket: Option<PathBuf>,
     /// How much it may use.
     pub limits: Limits,
 }
@@ -111,6 +116,14 @@ impl Sandbox {
         }
     }
 
+    /// Where the command will find the socket that it is given.
+    pub fn socket_inside(&self, socket: &Path) -> PathBuf {
+        match self.containment {
+            Containment::Closed => Path::new(INSIDE).join(SOCKET),
+            Containment::None { .. } => socket.to_owned(),
+        }
+    }
+
     /// Runs a command until it ends, goes over a limit or is stopped. When this returns nothing of it is left.
     /// The calling thread must not end before that: the box dies with it.
     pub fn run(&self, run: &Run, watch: &mut dyn Watch) -> Result<Report, RunError> {
@@ -137,6 +150,13 @@ impl Sandbox {
         ];
         if let Some(code) = &run.code {
             shown.push(Shown { folder: real(code)?, inside: inside.join("code") });
+        }
+        if let Some(socket) = &run.socket {
+            let socket = real(socket)?;
+            if !fs::metadata(&socket)?.file_type().is_socket() {
+                return Err(RunError::Order(format!("{} is no socket", socket.display())));
+            }
+            shown.push(Shown { folder: socket, inside: inside.join(SOCKET) });
         }
         for Shown { folder, inside } in &run.shown {
             shown.push(Shown { folder: real(folder)?, inside: free_place(inside)? });

@@ -6,7 +6,7 @@ use clap::Args;
 use sage_engine::adapt::{End, Limit, Outcome, Phase, Verdict};
 use sage_engine::pipeline::{Goal, Metric, Pipeline, Train};
 use sage_engine::run::{Interval, Report};
-use sage_engine::{AttemptOutcome, AttemptView, Engine, EngineError, Epsilon, RunView, Waiting};
+use sage_engine::{AttemptOutcome, AttemptView, Engine, EngineError, Epsilon, Relief, RunView, Waiting};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -53,6 +53,7 @@ pub(crate) fn object(engine: &Engine, number: u64) -> Result<Value, Failure> {
             "until": waiting.deadline.map(instant),
         })
     });
+    object["options"] = engine.reliefs(number)?.iter().map(option_object).collect();
     let (why, help) = conclusion(engine, &run, waiting.as_ref());
     object["why"] = json!(why);
     object["help"] = json!(help);
@@ -98,7 +99,39 @@ fn text(engine: &Engine, number: u64) -> Result<String, Failure> {
     }
     let waiting = engine.waiting(number)?;
     let (why, help) = conclusion(engine, &run, waiting.as_ref());
-    Ok(format!("{text}\n{why}\n  help  {help}\n"))
+    let others = engine.reliefs(number)?.iter().filter_map(option_text).collect::<Vec<_>>();
+    let others = others.iter().map(|other| format!("  or    {other}\n")).collect::<String>();
+    Ok(format!("{text}\n{why}\n  help  {help}\n{others}"))
+}
+
+/// One thing that would help, for programs.
+fn option_object(relief: &Relief) -> Value {
+    match *relief {
+        Relief::Blocks(more) => json!({"kind": "wait_for_blocks", "more": more}),
+        Relief::Share => json!({"kind": "larger_share"}),
+        Relief::Window(most) => json!({"kind": "larger_window", "now_at_most": most}),
+        Relief::Doublings(most) => json!({"kind": "more_data_doublings", "now_at_most": most}),
+        Relief::Budget => json!({"kind": "more_budget"}),
+        Relief::Attempts(most) => json!({"kind": "more_attempts", "now_at_most": most}),
+        Relief::Target(target) => json!({"kind": "looser_target", "met_by_the_last_test": target}),
+        _ => json!({"kind": "other"}),
+    }
+}
+
+/// The same in words.
+fn option_text(relief: &Relief) -> Option<String> {
+    Some(match *relief {
+        Relief::Blocks(more) => format!("wait for {} more that admit the attempt", blocks(more)),
+        Relief::Share => {
+            "wait until others that hold a share of these blocks are done, or cancel one that is yours".to_owned()
+        }
+        Relief::Window(most) => format!("a larger window: raise window.max in [pipeline], now {}", blocks(most)),
+        Relief::Doublings(most) => format!("a larger window: raise data_doublings in [adapt], now {most}"),
+        Relief::Budget => "a larger share of the budget: raise epsilon_max in [budget]".to_owned(),
+        Relief::Attempts(most) => format!("more tries: raise attempts in [adapt], now {most}"),
+        Relief::Target(target) => format!("a looser target: the last test would have met {target:.6}"),
+        _ => return None,
+    })
 }
 
 /// What an attempt reads and costs.
@@ -240,6 +273,14 @@ fn stopped(end: End, run: &RunView) -> (String, String) {
         End::Limit(Limit::Growth) => (
             "Neither its cost nor its window may grow any further, and no attempt met its target.",
             "raise epsilon_max in [budget], window.max in [pipeline] or data_doublings in [adapt]; or lower the target",
+        ),
+        End::Limit(Limit::Time) => (
+            "An attempt took longer than one may, and was stopped. What it was charged stays charged.",
+            "raise time in [limits], or make it smaller: fewer epochs in [train], narrower layers, a shorter window",
+        ),
+        End::Limit(Limit::Memory) => (
+            "The next attempt would need more memory than one may have, and was not begun. It was charged nothing.",
+            "raise memory_megabytes in [limits], or lower window.max in [pipeline], and let epsilon_max in [budget] grow",
         ),
         End::Failing if run.attempts.iter().any(|one| matches!(one.outcome, Some(AttemptOutcome::Lost(_)))) => (
             "Attempt after attempt was lost, and each stays charged.",

@@ -79,6 +79,10 @@ pub enum Limit {
     Attempts,
     /// Neither the cost nor the window may grow.
     Growth,
+    /// An attempt took longer than one may.
+    Time,
+    /// The next attempt would need more memory than one may.
+    Memory,
 }
 
 /// How it ended.

@@ -184,11 +184,18 @@ struct Entry {
     asked: bool,
 }
 
-/// A question that waits for its turn.
+/// A question that waits for its turn. What most questions fail at is looked at first, and lies side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    cost: Resources,
+    /// The first of its blocks.
+    first: BlockId,
+}
+
+/// The rest of a question, looked at when the first block allows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ask {
     blocks: Blocks,
-    cost: Resources,
     /// The largest share of any block's capacity, as numerator and denominator.
     dominant: (u64, u64),
 }
@@ -203,7 +210,10 @@ pub struct Allocation {
     waiting: Vec<PipelineId>,
     newest: Option<PipelineId>,
     entries: BTreeMap<(PipelineId, u32), Entry>,
-    asks: BTreeMap<PipelineId, Ask>,
+    /// One place for each that waits, in the same order.
+    asked: Vec<Option<Asked>>,
+    /// Likewise.
+    asks: Vec<Option<Ask>>,
     time: u64,
 }
 
@@ -217,7 +227,8 @@ impl Allocation {
             waiting: Vec::new(),
             newest: None,
             entries: BTreeMap::new(),
-            asks: BTreeMap::new(),
+            asked: Vec::new(),
+            asks: Vec::new(),
             time: 0,
         }
     }
@@ -302,6 +313,8 @@ impl Allocation {
         self.newest = newest;
         let nobody_waited = self.waiting.is_empty();
         self.waiting.extend(pipelines);
+        self.asked.resize(self.waiting.len(), None);
+        self.asks.resize(self.waiting.len(), None);
         // Where somebody waited nothing is free, and what is reserved stays so.
         if self.reserves() && nobody_waited {
             let offered = self.blocks.iter_mut().filter(|block| !block.retired);
@@ -376,6 +389,8 @@ impl Allocation {
         let place = self.place(pipeline)?;
         self.forget_ask(pipeline);
         self.waiting.remove(place);
+        self.asked.remove(place);
+        self.asks.remove(place);
         let before = place.checked_sub(1).map(|place| self.waiting[place]);
         let reserves = self.reserves();
         let own = self.entries.extract_if((pipeline, 0)..=(pipeline, u32::MAX), |_, _| true);
@@ -470,6 +485,29 @@ impl Allocation {
             };
         }
         offer
+    }
+
+    /// Whether a cost is within [`Self::offer`] under reservations, of a pipeline that waits on a block that is not
+    /// retired: looked at only as far as it takes to say no.
+    fn is_offered(&self, pipeline: PipelineId, block: BlockId, own: &Block, cost: Resources) -> bool {
+        let used = self.used(pipeline, block);
+        let overdrafts = self.counting == Counting::Primary;
+        own.pools.iter().zip(cost.0).zip(used.0).all(|((pool, cost), used)| {
+            cost <= pool.reserved_for(pipeline) - used || (overdrafts && pool.held_by_others(pipeline, used) == 0)
+        })
+    }
+
+    /// Whether, on one of these blocks, all that is reserved and not used may be one pipeline's: then it may overdraw.
+    /// Who came first has most.
+    pub(crate) fn may_leave_one(&self, blocks: &Blocks) -> bool {
+        let Some(first) = self.waiting.first().filter(|_| self.counting == Counting::Primary) else { return false };
+        let alone = |block: BlockId| {
+            let own = self.blocks.get(block.0 as usize);
+            own.is_some_and(|own| {
+                own.pools.iter().any(|pool| pool.capacity() > 0 && pool.held() <= pool.reserved_for(*first))
+            })
+        };
+        each(blocks).any(alone)
     }
 
     /// [`Self::offer`] on every block that is not retired, oldest first.

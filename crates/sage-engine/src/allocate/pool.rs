@@ -48,9 +48,14 @@ impl Pool {
         self.steps.iter().rev().take_while(|(last, _)| *last >= pipeline).map(|(_, amount)| amount).sum()
     }
 
-    /// What other waiting pipelines hold and have not used.
+    /// What waiting pipelines hold and have not used.
+    pub(super) const fn held(&self) -> u64 {
+        self.reserved - self.used
+    }
+
+    /// What of that is not this one's.
     pub(super) fn held_by_others(&self, pipeline: PipelineId, used: u64) -> u64 {
-        (self.reserved - self.used) - (self.reserved_for(pipeline) - used)
+        self.held() - (self.reserved_for(pipeline) - used)
     }
 
     /// Divides what is free evenly among those that wait; units left over go to the longest waiting.

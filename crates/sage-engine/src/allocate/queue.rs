@@ -17,7 +17,7 @@ use std::cmp::Ordering;
 
 use sage_kernel::{BlockId, Blocks};
 
-use super::{Allocation, Ask, Block, Counting, PipelineId, RESOURCES, Refused, Resources, each};
+use super::{Allocation, Ask, Asked, Block, Counting, PipelineId, RESOURCES, Refused, Resources, each};
 
 /// How much of a block is within reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,8 +68,9 @@ const SHARE_BITS: u32 = 40;
 
 impl Allocation {
     pub(super) fn ask(&mut self, pipeline: PipelineId, blocks: Blocks, cost: Resources) -> Result<(), Refused> {
-        self.place(pipeline)?;
+        let place = self.place(pipeline)?;
         self.known(&blocks)?;
+        let Some(first) = each(&blocks).next() else { return Ok(()) };
         if let Some(block) = each(&blocks).find(|block| self.blocks[block.0 as usize].retired) {
             return Err(Refused::Retired(block));
         }
@@ -92,25 +93,35 @@ impl Allocation {
                 }
             }
         }
-        self.asks.insert(pipeline, Ask { blocks, cost, dominant });
+        self.asked[place] = Some(Asked { cost, first });
+        self.asks[place] = Some(Ask { blocks, dominant });
         Ok(())
     }
 
+    /// The question of a pipeline, if it waits and has one.
+    fn ask_of(&self, pipeline: PipelineId) -> Option<&Ask> {
+        self.asks[self.place(pipeline).ok()?].as_ref()
+    }
+
     pub(super) fn forget_ask(&mut self, pipeline: PipelineId) {
-        if let Some(ask) = self.asks.remove(&pipeline) {
+        let Ok(place) = self.place(pipeline) else { return };
+        self.asked[place] = None;
+        if let Some(ask) = self.asks[place].take() {
             each(&ask.blocks).for_each(|block| self.blocks[block.0 as usize].asking -= 1);
         }
     }
 
     pub(super) fn asked_by_no_other(&self, pipeline: PipelineId, block: BlockId, own: &Block) -> bool {
-        let asks = self.asks.get(&pipeline).is_some_and(|ask| ask.blocks.contains(block));
+        let asks = self.ask_of(pipeline).is_some_and(|ask| ask.blocks.contains(block));
         own.asking == u32::from(asks)
     }
 
     /// Whether a pipeline may spend this on a block now. The order among pipelines is not looked at.
     pub fn may_spend(&self, pipeline: PipelineId, block: BlockId, cost: Resources) -> bool {
         match self.blocks.get(block.0 as usize) {
-            Some(own) if self.reserves() => !own.retired && cost.within(self.offer(pipeline, block)),
+            Some(own) if self.reserves() => {
+                !own.retired && self.place(pipeline).is_ok() && self.is_offered(pipeline, block, own, cost)
+            }
             Some(own) => self.reaches(pipeline, block, own, cost, Resources::ZERO),
             None => false,
         }
@@ -131,29 +142,49 @@ impl Allocation {
 
     /// The pipelines whose questions may be answered now, one after the other in this order.
     pub fn ready(&self) -> Vec<PipelineId> {
-        if self.reserves() {
-            // Who asks waits, so there is nothing to look up but what is offered.
-            let fits = |(pipeline, ask): &(&PipelineId, &Ask)| {
-                each(&ask.blocks).all(|block| match self.blocks.get(block.0 as usize) {
-                    Some(own) => !own.retired && ask.cost.within(self.offer_of(**pipeline, block, own)),
-                    None => false,
-                })
-            };
-            return self.asks.iter().filter(fits).map(|(pipeline, _)| *pipeline).collect();
+        if self.reserves() { self.covered().collect() } else { self.in_turn() }
+    }
+
+    /// The first of them that is wanted. With reservations nobody is looked at beyond it.
+    pub fn ready_first(&self, wanted: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
+        match self.reserves() {
+            true => self.covered().find(|pipeline| wanted(*pipeline)),
+            false => self.in_turn().into_iter().find(|pipeline| wanted(*pipeline)),
         }
-        let mut queue: Vec<(PipelineId, &Ask)> = self.asks.iter().map(|(pipeline, ask)| (*pipeline, ask)).collect();
+    }
+
+    /// Those whose own reservations cover what they ask, the longest waiting first.
+    fn covered(&self) -> impl Iterator<Item = PipelineId> {
+        let all = self.waiting.iter().zip(&self.asked).zip(&self.asks);
+        let fits = |pipeline: PipelineId, cost: Resources, block: BlockId| {
+            let own = self.blocks.get(block.0 as usize);
+            own.is_some_and(|own| !own.retired && self.is_offered(pipeline, block, own, cost))
+        };
+        all.filter_map(move |((pipeline, asked), ask)| {
+            // One block is enough to say no, and what it takes to see that is in the dense part.
+            let Asked { cost, first } = asked.filter(|asked| fits(*pipeline, asked.cost, asked.first))?;
+            let rest = each(&ask.as_ref()?.blocks).filter(|block| *block != first);
+            rest.into_iter().all(|block| fits(*pipeline, cost, block)).then_some(*pipeline)
+        })
+    }
+
+    /// Those whose turn it is where nothing is reserved.
+    fn in_turn(&self) -> Vec<PipelineId> {
+        let all = self.waiting.iter().zip(&self.asked).zip(&self.asks);
+        let asking = all.filter_map(|((pipeline, asked), ask)| Some((*pipeline, asked.as_ref()?.cost, ask.as_ref()?)));
+        let mut queue: Vec<(PipelineId, Resources, &Ask)> = asking.collect();
         match self.scheduler {
             Scheduler::EvenSplit | Scheduler::FirstCome => {}
             // Sorting keeps the order of arrival among equals.
-            Scheduler::DominantShare(_) => queue.sort_by(|(_, one), (_, two)| by_share(one.dominant, two.dominant)),
-            Scheduler::Pack(_) => queue.sort_by_cached_key(|(_, ask)| self.total_share(ask)),
+            Scheduler::DominantShare(_) => queue.sort_by(|one, two| by_share(one.2.dominant, two.2.dominant)),
+            Scheduler::Pack(_) => queue.sort_by_cached_key(|(_, cost, ask)| self.total_share(*cost, ask)),
         }
         let mut promised = vec![Resources::ZERO; self.blocks.len()];
         let mut ready = Vec::new();
-        for (pipeline, ask) in queue {
+        for (pipeline, cost, ask) in queue {
             let fits = |block: BlockId| {
                 let own = &self.blocks[block.0 as usize];
-                self.reaches(pipeline, block, own, ask.cost, promised[block.0 as usize])
+                self.reaches(pipeline, block, own, cost, promised[block.0 as usize])
             };
             if !each(&ask.blocks).all(fits) {
                 continue;
@@ -161,7 +192,7 @@ impl Allocation {
             ready.push(pipeline);
             for block in each(&ask.blocks) {
                 let promised = &mut promised[block.0 as usize];
-                for (promised, cost) in promised.0.iter_mut().zip(ask.cost.0) {
+                for (promised, cost) in promised.0.iter_mut().zip(cost.0) {
                     *promised = promised.saturating_add(cost);
                 }
             }
@@ -170,10 +201,10 @@ impl Allocation {
     }
 
     /// What a question comes to, each block's part as a share of what is left there.
-    fn total_share(&self, ask: &Ask) -> u128 {
+    fn total_share(&self, cost: Resources, ask: &Ask) -> u128 {
         let of_block = |block: BlockId| {
             let pools = &self.blocks[block.0 as usize].pools;
-            let shares = ask.cost.0.into_iter().zip(pools).map(|(asked, pool)| match (asked, pool.free()) {
+            let shares = cost.0.into_iter().zip(pools).map(|(asked, pool)| match (asked, pool.free()) {
                 (0, _) => 0,
                 (_, 0) => u128::MAX,
                 (asked, left) => (u128::from(asked) << SHARE_BITS).div_ceil(u128::from(left)),

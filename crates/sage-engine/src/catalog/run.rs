@@ -115,6 +115,11 @@ impl Works {
         (1..).zip(&self.runs)
     }
 
+    /// The run that was submitted last.
+    pub(crate) fn newest(&self) -> Option<(u64, &Arc<Run>)> {
+        Some((self.runs.len() as u64, self.runs.last()?))
+    }
+
     /// All releases: name, version, and what is known of it.
     pub(crate) fn releases(&self) -> impl Iterator<Item = (&str, u32, &Released)> {
         self.releases

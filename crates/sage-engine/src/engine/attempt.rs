@@ -9,14 +9,15 @@ use sage_learn::validate::Decision;
 
 use super::drive::Job;
 use super::policy::{found, paying};
+use super::progress::Watcher;
 use super::{Engine, EngineError, Granted, lock, submit};
-use crate::adapt::Phase;
+use crate::adapt::{End, Limit, Phase};
 use crate::catalog::{Run, Step};
 use crate::pipeline::{Goal, Metric, Train};
 use crate::quiet;
 use crate::read::{self, Batch};
 use crate::release::{self, Artefact, Receipt};
-use crate::run::{Done, Lost, Product, Report, compute, summarise, train_and_test};
+use crate::run::{Done, Lost, Product, Report, Stage, Watch, compute, summarise, train_and_test};
 
 /// How many threads an attempt computes with.
 const THREADS: usize = 2;
@@ -29,8 +30,13 @@ impl Engine {
     /// When the log or the store of releases fails.
     pub fn perform(&self, job: Job) -> Result<(), EngineError> {
         let (run, grants) = (job.run, [Some(job.granted.id()), job.tested.as_ref().map(|tested| tested.id())]);
-        let outcome = self.attempt(job);
-        let settled = self.settle(run, grants, outcome);
+        let watcher = Watcher::new(self, &job);
+        let outcome = watcher.enter(Stage::Charged).and_then(|()| self.attempt(job, &watcher));
+        let settled = self.settle(run, grants, outcome).and_then(|()| match watcher.ran_out_of_time() {
+            // The next would take as long.
+            true if self.goes_on(run) => self.step(run, Step::Ended { end: End::Limit(Limit::Time) }),
+            _ => Ok(()),
+        });
         lock(&self.busy).remove(&run);
         if !self.goes_on(run) {
             lock(&self.recipes).remove(&run);
@@ -64,20 +70,20 @@ impl Engine {
         catalog.works().run(run).is_some_and(|own| !matches!(own.state.phase(), Phase::Over(_)))
     }
 
-    fn is_running(&self, run: u64) -> bool {
+    pub(super) fn is_running(&self, run: u64) -> bool {
         let catalog = self.catalog();
         catalog.works().run(run).is_some_and(|own| matches!(own.state.phase(), Phase::Running(_)))
     }
 
     /// Everything from the first row to the kernel's release; nothing if the run was stopped meanwhile.
-    fn attempt(&self, job: Job) -> Result<Option<Report>, Lost> {
+    fn attempt(&self, job: Job, watcher: &Watcher<'_>) -> Result<Option<Report>, Lost> {
         let lost = |error: EngineError| Lost(error.to_string());
         let (run, serial) = (job.run, job.attempt.serial);
         let (bill, grant) = (job.bill.clone(), job.granted.id());
         let done = quiet::alone(|| match &job.recipe.pipeline().train {
-            Train::Command { .. } => self.own_code(job),
-            Train::Released { .. } => self.again(job),
-            _ => self.ours(job),
+            Train::Command { .. } => self.own_code(job, watcher),
+            Train::Released { .. } => self.again(job, watcher),
+            _ => self.ours(job, watcher),
         });
         // What a panic says may hold a value of a row.
         let broken = || Err(Lost("the attempt broke off; this is a defect of the program".to_owned()));
@@ -85,6 +91,7 @@ impl Engine {
         if !self.is_running(run) {
             return Ok(None);
         }
+        watcher.enter(Stage::Releasing)?;
         let mut digest = None;
         let new = !matches!(product, Product::Nothing);
         if verdict.decision == Decision::Accept && new {
@@ -106,7 +113,7 @@ impl Engine {
     }
 
     /// A released model tested again.
-    fn again(&self, job: Job) -> Result<Done, Lost> {
+    fn again(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
         let Job { attempt, recipe, bill, granted, .. } = job;
         let (Train::Released { release }, Some(label)) = (&recipe.pipeline().train, recipe.tested()) else {
             return Err(Lost("this pipeline names no release".to_owned()));
@@ -115,23 +122,25 @@ impl Engine {
             Ok(predictor) => predictor,
             Err(error) => return Err(self.unread([granted], Lost(error.to_string()))),
         };
+        watch.enter(Stage::Reading)?;
         let (session, verdict) = self.tested(label, &recipe, &bill, granted, &predictor, &attempt)?;
         Ok(Done { finished: session.finish(), verdict, product: Product::Nothing })
     }
 
     /// An attempt with learners of ours.
-    fn ours(&self, job: Job) -> Result<Done, Lost> {
+    fn ours(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
         let Job { attempt, recipe, bill, granted, .. } = job;
         let lost = |error: EngineError| Lost(error.to_string());
         let (query, rival) = match self.rival(&recipe) {
             Ok(found) => found,
             Err(error) => return Err(self.unread([granted], Lost(error.to_string()))),
         };
+        watch.enter(Stage::Reading)?;
         match &recipe.pipeline().train {
             Train::Statistic(statistic) => {
                 let sum = |permit: &_, part, rows: &[Batch]| summarise(&recipe, statistic, permit, part, rows);
                 let session = self.open_summed(granted, &query, &sum).map_err(lost)?;
-                compute(session, &recipe, statistic, &bill, &attempt)
+                compute(session, &recipe, statistic, &bill, &attempt, watch)
             }
             _ => {
                 let Some(inputs) = recipe.inputs() else { return Err(Lost("a model needs features".to_owned())) };
@@ -140,7 +149,7 @@ impl Engine {
                     None => read::encoded(&batch, inputs.encoding()),
                 };
                 let session = self.open_by(granted, &query, &encode).map_err(lost)?;
-                train_and_test(session, &recipe, &bill, &attempt, THREADS)
+                train_and_test(session, &recipe, &bill, &attempt, THREADS, watch)
             }
         }
     }

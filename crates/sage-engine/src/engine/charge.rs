@@ -1,19 +1,21 @@
 //! How an attempt is charged, and how one is found again that was under way when a process stopped.
 //!
-//! Everything that is asked of the ledger follows from the run's notes, so that it is asked in the same words after a
-//! restart, under the same key, and has its effect once. A program of its author's has two charges: what it sees, the
+//! Everything that is asked of the ledger follows from the run's notes or, once it was charged, from the charge itself,
+//! so that it is asked in the same words after a restart, under the same key, and has its effect once, also where a
+//! later release, or a census that has counted since, would price it otherwise. A program of its author's has two charges: what it sees, the
 //! train lane, through the declared door, and the test of what it made, which is ours.
 
 use std::sync::Arc;
 
-use sage_kernel::{Door, Filter, GrantState, RequestKey};
+use sage_kernel::{Cost, Door, Event, Filter, Gate, GrantState, Log, Request, RequestKey};
 
 use super::drive::Job;
 use super::offers::rows_of;
 use super::policy::{found, paying};
-use super::{Ask, Engine, EngineError, Granted, lock};
+use super::{Ask, Engine, EngineError, Granted, Store, lock};
 use crate::adapt::{Attempt, Phase};
-use crate::catalog::{Catalog, Run, Step};
+use crate::allocate::Resources;
+use crate::catalog::{Catalog, Run, Step, Try};
 use crate::plan::{Bill, Known, Recipe};
 
 /// What follows from a choice: the recipe, the bill and the questions to the ledger.
@@ -23,6 +25,32 @@ pub(super) struct Written {
     ask: Ask,
     /// Of the test lane, where it is asked by itself.
     test: Option<Ask>,
+    /// The two as they were charged before.
+    before: Before,
+}
+
+/// The questions of an attempt as the log has them, if they were charged: how they are asked now may have changed.
+#[derive(Clone, Default)]
+pub(super) struct Before {
+    ask: Option<Charged>,
+    test: Option<Charged>,
+}
+
+/// A charge of the log.
+#[derive(Clone)]
+struct Charged {
+    request: Request,
+    state: GrantState,
+}
+
+impl Before {
+    /// What each lane was charged; of a test that was not, what it would be.
+    fn costs(&self, otherwise: Option<&Bill>) -> Option<[Option<Cost>; 2]> {
+        let [train, test] = self.ask.as_ref()?.request.costs.clone();
+        let apart = self.test.as_ref().map(|test| test.request.costs[1].clone());
+        let other = || otherwise.and_then(|bill| bill.costs[1].clone());
+        Some([train, test.or_else(|| apart.unwrap_or_else(other))])
+    }
 }
 
 impl Written {
@@ -36,10 +64,33 @@ pub(super) fn written(
     recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, attempt: &Attempt, blocks: &[(u32, u32)],
     filter: &Filter,
 ) -> Option<Written> {
-    let name = &run.pipeline.stream;
-    let known = catalog.stream(name)?;
+    let known = catalog.stream(&run.pipeline.stream)?;
     let rows = rows_of(&run.pipeline, known, blocks).map(|each| each * f64::from(attempt.window));
     let bill = Bill::new(&recipe, Known { filter, terms: run.terms, cost: attempt.cost, rows }).ok()?;
+    asked(recipe, catalog, number, run, (attempt, blocks), bill)
+}
+
+/// The same for an attempt that was charged, by what it was charged.
+fn written_as_charged(
+    recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, last: &Try, filter: &Filter, before: Before,
+) -> Option<Written> {
+    let anew = || written(Arc::clone(&recipe), catalog, number, run, &last.attempt, &last.blocks, filter);
+    // Only a test that was not charged yet is priced now.
+    let apart = recipe.own_code().is_some() && before.test.is_none();
+    let otherwise = if apart || before.ask.is_none() { anew() } else { None };
+    let Some(costs) = before.costs(otherwise.as_ref().map(|written| &written.bill)) else { return otherwise };
+    let bill = Bill::as_charged(&recipe, costs, Resources(last.resources), run.terms.delta())?;
+    let written = asked(Arc::clone(&recipe), catalog, number, run, (&last.attempt, &last.blocks), bill)?;
+    Some(Written { before, ..written })
+}
+
+/// The questions of a bill.
+fn asked(
+    recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, (attempt, blocks): (&Attempt, &[(u32, u32)]),
+    bill: Bill,
+) -> Option<Written> {
+    let name = &run.pipeline.stream;
+    let known = catalog.stream(name)?;
     let places = blocks.iter().flat_map(|&(first, last)| first..=last);
     let mut ask = Ask {
         key: key_of(number, attempt),
@@ -59,7 +110,7 @@ pub(super) fn written(
         test = Some(Ask { key: test_key_of(number, attempt), costs: [None, tested], purpose, ..ask.clone() });
         ask.door = Door::Declared { author: run.by.clone(), reason };
     }
-    Some(Written { recipe, bill, ask, test })
+    Some(Written { recipe, bill, ask, test, before: Before::default() })
 }
 
 impl Engine {
@@ -78,8 +129,8 @@ impl Engine {
     pub(super) fn charge_attempt(
         &self, run: u64, attempt: Attempt, written: Written,
     ) -> Result<Option<Job>, EngineError> {
-        let Written { recipe, bill, ask, test } = written;
-        match self.both(ask, test) {
+        let Written { recipe, bill, ask, test, before } = written;
+        match self.both(ask, test, before) {
             Ok((granted, tested)) => {
                 self.step(run, Step::Charged)?;
                 Ok(Some(Job { run, attempt, recipe, bill, granted, tested }))
@@ -99,10 +150,10 @@ impl Engine {
     }
 
     /// Charges one question or two; where the second is not granted, the first is taken back.
-    fn both(&self, ask: Ask, test: Option<Ask>) -> Result<(Granted, Option<Granted>), EngineError> {
-        let granted = self.charge_for_engine(ask)?;
+    fn both(&self, ask: Ask, test: Option<Ask>, before: Before) -> Result<(Granted, Option<Granted>), EngineError> {
+        let granted = self.charge_as_before(ask, before.ask)?;
         let Some(test) = test else { return Ok((granted, None)) };
-        match self.charge_for_engine(test) {
+        match self.charge_as_before(test, before.test) {
             Ok(tested) => Ok((granted, Some(tested))),
             Err(error) => {
                 self.cancel(granted)?;
@@ -111,27 +162,34 @@ impl Engine {
         }
     }
 
+    /// Charges a question in the words in which it was charged, if it was.
+    fn charge_as_before(&self, ask: Ask, before: Option<Charged>) -> Result<Granted, EngineError> {
+        match before {
+            Some(charged) => self.charge_request(charged.request, ask.stream, ask.blocks),
+            None => self.charge_for_engine(ask),
+        }
+    }
+
     /// Goes on with an attempt that was under way when a process stopped.
     pub(super) fn resume(&self, number: u64, run: &Arc<Run>) -> Result<Option<Job>, EngineError> {
         let Some(last) = run.last().cloned() else { return Ok(None) };
         let attempt = last.attempt;
-        let (states, filter) = self.with(|gate, catalog| {
+        let (before, filter) = self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, &run.pipeline.stream)?;
-            let state = |key: String| {
-                let grant = gate.ledger().grant_for(RequestKey::from_text(&key));
-                grant.and_then(|grant| gate.ledger().grant_state(grant))
-            };
-            let states = (state(key_of(number, &attempt)), state(test_key_of(number, &attempt)));
-            Ok((states, paying(gate, id, &run.pipeline)?.1.clone()))
+            let ask = charged(gate, &key_of(number, &attempt))?;
+            let before = Before { ask, test: charged(gate, &test_key_of(number, &attempt))? };
+            Ok((before, paying(gate, id, &run.pipeline)?.1.clone()))
         })?;
+        let states = [&before.ask, &before.test].map(|charged| charged.as_ref().map(|charged| charged.state));
         let catalog = self.catalog();
-        let recipe = self.recipe(&catalog, number, run);
-        let written = recipe.and_then(|recipe| written(recipe, &catalog, number, run, &attempt, &last.blocks, &filter));
+        let written = self
+            .recipe(&catalog, number, run)
+            .and_then(|recipe| written_as_charged(recipe, &catalog, number, run, &last, &filter, before));
         if !matches!(run.state.phase(), Phase::Running(_)) {
             return written.map_or(Ok(None), |written| self.charge_attempt(number, attempt, written));
         }
         // What leaves is released under the charge that paid for its test.
-        let (first, second) = states;
+        let [first, second] = states;
         let step = match (first, second) {
             (_, Some(GrantState::Released(digest))) | (Some(GrantState::Released(digest)), None) => {
                 match self.shelf.report(digest) {
@@ -141,21 +199,33 @@ impl Engine {
             }
             (Some(GrantState::Charged), None | Some(GrantState::Charged)) => {
                 let Some(written) = written else { return Ok(None) };
-                let (granted, tested) = self.both(written.ask, written.test)?;
+                let (granted, tested) = self.both(written.ask, written.test, written.before)?;
                 let (recipe, bill) = (written.recipe, written.bill);
                 return Ok(Some(Job { run: number, attempt, recipe, bill, granted, tested }));
             }
             (Some(GrantState::Cancelled), _) => Step::Withdrawn,
             _ => Step::Lost { reason: STOPPED.to_owned() },
         };
-        if let (Some(GrantState::Charged), Some(test)) = (second, written.and_then(|written| written.test)) {
+        if let (Some(GrantState::Charged), Some(Written { test: Some(test), before, .. })) = (second, written) {
             // Not a row of it was read.
-            let granted = self.charge_for_engine(test)?;
+            let granted = self.charge_as_before(test, before.test)?;
             self.cancel(granted)?;
         }
         self.step(number, step)?;
         Ok(None)
     }
+}
+
+/// The charge that was made under a key, as the log has it.
+fn charged(gate: &Gate<Store>, key: &str) -> Result<Option<Charged>, EngineError> {
+    let Some(grant) = gate.ledger().grant_for(RequestKey::from_text(key)) else { return Ok(None) };
+    let failed = |error| EngineError::Gate(sage_kernel::GateError::Log(error));
+    let record = gate.log().log().read(grant.0, 1).map_err(failed)?.into_iter().next();
+    let event = record.and_then(|record| Event::from_bytes(&record.body).ok());
+    Ok(match (event, gate.ledger().grant_state(grant)) {
+        (Some(Event::Charged(charge)), Some(state)) => Some(Charged { request: charge.request, state }),
+        _ => None,
+    })
 }
 
 /// Why an attempt is lost that a process did not finish.

@@ -4,12 +4,13 @@
 //! judged. So a process that was stopped anywhere finds its runs as they were and goes on; what it had started is
 //! burnt, what it had only charged is used. Who comes first is the schedule's to say.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::charge::Written;
 use super::offers::Offered;
 use super::{Engine, EngineError, Granted, grant, lock, note};
-use crate::adapt::{Action, Attempt, End, Offers, Outcome, Phase, World};
+use crate::adapt::{Action, Attempt, End, Limit, Offers, Phase, World};
 use crate::allocate::{Event, PipelineId};
 use crate::catalog::{Catalog, Note, Run, Step};
 use crate::plan::{Bill, Recipe};
@@ -45,46 +46,110 @@ struct Choice {
     attempt: Attempt,
     blocks: Vec<(u32, u32)>,
     written: Written,
+    /// How much the agenda had taken in when it was made.
+    made: u64,
+}
+
+/// An allocation: a stream and the place of a context.
+type Room = (String, u32);
+
+/// What runs would do if it were their turn, by allocation and by their numbers.
+#[derive(Default)]
+pub(super) struct Choices {
+    rooms: BTreeMap<Room, BTreeMap<u64, Choice>>,
+    /// How much the agenda had taken in, and how late it was, when nobody had anything to do.
+    quiet: Option<(u64, u64)>,
+}
+
+impl Choices {
+    fn forget(&mut self, run: u64) {
+        self.rooms.values_mut().for_each(|room| {
+            room.remove(&run);
+        });
+        self.rooms.retain(|_, room| !room.is_empty());
+    }
 }
 
 impl Engine {
     /// The next attempt to perform at this time, in milliseconds since 1970; nothing if every run waits or is over.
     ///
-    /// Attempts that were under way when a process stopped come first, then whoever the schedule puts first.
+    /// Attempts that were under way when a process stopped come first, then whoever the schedule puts first. Only runs
+    /// are looked at whose situation changed since they were looked at last, or whose time has come.
     ///
     /// # Errors
     /// When the log fails.
     pub fn next_job(&self, time: u64) -> Result<Option<Job>, EngineError> {
         // Held to the end: two workers must not choose for the same run.
         let mut busy = lock(&self.busy);
-        let catalog = self.catalog();
-        for (number, run) in catalog.works().runs() {
-            let under_way = matches!(run.state.phase(), Phase::Chosen(_) | Phase::Running(_));
-            if under_way
-                && !busy.contains(&number)
-                && let Some(job) = self.resume(number, run)?
-            {
+        let left_lying = lock(&self.agenda).left_lying(&busy);
+        for number in left_lying {
+            let catalog = self.catalog();
+            let Some(run) = catalog.works().run(number) else { continue };
+            lock(&self.agenda).look();
+            if let Some(job) = self.resume(number, run)? {
                 busy.insert(number);
                 return Ok(Some(job));
             }
         }
         self.resubmit_due(time)?;
-        let catalog = self.catalog();
-        let mut choices = Vec::new();
-        for (number, run) in catalog.works().runs() {
-            if run.state.phase() == Phase::Idle
-                && let Some(choice) = self.choose(&catalog, number, run, time)?
-            {
-                choices.push(choice);
-            }
+        let mut choices = lock(&self.choices);
+        let taken = lock(&self.agenda).take(time);
+        let unchanged = Some((lock(&self.agenda).changes(), time));
+        if taken.is_empty() && choices.quiet == unchanged {
+            return Ok(None);
         }
-        while let Some(choice) = self.whose_turn(&mut choices, &catalog) {
+        let mut left = taken;
+        while let Some(number) = left.pop_first() {
+            self.look(number, time, &mut choices).inspect_err(|_| {
+                left.insert(number);
+                lock(&self.agenda).put_back(std::mem::take(&mut left));
+            })?;
+        }
+        while let Some(choice) = self.whose_turn(&mut choices) {
+            let run = choice.run;
+            if choice.made != lock(&self.agenda).changes() {
+                // Others have been charged since: it is looked at again, alone, now that its turn has come.
+                lock(&self.agenda).look();
+                self.look(run, time, &mut choices)?;
+                continue;
+            }
             if let Some(job) = self.begin(choice)? {
                 busy.insert(job.run);
                 return Ok(Some(job));
             }
         }
+        choices.quiet = Some((lock(&self.agenda).changes(), time));
         Ok(None)
+    }
+
+    /// How many times a run was looked at since the directory was opened: what turns of the loop cost.
+    pub fn looks(&self) -> u64 {
+        lock(&self.agenda).looks()
+    }
+
+    /// Looks at a run that may have something to do, and keeps what it would do.
+    fn look(&self, number: u64, time: u64, choices: &mut Choices) -> Result<(), EngineError> {
+        choices.forget(number);
+        let catalog = self.catalog();
+        let Some(run) = catalog.works().run(number).filter(|run| run.state.phase() == Phase::Idle) else {
+            return Ok(());
+        };
+        let stream = &run.pipeline.stream;
+        let Some(context) = schedule::context_of(run, catalog.stream(stream)) else { return Ok(()) };
+        let choice = self.choose(&catalog, number, run, time)?;
+        let pipeline = PipelineId(number);
+        let asked = choice.as_ref().and_then(|choice| {
+            let blocks = schedule::blocks(&choice.blocks)?;
+            Some(Event::Ask { pipeline, blocks, cost: choice.written.bill.resources })
+        });
+        let mut schedule = lock(&self.schedule);
+        let Some(room) = schedule.room(stream, context) else { return Ok(()) };
+        // What it does not take is not ready, and waits.
+        let _ = room.apply(asked.unwrap_or(Event::Withdraw { pipeline }));
+        if let Some(choice) = choice {
+            choices.rooms.entry((stream.clone(), context)).or_default().insert(number, choice);
+        }
+        Ok(())
     }
 
     /// Performs attempts until every run waits or is over; gives how many there were.
@@ -112,7 +177,14 @@ impl Engine {
                 self.step(number, Step::Ended { end })?;
                 return Ok(None);
             }
-            _ => return Ok(None),
+            _ => {
+                // Would it go on if it might spend whatever it likes? If not, nothing but blocks helps.
+                let anything = Offers::new(vec![u64::MAX; offered.len()]);
+                if matches!(run.state.next(World { time, offers: &anything }), Action::Wait(_)) {
+                    lock(&self.agenda).waits_for_blocks(number);
+                }
+                return Ok(None);
+            }
         };
         // The newest blocks that allow it.
         let fitting = offered.iter().rev().filter(|(_, offer)| *offer >= attempt.cost).map(|(place, _)| *place);
@@ -120,6 +192,14 @@ impl Engine {
         places.reverse();
         let blocks = super::offers::ranges(&places);
         let recipe = self.recipe(catalog, number, run);
+        if let Some(recipe) = &recipe {
+            let rows =
+                super::offers::rows_of(&run.pipeline, known, &blocks).map(|each| each * f64::from(attempt.window));
+            if recipe.within_memory(&known.file, rows, self.memory_limit(&run.pipeline)).is_err() {
+                self.step(number, Step::Ended { end: End::Limit(Limit::Memory) })?;
+                return Ok(None);
+            }
+        }
         let written =
             recipe.and_then(|recipe| super::charge::written(recipe, catalog, number, run, &attempt, &blocks, &filter));
         let Some(written) = written else {
@@ -135,37 +215,26 @@ impl Engine {
             Ok(all)
         });
         // What the ledger would refuse now waits for other blocks or other times.
-        Ok(admitted.unwrap_or(false).then_some(Choice { run: number, attempt, blocks, written }))
+        let made = lock(&self.agenda).changes();
+        Ok(admitted.unwrap_or(false).then_some(Choice { run: number, attempt, blocks, written, made }))
     }
 
-    /// Takes the choice whose turn it is out of the list.
-    fn whose_turn(&self, choices: &mut Vec<Choice>, catalog: &Catalog) -> Option<Choice> {
+    /// Takes the choice whose turn it is out of the list: of the room in which somebody came first.
+    fn whose_turn(&self, choices: &mut Choices) -> Option<Choice> {
         let mut schedule = lock(&self.schedule);
-        let mut first = None;
-        for choice in choices.iter() {
-            let run = catalog.works().run(choice.run)?;
-            let stream = &run.pipeline.stream;
-            let context = schedule::context_of(run, catalog.stream(stream))?;
-            let Some(room) = schedule.room(stream, context) else { continue };
-            let (pipeline, cost) = (PipelineId(choice.run), choice.written.bill.resources);
-            if let Some(blocks) = schedule::blocks(&choice.blocks) {
-                let _ = room.apply(Event::Ask { pipeline, blocks, cost });
-            }
-        }
-        for choice in choices.iter() {
-            let run = catalog.works().run(choice.run)?;
-            let context = schedule::context_of(run, catalog.stream(&run.pipeline.stream))?;
-            let ready = schedule.room(&run.pipeline.stream, context)?.ready();
-            let chosen = ready.into_iter().find(|id| choices.iter().any(|choice| choice.run == id.0));
-            first = first.or(chosen);
-        }
-        let place = choices.iter().position(|choice| Some(PipelineId(choice.run)) == first)?;
-        Some(choices.remove(place))
+        let mut rooms: Vec<(&Room, &mut BTreeMap<u64, Choice>)> = choices.rooms.iter_mut().collect();
+        rooms.sort_by_key(|(_, own)| own.keys().next().copied());
+        let taken = rooms.into_iter().find_map(|((stream, context), own)| {
+            let first = schedule.room(stream, *context)?.ready_first(|id| own.contains_key(&id.0))?;
+            own.remove(&first.0)
+        });
+        choices.rooms.retain(|_, room| !room.is_empty());
+        taken
     }
 
     /// Records a choice and charges it.
     fn begin(&self, choice: Choice) -> Result<Option<Job>, EngineError> {
-        let Choice { run, attempt, blocks, written } = choice;
+        let Choice { run, attempt, blocks, written, .. } = choice;
         self.step(run, Step::Chosen { attempt, blocks, resources: written.bill.resources.0 })?;
         self.charge_attempt(run, attempt, written)
     }
@@ -174,32 +243,18 @@ impl Engine {
     /// blocks that were sealed since.
     fn resubmit_due(&self, time: u64) -> Result<(), EngineError> {
         let catalog = self.catalog();
-        let mut newest: std::collections::BTreeMap<&str, (u64, &Arc<Run>)> = std::collections::BTreeMap::new();
-        for (number, run) in catalog.works().runs().filter(|(_, run)| run.pipeline.every.is_some()) {
-            newest.insert(&run.pipeline.name, (number, run));
-        }
-        for (_, run) in newest.into_values() {
-            let Some(every) = run.pipeline.every else { continue };
-            let due = run.submitted.saturating_add(every.microseconds().unsigned_abs() / 1000);
-            let over = match run.state.phase() {
-                Phase::Over(Outcome::Stopped(End::Cancelled)) => false,
-                Phase::Over(_) => true,
-                _ => false,
+        let due = lock(&self.agenda).take_due(time, &catalog);
+        for run in due.into_iter().filter_map(|number| catalog.works().run(number)) {
+            let (stream, text) = (run.pipeline.stream.clone(), run.pipeline.to_text());
+            let again = Note::RunSubmitted {
+                stream,
+                text,
+                by: run.by.clone(),
+                at: time,
+                terms: run.terms,
+                code: run.code.clone(),
             };
-            let seen = run.tries.iter().flat_map(|one| &one.blocks).map(|(_, last)| *last as usize + 1).max();
-            let sealed = catalog.stream(&run.pipeline.stream).map_or(0, |stream| stream.sealed.len());
-            if over && time >= due && sealed > seen.unwrap_or(0) {
-                let (stream, text) = (run.pipeline.stream.clone(), run.pipeline.to_text());
-                let again = Note::RunSubmitted {
-                    stream,
-                    text,
-                    by: run.by.clone(),
-                    at: time,
-                    terms: run.terms,
-                    code: run.code.clone(),
-                };
-                self.with(|gate, catalog| Ok(note(gate, catalog, &again)?))?;
-            }
+            self.with(|gate, catalog| Ok(note(gate, catalog, &again)?))?;
         }
         Ok(())
     }

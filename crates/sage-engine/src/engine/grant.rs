@@ -9,9 +9,10 @@ use sage_kernel::{
 };
 use sage_learn::encode::{Encoded, Encoding};
 
+use super::agenda::News;
 use super::blocks::{numbers, set};
 use super::policy::{found, in_role};
-use super::{Engine, EngineError, Principal, Store, now};
+use super::{Engine, EngineError, Principal, Store, lock, now};
 use crate::catalog::{Catalog, Stage};
 use crate::read::{self, Batch, Prepared, Query, ReadError, Source, Unit};
 use crate::stream::{self, Role};
@@ -67,7 +68,13 @@ impl Engine {
     /// Charges a question that the stream's own file asks.
     pub(super) fn charge_for_engine(&self, ask: Ask) -> Result<Granted, EngineError> {
         let request = self.with(|gate, catalog| request(gate, catalog, &ask))?;
-        let (stream, blocks) = (ask.stream, ask.blocks);
+        self.charge_request(request, ask.stream, ask.blocks)
+    }
+
+    /// Charges a question as the kernel takes it, on this stream and the blocks of these keys.
+    pub(super) fn charge_request(
+        &self, request: Request, stream: String, blocks: Vec<String>,
+    ) -> Result<Granted, EngineError> {
         match self.desk.charge(request)? {
             Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant)) => Ok(Granted { grant, stream, blocks }),
             Answer::Repeated(_, state, None) => Err(EngineError::Served(state)),
@@ -80,7 +87,10 @@ impl Engine {
     /// # Errors
     /// When the log fails.
     pub fn cancel(&self, granted: Granted) -> Result<(), EngineError> {
-        self.with(|gate, _| Ok(gate.cancel(now(), granted.grant)?))
+        self.with(|gate, _| Ok(gate.cancel(now(), granted.grant)?))?;
+        // What comes back may be what somebody waits for.
+        lock(&self.agenda).stir(&granted.stream, News::Budget);
+        Ok(())
     }
 
     /// Reads the granted blocks into a session of the kernel. From here on the charge is final.

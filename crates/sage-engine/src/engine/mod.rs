@@ -5,6 +5,7 @@
 //! kernel, under a grant that is durable. It must never decide about a budget, draw noise, or say in an
 //! error what is in a row.
 
+mod agenda;
 mod attempt;
 mod blocks;
 mod census;
@@ -15,11 +16,14 @@ mod drive;
 mod error;
 mod events;
 mod feed;
+mod flight;
 mod grant;
 mod offers;
 mod own_code;
 mod policy;
+mod progress;
 mod releases;
+mod relief;
 mod rival;
 mod runs;
 mod secret;
@@ -31,7 +35,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sage_kernel::{Gate, GateError, Head};
 use sage_learn::bundle::Predictor;
@@ -43,12 +47,17 @@ pub use events::EventView;
 pub use feed::Fed;
 pub use grant::{Ask, Granted};
 pub use policy::PolicyOutcome;
+pub use progress::ProgressView;
 pub use releases::ReleaseView;
+pub use relief::Relief;
 pub use runs::{AttemptOutcome, AttemptView, RunView};
 pub use snapshot::{BlockView, LaneView, Snapshot, State, StreamView};
 pub use waiting::Waiting;
 
+use agenda::Agenda;
 use checkpoint::History;
+use drive::Choices;
+use progress::Progress;
 
 use crate::allocate::Scheduler;
 use crate::blocks::BlockStore;
@@ -72,6 +81,17 @@ pub struct Places {
     pub scheduler: Scheduler,
     /// Who decided that programs of pipelines are run without a box. None: they are run in one, or not at all.
     pub uncontained: Option<String>,
+    /// What one attempt of any pipeline may use of the machine.
+    pub limits: AttemptLimits,
+}
+
+/// What one attempt may use of the machine, by the operator's word; a pipeline's file may say less.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttemptLimits {
+    /// How long it may take.
+    pub time: Option<Duration>,
+    /// How much memory it may need, as estimated from its shape.
+    pub memory_bytes: Option<u64>,
 }
 
 impl Places {
@@ -137,6 +157,12 @@ pub struct Engine {
     recipes: Mutex<BTreeMap<u64, Arc<Recipe>>>,
     /// Runs of which an attempt is being performed.
     busy: Mutex<BTreeSet<u64>>,
+    /// Runs whose situation changed since they were looked at.
+    agenda: Mutex<Agenda>,
+    /// What runs would do if it were their turn.
+    choices: Mutex<Choices>,
+    /// How far attempts are.
+    progress: Mutex<Progress>,
     /// One batch at a time: who checks a batch's name must be the one to write it down.
     feeding: Mutex<()>,
 }
@@ -168,7 +194,11 @@ impl Engine {
         sound.burn_running(now())?;
         let desk = Desk::new(sound, now);
         let mut schedule = Schedule::new(places.scheduler);
-        let catalog = Mutex::new(Arc::new(history.fold(|note, catalog| schedule.follow(note, catalog))?));
+        let catalog = history.fold(|note, catalog| {
+            schedule.follow(note, catalog);
+        })?;
+        let agenda = Agenda::of(&catalog);
+        let catalog = Mutex::new(Arc::new(catalog));
         let history = Mutex::new(history);
         let shelf = Shelf::open(directory.path())?;
         // Rows of programs that were under way; a grant that was started is burnt.
@@ -189,6 +219,9 @@ impl Engine {
             predictors: Mutex::default(),
             recipes: Mutex::default(),
             busy: Mutex::default(),
+            agenda: Mutex::new(agenda),
+            choices: Mutex::default(),
+            progress: Mutex::default(),
             feeding: Mutex::new(()),
         };
         engine.with(|_, _| Ok(()))?;
@@ -229,7 +262,8 @@ impl Engine {
                 if kind == Note::KIND {
                     let note = Note::from_bytes(&body).ok_or(EngineError::Catalog { number })?;
                     Arc::make_mut(&mut catalog).apply(note.clone()).map_err(|_| EngineError::Catalog { number })?;
-                    lock(&self.schedule).follow(&note, &catalog);
+                    let gain = lock(&self.schedule).follow(&note, &catalog);
+                    lock(&self.agenda).follow(&note, &catalog, gain);
                     lock(&self.history).push(number, body);
                 }
             }

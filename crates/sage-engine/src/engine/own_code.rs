@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use sage_kernel::{Lane, Session};
 use sage_learn::bundle::{ESSENTIAL, Graph, Predictor, described};
@@ -17,18 +18,20 @@ use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, Run as Boxed
 use serde_json::{Value, json};
 
 use super::drive::Job;
+use super::flight::Serving;
 use super::rival::{cells, expression};
 use super::{Engine, EngineError, Granted};
+use crate::pipeline::Handover;
 use crate::plan::{Bill, LABEL, OwnCode, Recipe, Tested, Trained};
 use crate::read::{Batch, Query, Row};
-use crate::run::{Done, Lost, OwnTest, Product};
+use crate::run::{Done, Lost, OwnTest, Product, Stage, Watch};
 
 /// How long a program may take where its pipeline does not say.
 const TIME_LIMIT: Duration = Duration::from_secs(3600);
 
 impl Engine {
     /// Performs the attempt of a program of its author's.
-    pub(super) fn own_code(&self, job: Job) -> Result<Done, Lost> {
+    pub(super) fn own_code(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
         let Job { run, attempt, recipe, bill, granted, tested } = job;
         let (Some(own), Some(label), Some(tested)) = (recipe.own_code(), recipe.tested(), tested) else {
             return Err(Lost("a program has a charge for what it sees and one for its test".to_owned()));
@@ -43,7 +46,9 @@ impl Engine {
             Ok(folder) => folder,
             Err(reason) => return Err(self.unread([granted, tested], reason)),
         };
-        let made = self.seen(own, &recipe, &bill, granted, &folder, (run, attempt.serial), &sandbox);
+        watch.enter(Stage::Reading)?;
+        let made = self.seen(own, &recipe, &bill, granted, &folder, (run, attempt.serial), &sandbox, watch);
+        let made = made.and_then(|graph| watch.enter(Stage::Validating).map(|()| graph));
         let made = made.and_then(|graph| Ok((self.tried_out(&graph, &recipe)?, graph)));
         let (predictor, graph) = match made {
             Ok(made) => made,
@@ -57,7 +62,7 @@ impl Engine {
     #[allow(clippy::too_many_arguments, reason = "each is a different thing, and they come together here alone")]
     fn seen(
         &self, own: &OwnCode, recipe: &Recipe, bill: &Bill, granted: Granted, folder: &Scratch, of: (u64, u64),
-        sandbox: &Sandbox,
+        sandbox: &Sandbox, watch: &dyn Watch,
     ) -> Result<Graph, Lost> {
         let lost = |error: EngineError| Lost(error.to_string());
         let failed = |error: std::io::Error| Lost(format!("the run's folder cannot be written: {error}"));
@@ -65,19 +70,32 @@ impl Engine {
         let session = self.open_session(granted, recipe.query()).map_err(lost)?;
         let rows = session.into_declared().map_err(|_| Lost("the stream's door is not open for it".to_owned()))?;
         let names: Vec<String> = recipe.query().columns.iter().map(|column| column.name.clone()).collect();
-        folder.write_rows(rows.lane(Lane::Train), &names).map_err(failed)?;
+        let batches = rows.lane(Lane::Train).iter().filter_map(|batch| batch.records(&names)).collect();
+        // Dropped at the end of this function, when the program is over.
+        let serving = match own.rows {
+            Handover::Parquet => folder.write_rows(batches).map(|()| None),
+            Handover::Flight => Serving::start(&folder.path, batches).map(Some),
+        };
+        let serving = serving.map_err(failed)?;
         let finished = rows.finish();
-        let inside = sandbox.rows_inside(&folder.path);
-        let context = context(recipe, bill, of, grant.0, &inside);
+        let mut context = context(recipe, bill, of, grant.0, &sandbox.rows_inside(&folder.path));
+        if let Some(serving) = &serving {
+            let location = format!("grpc+unix://{}", sandbox.socket_inside(serving.socket()).display());
+            context["flight"] = json!({"location": location, "ticket": serving.ticket()});
+        }
         fs::write(folder.path.join("context.json"), context.to_string()).map_err(failed)?;
-        let time =
-            own.time_limit.map_or(TIME_LIMIT, |width| Duration::from_micros(width.microseconds().unsigned_abs()));
+        watch.enter(Stage::Training)?;
+        let own_time = own.time_limit.map(|width| Duration::from_micros(width.microseconds().unsigned_abs()));
+        let time = own_time.into_iter().chain(self.time_limit(recipe.pipeline())).min().unwrap_or(TIME_LIMIT);
+        let most = Limits::default();
+        let memory_bytes = self.memory_limit(recipe.pipeline()).unwrap_or(most.memory_bytes);
         let boxed = Boxed {
             command: own.words.clone(),
             folder: folder.path.clone(),
             code: self.code_of(of.0),
             shown: Vec::new(),
-            limits: Limits { time, processor_time: time, ..Limits::default() },
+            socket: serving.as_ref().map(|serving| serving.socket().to_owned()),
+            limits: Limits { time, processor_time: time, memory_bytes, ..most },
         };
         let mut spent = Spent::new(bill);
         let report =
@@ -116,14 +134,22 @@ impl Engine {
     ) -> Result<(Session<Batch>, Verdict), Lost> {
         let lost = |error: EngineError| Lost(error.to_string());
         let mut columns = vec![label.label.clone()];
-        columns.extend(predictor.columns().iter().map(expression));
-        let query = Query { filter: recipe.pipeline().filter.clone(), columns };
+        columns.extend(predictor.columns().iter().map(|column| expression("the model", column)));
+        let mut query = Query { filter: recipe.pipeline().filter.clone(), columns };
+        let rival = match self.rival_beside(recipe.pipeline(), &mut query, label.bounds) {
+            Ok(rival) => rival,
+            Err(error) => return Err(self.unread([granted], Lost(error.to_string()))),
+        };
         let mut session = self.open_session(granted, &query).map_err(lost)?;
         let predict = |row: Row<'_>| {
             let cells = cells(predictor.columns(), row, 1);
             predictor.rows(&[cells]).ok().and_then(|found| found.first().copied()).map_or(f64::NAN, f64::from)
         };
-        let verdict = OwnTest { recipe, bill, attempt, bounds: label.bounds }.run(&mut session, predict)?;
+        let test = OwnTest { recipe, bill, attempt, bounds: label.bounds };
+        let verdict = match &rival {
+            Some(rival) => test.compare(&mut session, predict, |row, label| rival.loss_of(row, label))?,
+            None => test.run(&mut session, predict)?,
+        };
         Ok((session, verdict))
     }
 
@@ -217,8 +243,7 @@ impl Scratch {
         Ok(Self { path })
     }
 
-    fn write_rows(&self, batches: &[Batch], names: &[String]) -> std::io::Result<()> {
-        let records: Vec<_> = batches.iter().filter_map(|batch| batch.records(names)).collect();
+    fn write_rows(&self, records: Vec<RecordBatch>) -> std::io::Result<()> {
         let Some(first) = records.first() else { return Ok(()) };
         let file = File::create(self.path.join("rows").join("rows.parquet"))?;
         let mut writer = ArrowWriter::try_new(file, first.schema(), None).map_err(std::io::Error::other)?;

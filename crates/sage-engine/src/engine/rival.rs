@@ -12,7 +12,7 @@ use sage_learn::formula::{Cell, Column, Domain};
 
 use super::{Engine, EngineError};
 use crate::pipeline::{Goal, Metric, Pipeline, Train};
-use crate::plan::{Inputs, PlanRefusal, Recipe, value_of};
+use crate::plan::{Inputs, Recipe, value_of};
 use crate::read::{self, Batch, Expression, Query, Row};
 use crate::run::row_loss;
 
@@ -30,36 +30,43 @@ impl Engine {
     /// The rival of a pipeline that has one, and the query that reads its columns too.
     pub(super) fn rival(&self, recipe: &Recipe) -> Result<(Query, Option<Rival>), EngineError> {
         let mut query = recipe.query().clone();
-        let Some(validate) = &recipe.pipeline().validate else { return Ok((query, None)) };
-        let Goal::BetterThan { alias, .. } = &validate.goal else { return Ok((query, None)) };
+        let label = recipe.inputs().and_then(Inputs::label);
+        let rival = self.rival_beside(recipe.pipeline(), &mut query, label)?;
+        Ok((query, rival))
+    }
+
+    /// The rival of a pipeline that has one; its columns come last in the query.
+    pub(super) fn rival_beside(
+        &self, pipeline: &Pipeline, query: &mut Query, label: Option<(f64, f64)>,
+    ) -> Result<Option<Rival>, EngineError> {
+        let Some(validate) = &pipeline.validate else { return Ok(None) };
+        let Goal::BetterThan { alias, .. } = &validate.goal else { return Ok(None) };
         let release = self.release_named(alias)?;
         let predictor = self.predictor(&release)?;
-        let (first, label) = (query.columns.len(), recipe.inputs().and_then(Inputs::label));
-        query.columns.extend(predictor.columns().iter().map(expression));
-        Ok((query, Some(Rival { predictor, first, metric: validate.metric, label })))
+        let first = query.columns.len();
+        query.columns.extend(predictor.columns().iter().map(|column| expression("the rival", column)));
+        Ok(Some(Rival { predictor, first, metric: validate.metric, label }))
     }
 
     /// Refuses a pipeline whose rival is not there, or predicts something else.
     pub(super) fn check_rival(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
-        let alias = match (&pipeline.train, pipeline.validate.as_ref().map(|validate| &validate.goal)) {
-            (Train::Released { .. } | Train::Command { .. }, Some(Goal::BetterThan { .. })) => {
-                return Err(EngineError::Plan(PlanRefusal::Part {
-                    part: "better_than".to_owned(),
-                    why: "a target that is a number: models that were not trained here are tested against one"
-                        .to_owned(),
-                }));
-            }
-            (Train::Released { release }, _) => release,
-            (_, Some(Goal::BetterThan { alias, .. })) => alias,
-            _ => return Ok(()),
+        let named = match &pipeline.train {
+            Train::Released { release } => Some(release),
+            _ => None,
         };
-        let release = self.release_named(alias)?;
-        let catalog = self.catalog();
-        let before = catalog.works().run(release.run).map(|run| &run.pipeline);
-        match before {
-            Some(before) if before.stream == pipeline.stream && before.label == pipeline.label => Ok(()),
-            _ => Err(EngineError::OtherLabel(alias.clone())),
+        let rival = match pipeline.validate.as_ref().map(|validate| &validate.goal) {
+            Some(Goal::BetterThan { alias, .. }) => Some(alias),
+            _ => None,
+        };
+        for alias in named.into_iter().chain(rival) {
+            let release = self.release_named(alias)?;
+            let catalog = self.catalog();
+            let before = catalog.works().run(release.run).map(|run| &run.pipeline);
+            if before.is_none_or(|before| before.stream != pipeline.stream || before.label != pipeline.label) {
+                return Err(EngineError::OtherLabel(alias.clone()));
+            }
         }
+        Ok(())
     }
 }
 
@@ -72,6 +79,15 @@ impl Rival {
             .map(|(place, predicted)| self.loss(encoded.row(place).label, predicted))
             .collect();
         encoded.with_beside(&losses).unwrap_or_else(|| read::encoded(batch, inputs.encoding()))
+    }
+
+    /// The loss of what it predicts for a row that is read one by one, whose label, in its own units, is this.
+    pub(super) fn loss_of(&self, row: Row<'_>, label: f64) -> f64 {
+        let cells = cells(self.predictor.columns(), row, self.first);
+        let predicted = self.predictor.rows(&[cells]).ok().and_then(|found| found.first().copied());
+        let Some(predicted) = predicted.filter(|predicted| !predicted.is_nan()) else { return 0.0 };
+        let loss = row_loss(self.metric, label, f64::from(predicted), 1.0);
+        if loss.is_finite() { loss } else { 0.0 }
     }
 
     /// What it predicts for each row, in the label's own units; what is no number for a row that it does not take. Row
@@ -97,10 +113,10 @@ pub(super) fn cells(columns: &[Column], row: Row<'_>, first: usize) -> Vec<Cell>
     columns.iter().zip(first..).map(|(column, place)| cell(column, row, place)).collect()
 }
 
-/// A column of the stream as the query gives it.
-pub(super) fn expression(column: &Column) -> Expression {
+/// A column of the stream as the query gives it to one of two models.
+pub(super) fn expression(whose: &str, column: &Column) -> Expression {
     let sql = value_of(&column.name, matches!(column.domain, Domain::Time { .. }));
-    Expression { name: format!("of the rival: {}", column.name), sql }
+    Expression { name: format!("of {whose}: {}", column.name), sql }
 }
 
 fn cell(column: &Column, row: Row<'_>, place: usize) -> Cell {

@@ -71,6 +71,8 @@ impl RunView {
             Phase::Over(Outcome::Stopped(End::Cancelled)) => "cancelled",
             Phase::Over(Outcome::Stopped(End::Limit(Limit::Attempts))) => "out of attempts",
             Phase::Over(Outcome::Stopped(End::Limit(Limit::Growth))) => "at its limits",
+            Phase::Over(Outcome::Stopped(End::Limit(Limit::Time))) => "over its time",
+            Phase::Over(Outcome::Stopped(End::Limit(Limit::Memory))) => "over its memory",
             Phase::Over(Outcome::Stopped(End::Failing)) => "failing",
         }
     }

@@ -112,6 +112,12 @@ impl Engine {
         self.check_rival(&pipeline)?;
         let terms = Terms::new(&pipeline, &file, &filter).map_err(EngineError::Plan)?;
         let recipe = Recipe::new(pipeline, &file, self).map_err(EngineError::Plan)?;
+        let catalog = self.catalog();
+        let known = catalog.stream(&recipe.pipeline().stream);
+        let rows = known.and_then(|known| super::offers::rows_of(recipe.pipeline(), known, &[]));
+        let rows = rows.map(|each| each * f64::from(terms.first_window));
+        let most = self.memory_limit(recipe.pipeline());
+        recipe.within_memory(&file, rows, most).map_err(EngineError::Plan)?;
         Ok((recipe, terms, filter))
     }
 

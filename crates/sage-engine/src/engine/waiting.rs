@@ -72,7 +72,7 @@ impl Engine {
         losses.collect()
     }
 
-    fn run_of(&self, number: u64) -> Result<Arc<Run>, EngineError> {
+    pub(super) fn run_of(&self, number: u64) -> Result<Arc<Run>, EngineError> {
         self.catalog().works().run(number).cloned().ok_or(EngineError::NoRun(number))
     }
 

@@ -8,6 +8,7 @@
 
 mod budget;
 mod feature;
+mod limits;
 mod parts;
 mod read;
 mod statistic;
@@ -16,9 +17,10 @@ mod validate;
 
 pub use budget::{Adaptation, Budget, Shares};
 pub use feature::{Feature, Features, ReleasedTable, Source};
+pub use limits::Limits;
 pub use parts::{Bounds, Extent, Keys};
 pub use statistic::Statistic;
-pub use train::{Descent, RidgeTerm, Schedule, Train};
+pub use train::{Descent, Handover, RidgeTerm, Schedule, Train};
 pub use validate::{Goal, Metric, TestBound, Validate};
 
 pub use crate::document::DocumentError as PipelineFileError;
@@ -79,6 +81,8 @@ pub struct Pipeline {
     pub budget: Budget,
     /// How attempts follow each other.
     pub adaptation: Adaptation,
+    /// How much of the machine an attempt may use.
+    pub limits: Limits,
 }
 
 impl Pipeline {
@@ -123,6 +127,7 @@ impl Pipeline {
         }
         self.budget.write(&mut out);
         self.adaptation.write(&mut out);
+        self.limits.write(&mut out);
         out
     }
 

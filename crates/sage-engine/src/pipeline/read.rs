@@ -2,6 +2,7 @@
 
 use super::budget::{Adaptation, Budget, Stages};
 use super::feature::Features;
+use super::limits::Limits;
 use super::parts::{Bounds, Extent, read_sql, read_width, without};
 use super::train::Train;
 use super::validate::{Metric, Validate};
@@ -15,7 +16,7 @@ pub(super) fn pipeline(text: &str) -> Read<Pipeline> {
 }
 
 fn read_whole(whole: &Section<'_>) -> Read<Pipeline> {
-    whole.only(&["pipeline", "train", "validate", "budget", "adapt"])?;
+    whole.only(&["pipeline", "train", "validate", "budget", "adapt", "limits"])?;
     let section = whole.section("pipeline")?.ok_or_else(|| whole.missing("pipeline", "a table [pipeline]"))?;
     section.only(&["name", "stream", "context", "label", "window", "blocks", "filter", "every", "features"])?;
     let name = |key: &str| {
@@ -69,6 +70,10 @@ fn read_whole(whole: &Section<'_>) -> Read<Pipeline> {
         adaptation: match whole.section("adapt")? {
             Some(section) => Adaptation::read(&section)?,
             None => Adaptation::DEFAULT,
+        },
+        limits: match whole.section("limits")? {
+            Some(section) => Limits::read(&section)?,
+            None => Limits::default(),
         },
     })
 }

@@ -78,7 +78,19 @@ pub enum Train {
         words: Vec<String>,
         /// After how long it is stopped.
         time_limit: Option<Width>,
+        /// How it is given its rows.
+        rows: Handover,
     },
+}
+
+/// How a program is given its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Handover {
+    /// As files in a folder.
+    #[default]
+    Parquet,
+    /// Over a socket, by Arrow Flight.
+    Flight,
 }
 
 #[derive(Clone, Copy)]
@@ -99,6 +111,7 @@ const WORDS: [(&str, Word); 6] = [
     ("release", Word::Released),
     ("command", Word::Command),
 ];
+const HANDOVERS: [(&str, Handover); 2] = [("parquet", Handover::Parquet), ("flight", Handover::Flight)];
 const TERMS: [(&str, RidgeTerm); 2] = [("adaptive", RidgeTerm::Adaptive), ("fixed", RidgeTerm::Fixed)];
 const DESCENT: [&str; 8] = ["epochs", "batch", "learning_rate", "schedule", "momentum", "decay", "clip", "rows"];
 
@@ -203,7 +216,7 @@ impl Train {
                 read_release(section, "release").map(|release| Self::Released { release })
             }
             Word::Command => {
-                section.only(&["kind", "command", "time_limit"])?;
+                section.only(&["kind", "command", "time_limit", "rows"])?;
                 const COMMAND: &str =
                     "a list of a program and what it is called with, such as [\"python\", \"train.py\"]";
                 let words = section.texts("command", COMMAND)?.ok_or_else(|| section.missing("command", COMMAND))?;
@@ -211,7 +224,8 @@ impl Train {
                 if !fine || words.iter().any(|word| word.contains('\0')) {
                     return Err(section.wrong("command", COMMAND));
                 }
-                Ok(Self::Command { words, time_limit: read_width(section, "time_limit")? })
+                let rows = section.choice("rows", &HANDOVERS, Some(Handover::default()))?;
+                Ok(Self::Command { words, time_limit: read_width(section, "time_limit")?, rows })
             }
         }
     }
@@ -239,10 +253,13 @@ impl Train {
             Self::Released { release } => {
                 out.push_str(&format!("kind = \"release\"\nrelease = {}\n", quoted(release)));
             }
-            Self::Command { words, time_limit } => {
+            Self::Command { words, time_limit, rows } => {
                 out.push_str(&format!("kind = \"command\"\ncommand = {}\n", list(words)));
                 if let Some(limit) = time_limit {
                     out.push_str(&format!("time_limit = \"{limit}\"\n"));
+                }
+                if *rows == Handover::Flight {
+                    out.push_str("rows = \"flight\"\n");
                 }
             }
         }

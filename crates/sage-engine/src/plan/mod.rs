@@ -6,11 +6,14 @@
 //! they come out the same after a restart. Nothing here reads a row, charges anything or draws noise.
 
 mod bill;
+mod charged;
 mod inputs;
+mod memory;
 mod own;
 mod preview;
 mod price;
 mod refusal;
+mod search;
 mod terms;
 
 pub use bill::{Bill, Noises, Trained};

@@ -5,7 +5,7 @@
 
 use super::inputs::{bounds_of, identifier, label_of};
 use super::refusal::PlanRefusal;
-use crate::pipeline::{Pipeline, Train};
+use crate::pipeline::{Handover, Pipeline, Train};
 use crate::read::{Expression, Query};
 use crate::stream::{Kind, StreamFile, Width};
 
@@ -25,6 +25,8 @@ pub struct OwnCode {
     pub words: Vec<String>,
     /// After how long it is stopped.
     pub time_limit: Option<Width>,
+    /// How it is given its rows.
+    pub rows: Handover,
 }
 
 /// The label that a model which was not trained here is tested against.
@@ -44,7 +46,7 @@ pub(super) fn tested(pipeline: &Pipeline, file: &StreamFile) -> Result<Tested, P
 }
 
 pub(super) fn of(pipeline: &Pipeline, file: &StreamFile, label: Expression) -> Result<(Query, OwnCode), PlanRefusal> {
-    let Train::Command { words, time_limit } = &pipeline.train else {
+    let Train::Command { words, time_limit, rows } = &pipeline.train else {
         return Err(PlanRefusal::part("train", "a command"));
     };
     let column = |column: &crate::stream::Column| {
@@ -52,6 +54,6 @@ pub(super) fn of(pipeline: &Pipeline, file: &StreamFile, label: Expression) -> R
         Expression { name: column.name.clone(), sql }
     };
     let columns = file.columns.iter().map(column).chain([label]).collect();
-    let own = OwnCode { words: words.clone(), time_limit: *time_limit };
+    let own = OwnCode { words: words.clone(), time_limit: *time_limit, rows: *rows };
     Ok((Query { filter: pipeline.filter.clone(), columns }, own))
 }

@@ -7,6 +7,7 @@ use sage_kernel::{Blocks, Cost, Delta, Epsilon, Filter, Lane, Mechanism, Rule, S
 use sage_learn::plan::gaussian_sigma;
 
 use super::refusal::PlanRefusal;
+use super::search::{edge, least};
 use crate::allocate::Resources;
 
 /// The prices of one filter.
@@ -21,8 +22,6 @@ pub(super) struct Prices<'filter> {
 const SIGMAS: (u64, u64) = (1_000_000, 1_000_000_000_000_000);
 /// From 10^-9 to a hundred.
 const EPSILONS: (u64, u64) = (1_000, 100_000_000_000_000);
-/// How close a search ends, relative to what it found: one part in so many.
-const CLOSE: u64 = 10_000;
 
 impl Prices<'_> {
     /// The cost of mechanisms on a lane, stated at the δ where one of them needs it.
@@ -70,11 +69,11 @@ impl Prices<'_> {
     pub(super) fn least_sigma(
         &self, most: u64, parts: impl Fn(Sigma) -> Vec<Mechanism>,
     ) -> Result<Option<Sigma>, PlanRefusal> {
-        let fits = |units: u64| match Sigma::from_units(units) {
-            Some(sigma) => Ok(self.loss(parts(sigma))? <= most),
-            None => Ok(false),
+        let loss = |units: u64| match Sigma::from_units(units) {
+            Some(sigma) => self.loss(parts(sigma)),
+            None => Ok(u64::MAX),
         };
-        Ok(edge(SIGMAS.1, SIGMAS.0, fits)?.and_then(Sigma::from_units))
+        Ok(least(SIGMAS, most, loss)?.and_then(Sigma::from_units))
     }
 
     /// The least noise with which so many tables lose at most so much together.
@@ -109,21 +108,8 @@ impl Prices<'_> {
     }
 }
 
-/// The number nearest to `far` that still fits, nearly, where `safe` and all between it and the edge do.
-fn edge<E>(safe: u64, far: u64, fits: impl Fn(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
-    if !fits(safe)? {
-        return Ok(None);
-    }
-    if fits(far)? {
-        return Ok(Some(far));
-    }
-    let (mut inside, mut outside) = (safe, far);
-    while inside.abs_diff(outside) > 1 + inside.min(outside) / CLOSE {
-        // Halfway by ratio: the range spans many powers of ten.
-        let (one, other) = (inside.min(outside), inside.max(outside));
-        let middle = (u128::from(one) * u128::from(other)).isqrt();
-        let middle = u64::try_from(middle).unwrap_or(other).clamp(one + 1, other - 1);
-        if fits(middle)? { inside = middle } else { outside = middle }
-    }
-    Ok(Some(inside))
+/// The least noise that is paid for, where all that is greater is.
+pub(super) fn least_sigma_of_table(paid: impl Fn(Sigma) -> bool) -> Option<Sigma> {
+    let fits = |units: u64| Ok::<bool, std::convert::Infallible>(Sigma::from_units(units).is_some_and(&paid));
+    edge(SIGMAS.1, SIGMAS.0, fits).ok().flatten().and_then(Sigma::from_units)
 }

@@ -7,6 +7,7 @@
 mod model;
 mod report;
 mod statistic;
+mod watch;
 
 use std::fmt;
 
@@ -21,6 +22,8 @@ pub(crate) use model::{OwnTest, row_loss, train_and_test};
 pub use report::{Interval, Report};
 pub use statistic::{Line, Published};
 pub(crate) use statistic::{compute, summarise};
+pub use watch::Stage;
+pub(crate) use watch::Watch;
 
 /// What an attempt has to show.
 pub(crate) struct Done {

@@ -13,7 +13,7 @@ use sage_learn::validate::{
     LossCheck, LossTarget, Risk, Verdict,
 };
 
-use super::{Done, Lost, Product, risks};
+use super::{Done, Lost, Product, Stage, Watch, risks};
 use crate::adapt::Attempt;
 use crate::pipeline::{Descent, Goal, Metric, Schedule, TestBound, Train, Validate};
 use crate::plan::{Bill, Inputs, Recipe, Trained, linear, shape};
@@ -32,7 +32,9 @@ enum Fitted {
 /// Runs an attempt on a session of its rows. Where a rival is to be beaten, its losses stand beside the rows, last.
 pub(crate) fn train_and_test<N: NoiseSource>(
     mut session: Session<Encoded, N>, recipe: &Recipe, bill: &Bill, attempt: &Attempt, threads: usize,
+    watch: &dyn Watch,
 ) -> Result<Done, Lost> {
+    watch.enter(Stage::Training)?;
     let none = |what: &str| Lost(format!("this pipeline has no {what}"));
     let inputs = recipe.inputs().ok_or_else(|| none("features"))?;
     let validate = recipe.pipeline().validate.as_ref().ok_or_else(|| none("target"))?;
@@ -43,7 +45,8 @@ pub(crate) fn train_and_test<N: NoiseSource>(
         let noise = bill.noises.features.ok_or_else(|| none("budget for features"))?;
         encoding = fit_join(&mut session, &encoding, name, noise).map_err(Lost::because)?;
     }
-    let fitted = fit(&mut session, recipe, inputs, bill, threads)?;
+    let fitted = fit(&mut session, recipe, inputs, bill, threads, watch)?;
+    watch.enter(Stage::Validating)?;
     let test = Test { inputs, validate, fitted: &fitted };
     let (accept, reject) = risks(recipe.pipeline(), attempt)?;
     let accepting = test.run(&mut session, bill, accept)?;
@@ -62,12 +65,18 @@ pub(crate) fn train_and_test<N: NoiseSource>(
 }
 
 fn fit<N: NoiseSource>(
-    session: &mut Session<Encoded, N>, recipe: &Recipe, inputs: &Inputs, bill: &Bill, threads: usize,
+    session: &mut Session<Encoded, N>, recipe: &Recipe, inputs: &Inputs, bill: &Bill, threads: usize, watch: &dyn Watch,
 ) -> Result<Fitted, Lost> {
     let mut descend = |layers: &[u32], descent: &Descent, plan: &network::Plan| {
         let start = Network::new(shape(inputs, layers).map_err(Lost::because)?, START);
-        let network = network::train(session, Lane::Train, plan, &training(descent, threads), start);
-        network.map(Fitted::Network).map_err(Lost::because)
+        let mut stopped = None;
+        let mut goes_on = |step: u32| {
+            stopped = watch.step(step, plan.steps()).err();
+            stopped.is_none()
+        };
+        let training = training(descent, threads);
+        let network = network::train_while(session, Lane::Train, plan, &training, start, &mut goes_on);
+        network.map(Fitted::Network).map_err(|error| stopped.unwrap_or_else(|| Lost::because(error)))
     };
     match (&recipe.pipeline().train, &bill.noises.train) {
         (Train::Logistic(descent), Trained::Steps(plan)) => descend(&[], descent, plan),
@@ -226,22 +235,49 @@ pub(crate) struct OwnTest<'attempt> {
 }
 
 impl OwnTest<'_> {
-    /// Tests predictions against the label, which is the first column of the rows.
+    /// Tests predictions against the label, which is the first column of the rows, and a target.
     pub(crate) fn run<N: NoiseSource>(
         &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> f64,
     ) -> Result<Verdict, Lost> {
+        let (validate, noise, risk) = self.parts()?;
+        let Goal::Target(target) = validate.goal else { return Err(Lost("this test needs a rival".to_owned())) };
+        let loss = |row: Row<'_>| row_loss(validate.metric, self.label(row), predict(row), 1.0);
+        against(validate, target, noise, risk, session, loss)
+    }
+
+    /// Tests them against those of a rival, whose loss of a row follows from the row and its label.
+    pub(crate) fn compare<N: NoiseSource>(
+        &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> f64, rival: impl Fn(Row<'_>, f64) -> f64,
+    ) -> Result<Verdict, Lost> {
+        let (validate, noise, risk) = self.parts()?;
+        let Goal::BetterThan { margin, .. } = validate.goal else {
+            return Err(Lost("this test has no rival".to_owned()));
+        };
+        let bound = validate.metric.bound().unwrap_or(1.0);
+        let target = ComparisonTarget::new(margin, bound).map_err(Lost::because)?;
+        let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
+        let losses = |row: Row<'_>| {
+            let label = self.label(row);
+            (row_loss(validate.metric, label, predict(row), 1.0), rival(row, label))
+        };
+        check.run(session, losses).map_err(Lost::because)
+    }
+
+    fn parts(&self) -> Result<(&Validate, TableNoise, Risk), Lost> {
         let none = |what: &str| Lost(format!("this pipeline has no {what}"));
         let validate = self.recipe.pipeline().validate.as_ref().ok_or_else(|| none("target"))?;
-        let Goal::Target(target) = validate.goal else { return Err(none("target that is a number")) };
         let noise = self.bill.noises.validate.ok_or_else(|| none("budget for a test"))?;
         let (risk, _) = risks(self.recipe.pipeline(), self.attempt)?;
-        let label = |row: Row<'_>| match self.bounds {
+        Ok((validate, noise, risk))
+    }
+
+    fn label(&self, row: Row<'_>) -> f64 {
+        match self.bounds {
             Some((low, high)) => {
                 row.number(0).filter(|label| !label.is_nan()).map_or(low, |label| label.clamp(low, high))
             }
             None => f64::from(u8::from(row.number(0).is_some_and(|label| label >= 0.5))),
-        };
-        against(validate, target, noise, risk, session, |row| row_loss(validate.metric, label(row), predict(row), 1.0))
+        }
     }
 }
 

@@ -40,10 +40,10 @@ pub struct Report {
     pub release: Option<String>,
 }
 
-/// The most estimates that a report repeats; a released table has them all.
-const MOST_ESTIMATES: usize = 16;
-
 impl Report {
+    /// The most estimates that a report repeats; a released table has them all.
+    pub(crate) const MOST_ESTIMATES: usize = 16;
+
     pub(crate) fn new((run, serial): (u64, u64), verdict: &Verdict, release: Option<String>) -> Self {
         let finite = |number: f64| Some(number).filter(|number| number.is_finite());
         let interval = |estimate: &sage_learn::validate::Estimate| Interval {
@@ -59,7 +59,7 @@ impl Report {
                 Decision::Reject => adapt::Verdict::Reject,
                 Decision::Retry => adapt::Verdict::Retry,
             },
-            estimates: verdict.estimates.iter().take(MOST_ESTIMATES).map(interval).collect(),
+            estimates: verdict.estimates.iter().take(Self::MOST_ESTIMATES).map(interval).collect(),
             confidence: verdict.confidence,
             explanation: verdict.explanation.clone(),
             release,

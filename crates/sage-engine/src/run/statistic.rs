@@ -12,7 +12,7 @@ use sage_learn::statistics::{Count, Estimate, Group, GroupBy, Histogram, Mean, S
 use sage_learn::validate::{Decision, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::{Done, Lost, Product, risks};
+use super::{Done, Lost, Product, Stage, Watch, risks};
 use crate::adapt::Attempt;
 use crate::pipeline::{Goal, Keys, Statistic};
 use crate::plan::{Bill, KEY, Recipe, Trained, VALUE, key_names, quantiles};
@@ -47,7 +47,9 @@ pub struct Line {
 /// Runs an attempt at a statistic on a session of its rows.
 pub(crate) fn compute<N: NoiseSource>(
     mut session: Session<Batch, N>, recipe: &Recipe, statistic: &Statistic, bill: &Bill, attempt: &Attempt,
+    watch: &dyn Watch,
 ) -> Result<Done, Lost> {
+    watch.enter(Stage::Training)?;
     let Trained::Tables(noise) = bill.noises.train else {
         return Err(Lost("the bill is of another kind of training".to_owned()));
     };
@@ -60,6 +62,7 @@ pub(crate) fn compute<N: NoiseSource>(
         Some(Goal::Target(target)) => Some(*target),
         _ => None,
     };
+    watch.enter(Stage::Validating)?;
     let verdict = judge(&lines, target, 1.0 - chance);
     let published = Published { statistic: name(statistic).to_owned(), confidence: 1.0 - chance, lines };
     Ok(Done { finished: session.finish(), verdict, product: Product::Statistic(published) })

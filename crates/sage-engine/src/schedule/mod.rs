@@ -12,6 +12,15 @@ use crate::adapt::Phase;
 use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources, Scheduler};
 use crate::catalog::{Catalog, Note, Run, Step, Stream};
 
+/// Who may be able to spend more after a note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gain {
+    /// At most the run that it is about.
+    Own,
+    /// Others that wait on its stream as well.
+    Others,
+}
+
 /// The allocations of all streams.
 #[derive(Default)]
 pub(crate) struct Schedule {
@@ -30,8 +39,8 @@ impl Schedule {
         self.rooms.get_mut(&(stream.to_owned(), context))
     }
 
-    /// Takes in a note that the catalog has just taken.
-    pub(crate) fn follow(&mut self, note: &Note, catalog: &Catalog) {
+    /// Takes in a note that the catalog has just taken. Says who gains by a step of a run.
+    pub(crate) fn follow(&mut self, note: &Note, catalog: &Catalog) -> Gain {
         match note {
             Note::StreamDefined { stream, .. } => {
                 for (context, filter) in filters(catalog.stream(stream)) {
@@ -52,21 +61,22 @@ impl Schedule {
                 }
             }
             Note::RunSubmitted { .. } => {
-                if let Some((number, run)) = catalog.works().runs().last() {
+                if let Some((number, run)) = catalog.works().newest() {
                     let pipelines = vec![PipelineId(number)];
                     self.of(run, catalog, Event::Arrive { pipelines });
                 }
             }
             Note::RunStepped { run: number, step } => {
                 if let Some(run) = catalog.works().run(*number) {
-                    self.step(*number, run, step, catalog);
+                    return self.step(*number, run, step, catalog);
                 }
             }
             _ => {}
         }
+        Gain::Own
     }
 
-    fn step(&mut self, number: u64, run: &Run, step: &Step, catalog: &Catalog) {
+    fn step(&mut self, number: u64, run: &Run, step: &Step, catalog: &Catalog) -> Gain {
         let pipeline = PipelineId(number);
         let of_last = run.last().and_then(|last| Some((blocks(&last.blocks)?, Resources(last.resources))));
         let event = match (step, of_last) {
@@ -76,9 +86,24 @@ impl Schedule {
             (Step::Refused, _) => Event::Withdraw { pipeline },
             _ => Event::Withdraw { pipeline },
         };
+        let spent = match &event {
+            Event::Spend { blocks, .. } => Some(blocks.clone()),
+            _ => None,
+        };
         self.of(run, catalog, event);
         if matches!(run.state.phase(), Phase::Over(_)) {
             self.of(run, catalog, Event::Leave { pipeline });
+            return Gain::Others;
+        }
+        // Without reservations whatever one does is felt by all. With them, a charge leaves others what they have; only
+        // who holds the last of a block may ask for more than that.
+        let (stream, scheduler) = (&run.pipeline.stream, self.scheduler);
+        let room = context_of(run, catalog.stream(stream)).and_then(|context| self.room(stream, context));
+        match (step, spent, room) {
+            (Step::Withdrawn, ..) | (_, _, None) => Gain::Others,
+            (_, _, Some(_)) if scheduler != Scheduler::EvenSplit => Gain::Others,
+            (_, Some(blocks), Some(room)) if room.may_leave_one(&blocks) => Gain::Others,
+            _ => Gain::Own,
         }
     }
 
@@ -104,12 +129,7 @@ pub(crate) fn blocks(ranges: &[(u32, u32)]) -> Option<Blocks> {
 
 /// The place of the context that pays for a run.
 pub(crate) fn context_of(run: &Run, stream: Option<&Stream>) -> Option<u32> {
-    let policy = stream?.file.kernel_policy()?;
-    let place = match &run.pipeline.context {
-        None => 0,
-        Some(name) => policy.contexts().iter().position(|context| context.name == *name)?,
-    };
-    u32::try_from(place).ok()
+    stream?.file.policy.place_of(run.pipeline.context.as_deref())
 }
 
 /// The filters of a stream's contexts.

@@ -101,6 +101,18 @@ impl PolicyFile {
         }
     }
 
+    /// The place of a context among those of the kernel's policy, the first where none is named; nothing if there is no
+    /// such context. Caps are not worked out for it, which takes as long as a look at a run.
+    pub(crate) fn place_of(&self, context: Option<&str>) -> Option<u32> {
+        let place = match (&self.limits, context) {
+            // What the kernel calls the only one there is.
+            (_, None) | (Limits::Single(_), Some("default")) => 0,
+            (Limits::Contexts { contexts, .. }, Some(name)) => contexts.iter().position(|(own, _)| own == name)?,
+            (Limits::Single(_), Some(_)) => return None,
+        };
+        u32::try_from(place).ok()
+    }
+
     /// The kernel's policy. Nothing if a limit was put together by hand that the kernel does not take; one
     /// that was read from a file always has its policy.
     pub fn kernel(&self) -> Option<Policy> {

@@ -215,6 +215,141 @@ fn a_model_of_other_columns_is_refused() {
     assert!(engine.releases().is_empty());
 }
 
+/// A client of its own for HTTP/2, gRPC and Flight, as far as it takes: it shares no code with the server.
+const CLIENT: &str = r#"
+import json, os, socket, struct
+context = json.load(open(os.environ["SAGE_CONTEXT"]))
+assert os.listdir(context["rows"]) == []
+location = context["flight"]["location"]
+assert location.startswith("grpc+unix:///"), location
+ticket = context["flight"]["ticket"].encode()
+
+def frame(kind, flags, stream, body):
+    return struct.pack(">I", len(body))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + body
+
+def literal(name, value):
+    return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+def get(method, message):
+    peer = socket.socket(socket.AF_UNIX)
+    peer.settimeout(30)
+    peer.connect(location[len("grpc+unix://"):])
+    headers = b"".join(literal(*pair) for pair in [
+        (b":method", b"POST"), (b":scheme", b"http"), (b":path", b"/arrow.flight.protocol.FlightService/" + method),
+        (b":authority", b"localhost"), (b"te", b"trailers"), (b"content-type", b"application/grpc")])
+    body = b"\0" + struct.pack(">I", len(message)) + message
+    settings = frame(4, 0, 0, struct.pack(">HI", 4, 0x7fffffff))
+    window = frame(8, 0, 0, struct.pack(">I", 0x7fffffff - 65535))
+    peer.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + window + frame(1, 4, 1, headers) + frame(0, 1, 1, body))
+    stream, data = peer.makefile("rb"), b""
+    while True:
+        head = stream.read(9)
+        if len(head) < 9:
+            return data
+        kind, flags, body = head[3], head[4], stream.read(int.from_bytes(head[:3], "big"))
+        if kind in (4, 6) and not flags & 1:
+            peer.sendall(frame(kind, 1, 0, body if kind == 6 else b""))
+        if kind == 0:
+            data += body
+        if kind in (3, 7) or (kind in (0, 1) and flags & 1):
+            return data
+
+def number(message, at):
+    value = shift = 0
+    while True:
+        value |= (message[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if message[at - 1] < 128:
+            return value, at
+
+def doubles(data):
+    while data:
+        size = struct.unpack(">I", data[1:5])[0]
+        message, data, at = data[5:5 + size], data[5 + size:], 0
+        while at < len(message):
+            key, at = number(message, at)
+            length, at = number(message, at)
+            if key >> 3 == 1000:
+                whole = length // 8 * 8
+                yield from struct.unpack("<%dd" % (whole // 8), message[at:at + whole])
+            at += length
+
+def asked(words):
+    return b"\x0a" + bytes([len(words)]) + words
+
+for other in [b"", b"0" * 64, b"hour=0", b"hour=1", ticket[:-1] + b"x"]:
+    assert get(b"DoGet", asked(other)) == b"", other
+for method in [b"ListFlights", b"GetFlightInfo", b"GetSchema", b"DoAction", b"ListActions"]:
+    assert get(method, b"") == b"", method
+times = [value for value in doubles(get(b"DoGet", asked(ticket))) if 1.7e9 < value < 1.9e9]
+midnight = 1767225600
+assert set(times) == {midnight + 2 * 3600, midnight + 3 * 3600}, "the two newest blocks and no others"
+assert 7600 < len(times) < 9200, "the train lane of the two, which is seven in ten"
+assert get(b"DoGet", asked(ticket)) == b"", "once"
+"#;
+
+fn rows_come_over_flight_once() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let engine = engine(folder.path());
+    let code = folder.path().join("code");
+    std::fs::create_dir(&code).expect("a folder");
+    let model: String = MODEL.lines().filter(|line| !line.contains("rows")).map(|line| format!("{line}\n")).collect();
+    let program = format!("{CLIENT}\n{}", model.replace("COLUMN", "\"x\""));
+    std::fs::write(code.join("train.py"), program).expect("a program");
+    let text = PIPELINE.replace("time_limit = \"1m\"", "time_limit = \"2m\"\nrows = \"flight\"");
+    let run = engine.submit_with(&somebody("mia"), &text, Some(&code), 0).expect("submitted");
+    engine.work(1).expect("nothing fails");
+    let run = engine.run(run).expect("the run");
+    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{:?}", reasons(&run));
+    assert!(!engine.path().join("scratch").join("1-1").exists(), "the socket is gone");
+    let wrong = PIPELINE.replace("time_limit = \"1m\"", "rows = \"csv\"");
+    let refused = engine.submit_with(&somebody("mia"), &wrong, Some(&code), 0).expect_err("no such way").to_string();
+    assert!(refused.contains("parquet") && refused.contains("flight"), "{refused}");
+}
+
+/// A program's model, and a released one that is tested again, can be held against another release.
+fn a_program_can_be_asked_to_beat_another() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let engine = engine(folder.path());
+    let mia = somebody("mia");
+    let submit = |name: &str, goal: &str, weight: &str| {
+        let code = folder.path().join(name);
+        std::fs::create_dir(&code).expect("a folder");
+        let program = MODEL.replace("COLUMN", "\"x\"").replace("\"<ff\", 0.0, 1.0", &format!("\"<ff\", {weight}"));
+        std::fs::write(code.join("train.py"), program).expect("a program");
+        let text = PIPELINE.replace("\"own\"", &format!("\"{name}\"")).replace("target = 0.1\nbound = 1.0", goal);
+        let run = engine.submit_with(&mia, &text.replace("attempts = 2", "attempts = 1"), Some(&code), 0);
+        let run = run.expect("submitted");
+        engine.work(1).expect("nothing fails");
+        engine.run(run).expect("the run")
+    };
+    // One that says one half for everything, and one that is right.
+    let plain = submit("plain", "target = 0.2\nbound = 0.3", "0.5, 0.0");
+    assert_eq!(plain.outcome(), Some(Outcome::Accepted), "{:?}", reasons(&plain));
+    let better = submit("better", "better_than = \"plain@1\"\nbound = 0.3", "0.0, 1.0");
+    assert_eq!(better.outcome(), Some(Outcome::Accepted), "{:?}", reasons(&better));
+    let same = submit("same", "better_than = \"better@1\"\nbound = 0.3", "0.0, 1.0");
+    assert_ne!(same.outcome(), Some(Outcome::Accepted), "{:?}", reasons(&same));
+    let again = |name: &str, release: &str, rival: &str| {
+        let text = PIPELINE
+            .replace("\"own\"", &format!("\"{name}\""))
+            .replace(
+                "command = [\"python3\", \"train.py\"]\ntime_limit = \"1m\"",
+                &format!("kind = \"release\"\nrelease = \"{release}\""),
+            )
+            .replace("target = 0.1\nbound = 1.0", &format!("better_than = \"{rival}\"\nbound = 0.3"))
+            .replace("attempts = 2", "attempts = 1");
+        let run = engine.submit_at(&mia, &text, 0).expect("submitted");
+        engine.work(1).expect("nothing fails");
+        engine.run(run).expect("the run")
+    };
+    let up = again("up", "better@1", "plain@1");
+    assert_eq!(up.outcome(), Some(Outcome::Accepted), "{:?}", reasons(&up));
+    let down = again("down", "plain@1", "better@1");
+    assert!(!down.attempts.is_empty() && down.outcome() != Some(Outcome::Accepted), "{:?}", reasons(&down));
+    assert_eq!(engine.releases().len(), 2);
+}
+
 fn the_door_must_be_open() {
     let folder = tempfile::tempdir().expect("a directory");
     let Ok(Opened::Ready(engine)) = Engine::open(&folder.path().join("sage"), &Places::default()) else {
@@ -240,6 +375,8 @@ fn main() {
         trial("one_that_says_it_spent_more_is_refused", one_that_says_it_spent_more_is_refused),
         trial("a_model_of_other_columns_is_refused", a_model_of_other_columns_is_refused),
         trial("the_door_must_be_open", the_door_must_be_open),
+        trial("rows_come_over_flight_once", rows_come_over_flight_once),
+        trial("a_program_can_be_asked_to_beat_another", a_program_can_be_asked_to_beat_another),
     ];
     trials.extend(BAD.iter().map(|(name, program, said)| {
         Trial::test(format!("bad::{name}"), move || {

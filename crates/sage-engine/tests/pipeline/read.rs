@@ -2,8 +2,8 @@
 
 use sage_engine::adapt::{Limits, Mode, RiskSchedule, Strategy, Units};
 use sage_engine::pipeline::{
-    Adaptation, Bounds, Descent, Extent, Feature, Goal, Keys, Label, Metric, Pipeline, RidgeTerm, Schedule, Source,
-    Statistic, TestBound, Train,
+    Adaptation, Bounds, Descent, Extent, Feature, Goal, Handover, Keys, Label, Metric, Pipeline, RidgeTerm, Schedule,
+    Source, Statistic, TestBound, Train,
 };
 use sage_engine::stream::Width;
 
@@ -201,7 +201,7 @@ fn statistics_and_commands_are_read_too() {
     assert_eq!(median.train, Train::Statistic(expected));
     assert_eq!(median.budget.shares.validate.to_string(), "0", "its test is a look at what was released");
     let own = read(OWN);
-    let Train::Command { words, time_limit } = own.train else { panic!("a command") };
+    let Train::Command { words, time_limit, .. } = own.train else { panic!("a command") };
     assert_eq!((words.len(), time_limit), (3, Width::parse("2h")));
     for (statistic, keys) in [
         ("count", ""),
@@ -226,6 +226,24 @@ fn statistics_and_commands_are_read_too() {
         panic!("a histogram")
     };
     assert_eq!(keys, Keys::Count(5));
+}
+
+#[test]
+fn limits_and_the_way_of_rows_are_read_and_written() {
+    let plain = read(OWN);
+    assert_eq!(plain.limits, sage_engine::pipeline::Limits::default());
+    assert!(!plain.to_text().contains("[limits]"), "what is not said is not written");
+    let limited = read(&format!("{OWN}\n[limits]\ntime = \"90m\"\nmemory_megabytes = 250\n"));
+    assert_eq!((limited.limits.time, limited.limits.memory_megabytes), (Width::parse("90m"), Some(250)));
+    assert_eq!(read(&limited.to_text()), limited);
+    let way = |pipeline: &Pipeline| match &pipeline.train {
+        Train::Command { rows, .. } => *rows,
+        _ => panic!("a command"),
+    };
+    assert_eq!(way(&plain), Handover::Parquet);
+    let flight = read(&OWN.replacen("command =", "rows = \"flight\"\ncommand =", 1));
+    assert_eq!(way(&flight), Handover::Flight);
+    assert_eq!(read(&flight.to_text()), flight);
 }
 
 #[test]

@@ -45,6 +45,24 @@ fn the_pipeline_itself() {
 }
 
 #[test]
+fn limits() {
+    let with = "[pipeline]";
+    check(
+        OWN,
+        &[
+            (with, "[limits]\ntime = 5\n[pipeline]", &["`limits.time` is 5", "length of time"]),
+            (
+                with,
+                "[limits]\nmemory_megabytes = 0\n[pipeline]",
+                &["`limits.memory_megabytes` is 0", "millions of bytes"],
+            ),
+            (with, "[limits]\nmemory = 5\n[pipeline]", &["`limits.memory`"]),
+            ("command =", "rows = \"csv\"\ncommand =", &["`train.rows` is \"csv\"", "\"parquet\"", "\"flight\""]),
+        ],
+    );
+}
+
+#[test]
 fn features() {
     let scale = "{ column = \"distance\", scale = [0, 100] }";
     check(

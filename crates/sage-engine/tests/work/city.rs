@@ -125,7 +125,8 @@ impl City {
         self.with_file(&format!("{before}[policy]{policy}\n[access]{after}"))
     }
 
-    fn with_file(&self, file: &str) -> Engine {
+    /// The stream of this file, everything taken in and nothing sealed.
+    pub(crate) fn with_file(&self, file: &str) -> Engine {
         let engine = self.open();
         engine.create_stream(&somebody("ada"), file).expect("a stream");
         let source = Source::path(self.folder.path().join("rides"));

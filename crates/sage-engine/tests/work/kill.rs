@@ -13,6 +13,41 @@ use sage_engine::{AttemptOutcome, Engine, Epsilon, Opened, Places, RunView};
 use crate::city::{COUNT, City, LINE, NETWORK, SPEED, somebody};
 use crate::loops::{pass_hours, spent, told};
 
+/// An attempt that was charged is performed as it was charged, also where it would be priced otherwise by now: here
+/// because a census has counted the blocks since, as a later release might for other reasons. It used to be asked anew
+/// under the same key, and the ledger rightly took that for another question.
+#[test]
+fn a_charged_attempt_is_performed_as_it_was_charged() {
+    let city = City::new(60_000);
+    let counted = "census = { epsilon = \"1\", horizon = 8 }\nblocks = {";
+    let file =
+        sage_engine::generate::TAXI.replacen("blocks = {", counted, 1).replace("epsilon = \"1.0\"", "epsilon = \"16\"");
+    let engine = city.with_file(&file);
+    // So many rows are stated that a census will say otherwise.
+    for text in [&NETWORK.replace("rows = 3500", "rows = 1000"), LINE] {
+        engine.submit_at(&somebody("mia"), text, 0).expect("submitted");
+    }
+    city.seal_before(&engine, "2026-01-01T06:00");
+    for run in [1, 2] {
+        let job = engine.next_job(1).expect("nothing fails").expect("an attempt is charged");
+        assert_eq!(job.run(), run);
+    }
+    let charged = spent(&engine);
+    engine.count_sealed("taxi").expect("counted");
+    let counted = spent(&engine);
+    assert!(counted > charged, "counts cost");
+    engine.close().expect("closed");
+    let engine = city.open();
+    for run in [1, 2] {
+        let job = engine.next_job(2).expect("nothing fails").expect("the attempt that was charged");
+        assert_eq!((job.run(), job.attempt().serial), (run, 1));
+        engine.perform(job).expect("nothing fails");
+        let run = engine.run(run).expect("a run");
+        assert!(matches!(run.attempts[0].outcome, Some(AttemptOutcome::Judged(_))), "{}", told(&run));
+    }
+    assert_eq!(spent(&engine), counted, "nothing is charged twice");
+}
+
 /// What tells this program that it is the child.
 const PLACE: &str = "SAGE_WORK_PLACE";
 

@@ -4,5 +4,8 @@ mod city;
 mod kill;
 mod looks;
 mod loops;
+mod progress;
 mod real;
+mod reliefs;
 mod teams;
+mod turns;

@@ -21,5 +21,5 @@ pub(crate) use product::Onto;
 
 pub use plan::{Plan, PlanError, Work};
 pub use shape::{Inputs, Loss, Shape, ShapeError};
-pub use train::{Diverged, Rates, TrainError, Training, train};
+pub use train::{Diverged, Rates, TrainError, Training, train, train_while};
 pub use weights::{Network, OneByOne};

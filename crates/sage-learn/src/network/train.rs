@@ -69,6 +69,11 @@ pub enum TrainError {
     Diverged(Diverged),
     /// A parameter of the training is no number or out of range; the text says which.
     Parameter(&'static str),
+    /// Whoever looked on had it stopped before this step.
+    Stopped {
+        /// The step, the first of which is zero.
+        step: u32,
+    },
 }
 
 impl std::fmt::Display for TrainError {
@@ -81,6 +86,7 @@ impl std::fmt::Display for TrainError {
                  a smaller clip or less momentum"
             ),
             Self::Parameter(text) => out.write_str(text),
+            Self::Stopped { step } => write!(out, "training was stopped before step {step}"),
         }
     }
 }
@@ -98,7 +104,18 @@ impl std::error::Error for TrainError {}
 /// # Errors
 /// When the charge does not cover a step, a parameter is out of range, or the weights diverge.
 pub fn train<N: NoiseSource>(
+    session: &mut Session<Encoded, N>, lane: Lane, plan: &Plan, training: &Training, network: Network,
+) -> Result<Network, TrainError> {
+    train_while(session, lane, plan, training, network, &mut |_| true)
+}
+
+/// As [`train`], as long as whoever looks on lets it go on: asked before each step, with its number from zero.
+///
+/// # Errors
+/// As [`train`], and when it was stopped. Steps that were done are spent, and their network is given to nobody.
+pub fn train_while<N: NoiseSource>(
     session: &mut Session<Encoded, N>, lane: Lane, plan: &Plan, training: &Training, mut network: Network,
+    goes_on: &mut dyn FnMut(u32) -> bool,
 ) -> Result<Network, TrainError> {
     check(training)?;
     session.use_threads(training.threads);
@@ -106,6 +123,9 @@ pub fn train<N: NoiseSource>(
     let mut pace: Vec<Vec<f32>> = network.parameters().iter().map(|weights| vec![0.0; weights.len()]).collect();
     let mut spare = Default::default();
     for step in 0..plan.steps() {
+        if !goes_on(step) {
+            return Err(TrainError::Stopped { step });
+        }
         let ready = Ready::both_ways(&network, &mut spare, training.threads);
         let sums = session.sampled_sum(lane, plan.step(), &layers, |sample, filled| {
             ready.backward(sample, filled);

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -92,6 +93,10 @@ fn readable(orders: &Orders) -> Result<(), Refusal> {
         files.push(entry.step(step())?.path());
     }
     for file in files {
+        if fs::metadata(&file).is_ok_and(|status| status.file_type().is_socket()) {
+            // It is connected to, not opened.
+            continue;
+        }
         File::open(&file).map_err(|error| format!("{}: {error}", file.display())).step(step())?;
     }
     Ok(())

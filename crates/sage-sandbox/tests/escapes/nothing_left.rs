@@ -128,7 +128,7 @@ fn caller_panics() -> Result<(), Failed> {
     let mark = format!("panics-{}", std::process::id());
     let script = format!("echo 1 > $SAGE_MESSAGES; sleep 600; : {mark}");
     let command = ["sh", "-c", &script].map(str::to_owned).to_vec();
-    let run = Run { command, folder, code: None, shown: Vec::new(), limits: small() };
+    let run = Run { command, folder, code: None, shown: Vec::new(), socket: None, limits: small() };
     let thread = std::thread::spawn(move || {
         sandbox.run(&run, &mut |_: Line| panic!("on purpose")).map(drop).map_err(|error| error.to_string())
     });

@@ -1,7 +1,10 @@
 //! What a command that behaves finds, says and leaves, and what is made of one that does not know how to.
 
 use std::fs::{self, File, Permissions};
+use std::io::Write;
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -24,6 +27,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("protocol: descriptors and nothing else", descriptors),
     ("protocol: links in the output are not followed", output_links),
     ("protocol: a folder that is shown", shown),
+    ("protocol: a socket that is given", socket_given),
     ("protocol: a program that is not there", no_program),
     ("protocol: a folder without rows", no_rows),
     ("protocol: rows that the box cannot read", unreadable_rows),
@@ -178,11 +182,70 @@ fn with_folder(edit: impl FnOnce(&mut Run)) -> Result<Ran, RunError> {
     let place = open_folder();
     let sandbox = Sandbox::new(Containment::Closed);
     let folder = run_folder(place.path(), &sandbox);
-    let mut run = Run { command: vec!["true".to_owned()], folder, code: None, shown: Vec::new(), limits: small() };
+    let mut run =
+        Run { command: vec!["true".to_owned()], folder, code: None, shown: Vec::new(), socket: None, limits: small() };
     edit(&mut run);
     let mut lines = Vec::new();
     let report = sandbox.run(&run, &mut |line| lines.push(line))?;
     Ok(Ran { report, lines, _place: place })
+}
+
+/// The one that is given can be connected to, as often as one likes; with it come no others.
+fn socket_given() -> Result<(), Failed> {
+    const CLIENT: &str = "
+import os, socket
+def heard(address):
+    peer = socket.socket(socket.AF_UNIX)
+    peer.settimeout(5)
+    try:
+        peer.connect(address)
+        return peer.recv(5)
+    except OSError as error:
+        return None
+assert heard('/sage/socket') == b'hello' and heard('/sage/socket') == b'hello'
+for other in ['@OTHER@', '@GIVEN@', '\\0@ABSTRACT@', '/proc/@TEST@/root@OTHER@', '/sage/socket/../other']:
+    assert heard(other) is None, other
+for family in [socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET]:
+    try:
+        socket.socket(family, socket.SOCK_RAW if family > 10 else socket.SOCK_STREAM)
+    except OSError:
+        continue
+    raise SystemExit(3)
+for change in [lambda: os.unlink('/sage/socket'), lambda: os.rename('/sage/socket', '/tmp/x'), lambda: os.chmod('/sage/socket', 0)]:
+    try:
+        change()
+    except OSError:
+        continue
+    raise SystemExit(4)
+";
+    let place = open_folder();
+    let (given, other) = (place.path().join("given"), place.path().join("other"));
+    let abstract_name = format!("sage-test-{}", std::process::id());
+    let name = SocketAddr::from_abstract_name(&abstract_name).expect("a name");
+    for listener in [UnixListener::bind(&given), UnixListener::bind(&other), UnixListener::bind_addr(&name)] {
+        let listener = listener.expect("a listener");
+        std::thread::spawn(move || listener.incoming().flatten().for_each(|mut peer| drop(peer.write_all(b"hello"))));
+    }
+    for socket in [&given, &other] {
+        fs::set_permissions(socket, Permissions::from_mode(0o666)).expect("a mode");
+    }
+    let words = [
+        ("@OTHER@", other.display().to_string()),
+        ("@GIVEN@", given.display().to_string()),
+        ("@ABSTRACT@", abstract_name),
+        ("@TEST@", std::process::id().to_string()),
+    ];
+    let program = words.iter().fold(CLIENT.to_owned(), |text, (word, value)| text.replace(word, value));
+    let ran = with_folder(|run| {
+        run.command = ["python3", "-c", &program].map(str::to_owned).to_vec();
+        run.socket = Some(given.clone());
+    });
+    good(&ran.expect("it runs"));
+    let file = place.path().join("file");
+    fs::write(&file, "no socket").expect("a file");
+    let refused = with_folder(|run| run.socket = Some(file));
+    assert!(matches!(refused, Err(RunError::Order(_))), "{refused:?}");
+    Ok(())
 }
 
 fn shown() -> Result<(), Failed> {
@@ -243,7 +306,7 @@ fn stopped() -> Result<(), Failed> {
         let sandbox = Sandbox::new(containment);
         let folder = run_folder(place.path(), &sandbox);
         let command = vec!["sleep".to_owned(), "600".to_owned()];
-        let run = Run { command, folder, code: None, shown: Vec::new(), limits: small() };
+        let run = Run { command, folder, code: None, shown: Vec::new(), socket: None, limits: small() };
         let report = sandbox.run(&run, &mut Impatient(0)).expect("it runs");
         assert_eq!(report.ending, Ending::Stopped);
         assert!(report.time < Duration::from_secs(5));

@@ -191,6 +191,7 @@ pub(crate) fn run(
         folder: run_folder(place.path(), &sandbox),
         code: code.map(Path::to_owned),
         shown: Vec::new(),
+        socket: None,
         limits,
     };
     let mut lines = Vec::new();

@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
-use sage_engine::EventView;
+use sage_engine::{EventView, ProgressView};
 use serde_json::json;
 
 use super::Server;
@@ -27,6 +27,8 @@ struct Watch {
     server: Arc<Server>,
     caller: Caller,
     next: u64,
+    /// The next event of progress, which has no place in the log.
+    next_progress: u64,
     told: Instant,
     /// Given back when the listener goes away.
     _room: Room,
@@ -53,7 +55,8 @@ pub(super) fn watch(server: Arc<Server>, caller: Caller, after: Option<&str>) ->
     let room = server.watchers.try_acquire().map_err(|_| Problem::busy("too many listen already; try again"))?;
     room.forget();
     let room = Room(Arc::clone(&server));
-    let start = Watch { server, caller, next, told: Instant::now(), _room: room };
+    let next_progress = server.engine.progress_length();
+    let start = Watch { server, caller, next, next_progress, told: Instant::now(), _room: room };
     let first = futures::stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b": listening\n\n")) });
     let rest = futures::stream::unfold(start, |watch| async { watch.news().await });
     let mut response = Response::new(Body::from_stream(futures::StreamExt::chain(first, rest)));
@@ -79,6 +82,16 @@ impl Watch {
                 }
                 continue;
             }
+            let progress = self.server.engine.progress(self.next_progress, AT_A_TIME);
+            if let Some(last) = progress.last() {
+                self.next_progress = last.number + 1;
+                let text: String =
+                    progress.iter().filter_map(|one| under_way(&self.server, &self.caller, one)).collect();
+                if !text.is_empty() {
+                    self.told = Instant::now();
+                    return Some((Ok(Bytes::from(text)), self));
+                }
+            }
             if self.told.elapsed() >= HEARTBEAT {
                 self.told = Instant::now();
                 return Some((Ok(Bytes::from_static(b": nothing new\n\n")), self));
@@ -87,6 +100,16 @@ impl Watch {
         }
         None
     }
+}
+
+/// How far an attempt is, for those who may see its stream. It has no number to go on from: it is told once.
+fn under_way(server: &Server, caller: &Caller, progress: &ProgressView) -> Option<String> {
+    let ProgressView { time, stream, run, attempt, stage, percent, .. } = progress;
+    let data = json!({
+        "time": instant(*time), "kind": "progress", "stream": stream, "run": run, "attempt": attempt,
+        "stage": stage.word(), "percent": percent,
+    });
+    sees(&server.engine, caller, stream).then(|| format!("event: progress\ndata: {data}\n\n"))
 }
 
 /// An event as this caller may see it.

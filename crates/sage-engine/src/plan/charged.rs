@@ -1,0 +1,160 @@
+//! The bill of an attempt that was charged: read from the charge, not worked out anew.
+//!
+//! An attempt can be charged by one process and performed by the next, which may be of a later release or know more
+//! (a census has counted the blocks since). Its noise must be that of the charge, whatever the attempt would cost now.
+
+use sage_kernel::{Cost, Delta, Mechanism, Sigma, Step, TableNoise};
+use sage_learn::network;
+
+use super::bill::{Bill, Noises, Trained, shape};
+use super::price::least_sigma_of_table;
+use super::{Recipe, of_both_lanes};
+use crate::allocate::Resources;
+use crate::pipeline::{Descent, Train};
+
+impl Bill {
+    /// The bill that was charged as this, on the train lane and on the test lane, and allocated as that; nothing if the
+    /// pipeline is none that is charged in this way.
+    pub(crate) fn as_charged(
+        recipe: &Recipe, costs: [Option<Cost>; 2], resources: Resources, delta: Delta,
+    ) -> Option<Self> {
+        let [train, test] = costs.each_ref().map(|cost| cost.as_ref().map_or(&[][..], Cost::parts));
+        let pipeline = recipe.pipeline();
+        let unfitted =
+            |inputs: &super::Inputs| inputs.encoding().joins().filter(|(.., join)| join.table.is_empty()).count();
+        let joins = recipe.inputs().map_or(0, unfitted);
+        let rejects = pipeline.validate.as_ref().is_some_and(|validate| validate.reject);
+        let features = if joins > 0 { Some(table(train.first()?)?) } else { None };
+        let reject = match train.last() {
+            Some(Mechanism::Laplace { epsilon, .. }) if rejects => Some(*epsilon),
+            _ if rejects => return None,
+            _ => None,
+        };
+        let trained = trained(recipe, train.get(joins), delta)?;
+        let validate = match &pipeline.train {
+            Train::Statistic(statistic) if !of_both_lanes(statistic) && !test.is_empty() => return None,
+            Train::Statistic(_) => None,
+            _ => Some(table(test.first()?)?),
+        };
+        Some(Self { costs, resources, noises: Noises { features, train: trained, reject, validate } })
+    }
+}
+
+/// The noise of training that a part of the charge paid for.
+fn trained(recipe: &Recipe, part: Option<&Mechanism>, delta: Delta) -> Option<Trained> {
+    let steps = |layers: &[u32], descent: &Descent| {
+        let Mechanism::SampledGaussian { rate, sigma, steps, .. } = *part? else { return None };
+        let step = Step { rate, sigma, clip: descent.clip };
+        let shape = shape(recipe.inputs()?, layers).ok()?;
+        let plan = network::Plan::with_noise(&shape, step, steps, f64::from(descent.batch)).ok()?;
+        Some(Trained::Steps(Box::new(plan.stated_at(delta))))
+    };
+    match (&recipe.pipeline().train, part) {
+        (Train::Ridge(_), Some(Mechanism::Gaussian { sigma, .. })) => Some(Trained::Moments(*sigma)),
+        (Train::Logistic(descent), _) => steps(&[], descent),
+        (Train::Network { layers, descent }, _) => steps(layers, descent),
+        (Train::Statistic(_), Some(part)) => table(part).map(Trained::Tables),
+        (Train::Released { .. }, None) => Some(Trained::Nothing),
+        (Train::Command { .. }, Some(Mechanism::BlackBox { epsilon, delta })) => {
+            Some(Trained::Declared(*epsilon, *delta))
+        }
+        _ => None,
+    }
+}
+
+/// The noise of a table that a part of the charge pays for; a hair more than it would pay for, where it is Gaussian.
+fn table(part: &Mechanism) -> Option<TableNoise> {
+    match part {
+        Mechanism::Laplace { epsilon, count: 1 } => Some(TableNoise::Laplace(*epsilon)),
+        Mechanism::Zcdp { rho } => {
+            let pays = |sigma: Sigma| match TableNoise::Gaussian(sigma).mechanism() {
+                Ok(Mechanism::Zcdp { rho: own }) => own <= *rho,
+                _ => false,
+            };
+            least_sigma_of_table(pays).map(TableNoise::Gaussian)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sage_kernel::{Ceiling, Epsilon, Filter, Rule};
+
+    use super::*;
+    use crate::generate::TAXI;
+    use crate::pipeline::Pipeline;
+    use crate::plan::{Known, NoTables, Terms};
+    use crate::stream::StreamFile;
+
+    const LINE: &str = r#"
+[pipeline]
+name = "line"
+stream = "taxi"
+label = { sql = "duration / 3600", bounds = [0, 2.5] }
+features = [
+  { column = "distance", scale = [0, 30] },
+  { group_mean = "distance", by = "extract(hour from pickup)", name = "usual", keys = 24, bounds = [0, 60] },
+]
+[train]
+kind = "ridge"
+[validate]
+metric = "mse"
+target = 0.1
+bound = 1.0
+reject = true
+"#;
+
+    fn near(one: Sigma, two: Sigma) -> bool {
+        one.units().abs_diff(two.units()) <= one.units() / 1000
+    }
+
+    fn alike(one: Option<TableNoise>, two: Option<TableNoise>) -> bool {
+        match (one, two) {
+            (Some(TableNoise::Gaussian(one)), Some(TableNoise::Gaussian(two))) => near(one, two),
+            (one, two) => one == two,
+        }
+    }
+
+    /// What is read from a charge is what the charge was made for, for every kind of pipeline under every rule.
+    #[test]
+    fn a_bill_is_found_again_in_its_charge() {
+        let network =
+            LINE.replace("kind = \"ridge\"", "kind = \"mlp\"\nlayers = [8]\nrows = 4000").replace("reject = true", "");
+        let logistic = network
+            .replace("kind = \"mlp\"\nlayers = [8]", "kind = \"logistic\"")
+            .replace("label = { sql = \"duration / 3600\", bounds = [0, 2.5] }", "label = { truth = \"distance > 2\" }")
+            .replace("metric = \"mse\"", "metric = \"log_loss\"");
+        let (head, _) = LINE.split_once("label").expect("a label");
+        let mean =
+            format!("{head}[train]\nkind = \"statistic\"\nstatistic = \"mean\"\nof = \"distance\"\nbounds = [0, 9]\n");
+        let count = format!("{head}[train]\nkind = \"statistic\"\nstatistic = \"count\"\n");
+        let own = "label = \"duration\"\n[train]\ncommand = [\"true\"]\n[validate]\nmetric = \"mse\"\ntarget = 0.1\nbound = 1.0\n";
+        let command = format!("{head}{own}");
+        let file = StreamFile::parse(TAXI).expect("a file");
+        let (epsilon, delta) = (Epsilon::ceiling("4").expect("a number"), Delta::ceiling("1e-6").expect("a number"));
+        let ceiling = Ceiling { epsilon, delta };
+        for rule in [Rule::Basic, Rule::Strong, Rule::Renyi] {
+            let filter = Filter::new(rule, ceiling).expect("a filter");
+            for text in [LINE, &network, &logistic, &mean, &count, &command] {
+                let pipeline = Pipeline::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+                let terms = Terms::new(&pipeline, &file, &filter).expect("terms");
+                let recipe = Recipe::new(pipeline, &file, &NoTables).expect("a recipe");
+                let known = Known { filter: &filter, terms, cost: terms.first_cost, rows: Some(4000.0) };
+                let bill = Bill::new(&recipe, known).expect("a bill");
+                let found = Bill::as_charged(&recipe, bill.costs.clone(), bill.resources, terms.delta());
+                let found = found.unwrap_or_else(|| panic!("{:?}: {text}", filter.rule()));
+                assert_eq!((&found.costs, found.resources), (&bill.costs, bill.resources), "{rule:?}");
+                assert_eq!(found.noises.reject, bill.noises.reject);
+                assert!(alike(found.noises.features, bill.noises.features), "{found:?} {bill:?}");
+                assert!(alike(found.noises.validate, bill.noises.validate), "{found:?} {bill:?}");
+                match (&found.noises.train, &bill.noises.train) {
+                    (Trained::Tables(one), Trained::Tables(two)) => assert!(alike(Some(*one), Some(*two))),
+                    (one, two) => assert_eq!(one, two),
+                }
+                let other = Bill::as_charged(&recipe, [None, None], bill.resources, terms.delta());
+                assert!(other.is_none(), "what paid for nothing is no bill of this pipeline");
+            }
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What would help a run is named, from public and released things.
+
+use sage_engine::Relief;
+
+use crate::city::{COUNT, City, LINE, SPEED, somebody};
+
+#[test]
+fn a_run_that_waits_says_for_how_many_blocks() {
+    let city = City::new(40_000);
+    let engine = city.with_rides("4");
+    let run = engine.submit_at(&somebody("mia"), LINE, 0).expect("submitted");
+    let quick = engine.submit_at(&somebody("mia"), COUNT, 0).expect("submitted");
+    assert_eq!(engine.reliefs(run).expect("a run"), [Relief::Blocks(4)]);
+    city.seal_before(&engine, "2026-01-01T03:00");
+    assert_eq!(engine.reliefs(run).expect("a run"), [Relief::Blocks(1)]);
+    engine.work(1).expect("nothing fails");
+    assert_eq!(engine.reliefs(quick).expect("a run"), [], "it was accepted");
+}
+
+#[test]
+fn limits_that_stand_in_the_way_are_named_and_so_is_a_target_that_was_met() {
+    let city = City::new(60_000);
+    let engine = city.with_rides("4");
+    let mia = somebody("mia");
+    let precise = |name: &str, window: &str, rest: &str| {
+        let text = SPEED.replace("speed-by-vendor", name).replace("target = 4.0", "target = 0.0001");
+        let text = text.replace("window = { min = 2 }", &format!("window = {{ min = 2{window} }}"));
+        engine.submit_at(&mia, &format!("{text}\n{rest}\n"), 0).expect("submitted")
+    };
+    let small = precise("small", ", max = 4", "[budget]\nepsilon0 = \"0.5\"\nepsilon_max = \"0.5\"");
+    let few = precise("few", "", "[adapt]\nattempts = 1");
+    let still =
+        precise("still", "", "[budget]\nepsilon0 = \"0.5\"\nepsilon_max = \"0.9\"\n[adapt]\ndata_doublings = 1");
+    city.seal_before(&engine, "2026-01-02");
+    engine.work(1).expect("nothing fails");
+    let target = |run: u64| {
+        let all = engine.reliefs(run).expect("a run");
+        let Some(Relief::Target(met)) = all.last().copied() else { panic!("{all:?}") };
+        // The same from the report that was released.
+        let run = engine.run(run).expect("a run");
+        let report = run.last_report().expect("a report");
+        let half = |one: &sage_engine::run::Interval| {
+            let (low, value, high) =
+                (one.low.expect("a limit"), one.value.expect("a value"), one.high.expect("a limit"));
+            (high - value).max(value - low)
+        };
+        let widest = report.estimates.iter().map(half).fold(0.0, f64::max);
+        assert!((met - widest).abs() < 1e-9 && met > 0.0001, "{met} {widest}");
+        all[..all.len() - 1].to_vec()
+    };
+    assert_eq!(target(small), [Relief::Window(4), Relief::Budget]);
+    assert_eq!(target(few), [Relief::Attempts(1)]);
+    assert_eq!(target(still), [Relief::Doublings(1), Relief::Budget]);
+}

@@ -1,0 +1,84 @@
+//! A turn of the loop costs what changed, not what waits: counted in runs that are looked at.
+
+use sage_engine::Engine;
+use sage_engine::adapt::Outcome;
+
+use crate::city::{COUNT, City, SPEED, somebody};
+use crate::loops::HOUR;
+
+/// How many wait.
+const WAITING: u64 = 2000;
+
+/// How many runs are looked at while something is done.
+fn looks(engine: &Engine, work: impl FnOnce()) -> u64 {
+    let before = engine.looks();
+    work();
+    engine.looks() - before
+}
+
+#[test]
+fn runs_whose_situation_did_not_change_are_not_looked_at() {
+    let city = City::new(30_000);
+    let engine = city.with_rides("4");
+    let mia = somebody("mia");
+    city.seal_before(&engine, "2026-01-01T01:00");
+    // Each wants more blocks than there are.
+    let patient = SPEED.replace("window = { min = 2 }", "window = { min = 40 }");
+    for number in 0..WAITING - 1 {
+        let own = patient.replace("speed-by-vendor", &format!("waits-{number}"));
+        engine.submit_at(&mia, &own, 0).expect("submitted");
+    }
+    // One of them gives up after a while.
+    let late = format!("{}\n[adapt]\ntimeout = \"2h\"\n", patient.replace("speed-by-vendor", "late"));
+    let late = engine.submit_at(&mia, &late, 0).expect("submitted");
+    let work = |time: u64| {
+        engine.work(time).expect("nothing fails");
+    };
+    assert_eq!(looks(&engine, || work(1)), WAITING, "all are new");
+    assert_eq!(looks(&engine, || (1..100).for_each(work)), 0, "nothing happened in a hundred turns");
+
+    // Who comes later is looked at alone. It has no share of the block that was there before it.
+    let quick = engine.submit_at(&mia, &format!("{COUNT}[budget]\nepsilon0 = \"0.001\"\n"), 0).expect("submitted");
+    assert_eq!(looks(&engine, || work(100)), 1);
+
+    // A block is news for everybody, once. The one that is tried now, and leaves, is looked at when its turn comes;
+    // what it leaves is budget, and the others lack blocks.
+    city.seal_before(&engine, "2026-01-01T02:00");
+    let seen = looks(&engine, || work(101));
+    assert_eq!(engine.run(quick).expect("a run").outcome(), Some(Outcome::Accepted));
+    assert!((WAITING + 1..=WAITING + 3).contains(&seen), "{seen}");
+    assert_eq!(looks(&engine, || (102..150).for_each(work)), 0);
+
+    // A time that comes is news for the one who waited for it.
+    assert_eq!(looks(&engine, || work(2 * HOUR)), 1);
+    assert_eq!(engine.run(late).expect("a run").status(), "timed out");
+    assert_eq!(looks(&engine, || work(2 * HOUR + 1)), 0);
+
+    // After a restart everybody is new again.
+    engine.close().expect("closed");
+    let engine = city.open();
+    let work = |time: u64| {
+        engine.work(time).expect("nothing fails");
+    };
+    assert_eq!(looks(&engine, || work(3 * HOUR)), WAITING - 1);
+    assert_eq!(looks(&engine, || work(3 * HOUR + 1)), 0);
+}
+
+/// Where all can go on at once, each turn looks at the one whose turn it is.
+#[test]
+fn those_who_wait_for_their_turn_are_not_looked_at_again() {
+    const READY: u64 = 60;
+    let city = City::new(30_000);
+    let engine = city.with_rides("4");
+    let mia = somebody("mia");
+    for number in 0..READY {
+        engine.submit_at(&mia, &COUNT.replace("rides", &format!("rides-{number}")), 0).expect("submitted");
+    }
+    city.seal_before(&engine, "2026-01-01T01:00");
+    assert_eq!(looks(&engine, || drop(engine.next_job(1).expect("nothing fails"))), READY);
+    let job = |engine: &Engine| engine.next_job(1).expect("nothing fails").expect("an attempt");
+    // The second turn: the first is under way and nobody's allocation became larger.
+    let mut second = None;
+    assert!(looks(&engine, || second = Some(job(&engine))) <= 2);
+    assert_eq!(second.expect("an attempt").run(), 2);
+}

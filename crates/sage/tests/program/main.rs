@@ -2,18 +2,25 @@
 
 mod account;
 mod audit;
+mod clients;
 mod demo;
 mod document;
 mod generate;
 mod hostile;
 mod hostile_requests;
 mod http;
+mod matrix;
+mod observed;
+mod packaging;
 mod pages;
 mod place;
 mod refusals;
 mod rows;
 mod server;
+mod schemathesis;
 mod serving;
+mod shape;
+mod standing;
 mod story;
 mod usage;
 

@@ -147,7 +147,8 @@ fn blocks_page(folder: &Path) -> Vec<Measured> {
     let page = Question::get("/streams/wide", &token).zipped();
     for turn in 0..120 {
         let blocks = &place.blocks[turn * 83 % 9_000..][..(turn * 7 % 900) + 1];
-        let asked = json!({"key": turn.to_string(), "blocks": blocks, "purpose": "bench", "train": {"epsilon": "0.0001"}});
+        let asked =
+            json!({"key": turn.to_string(), "blocks": blocks, "purpose": "bench", "train": {"epsilon": "0.0001"}});
         let charge = Question::post("/v1/streams/wide/charges", Some(&token), &asked.to_string()).answered(201);
         charge.once(&serving.address);
         if turn >= 100 {

@@ -112,7 +112,8 @@ impl Place {
     pub(crate) fn mlflow(&self) -> Option<Serving> {
         let python = std::env::var_os("SAGE_BENCH_PYTHON")?;
         self.run("models pull taxi-duration model");
-        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+        let port =
+            std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
         let mut command = Command::new(python);
         command.args(["-m", "mlflow", "models", "serve", "--model-uri", "model", "--env-manager", "local", "--host"]);
         command.args(["127.0.0.1", "--port", &port.to_string()]).current_dir(&self.folder);

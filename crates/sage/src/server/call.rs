@@ -149,22 +149,14 @@ impl Call<'_> {
     /// The release that is meant by `name`, `name@3`, `name@champion` or `name@latest`, if the caller may know of it:
     /// outside its stream that is once the tick is over in which it was released.
     pub(crate) fn release_named(&self, text: &str) -> Result<ReleaseView, Problem> {
-        let found = self.engine().release_named(text);
-        let newest = match &found {
-            Ok(release) if self.sees(&release.stream) => return Ok(found?),
-            Ok(_) => self.server.ticks.newest(self.engine(), now()),
-            Err(_) => return Ok(found?),
-        };
-        let release = found?;
-        if is_out(&newest, &release) {
+        let release = self.engine().release_named(text)?;
+        if self.sees(&release.stream) || is_out(&self.server.ticks.newest(self.engine(), now()), &release) {
             return Ok(release);
         }
         let latest = text.split_once('@').is_none_or(|(_, which)| which == "latest");
-        let known = self.releases().into_iter().rev();
-        let older = known
-            .filter(|one| latest && one.name == release.name && one.withdrawn.is_none())
-            .max_by_key(|one| one.version);
-        older.ok_or_else(|| EngineError::NoRelease(text.to_owned()).into())
+        let older = |one: &ReleaseView| latest && one.name == release.name && one.withdrawn.is_none();
+        let newest = self.releases().into_iter().filter(older).max_by_key(|one| one.version);
+        newest.ok_or_else(|| EngineError::NoRelease(text.to_owned()).into())
     }
 
     /// All releases that the caller may know of, by name and version.

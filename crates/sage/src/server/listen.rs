@@ -156,7 +156,8 @@ where
     let service = TowerToHyperService::new(router);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     // How a connection ends is the client's business: nothing is known of it that is worth telling.
-    if let Either::Right(_) = select(connection.as_mut(), pin!(stopped.changed())).await {
+    let stopping = matches!(select(connection.as_mut(), pin!(stopped.changed())).await, Either::Right(_));
+    if stopping {
         connection.as_mut().graceful_shutdown();
         drop(connection.await);
     }

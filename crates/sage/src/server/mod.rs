@@ -21,6 +21,7 @@ mod models;
 mod openapi;
 mod pages;
 mod problem;
+mod programs;
 mod releases;
 mod requests;
 mod routes;

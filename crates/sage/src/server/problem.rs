@@ -4,7 +4,7 @@
 //! Text of an error never holds a row of a stream; what the machine's failures are is told to its operator alone.
 
 use axum::http::StatusCode;
-use sage_engine::EngineError;
+use sage_engine::{EngineError, GateError};
 use serde_json::{Value, json};
 
 use crate::output::tell;
@@ -108,13 +108,14 @@ impl From<EngineError> for Problem {
             E::NoRelease(_) | E::Withdrawn(..) => StatusCode::NOT_FOUND,
             E::StreamExists(_) | E::RunOver(_) | E::Stage { .. } | E::Served(_) | E::Refused(_) => StatusCode::CONFLICT,
             E::NothingToApprove(_) | E::OtherPolicy(_) | E::Change(_) => StatusCode::CONFLICT,
+            E::Gate(GateError::NotAllowed) => StatusCode::CONFLICT,
             E::StreamFile(_) | E::PipelineFile(_) | E::Plan(_) | E::OtherLabel(_) | E::Alias(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             E::Ingest(_) | E::Query(_) | E::Blocks(_) | E::Cost(_) | E::Predict(_) => StatusCode::UNPROCESSABLE_ENTITY,
             other => {
                 tell(&format!("a request failed: {error}"));
-                let writing = matches!(other, E::Gate(_) | E::File(..) | E::Store(_) | E::Heads(_) | E::Shelf(_));
+                let writing = matches!(other, E::Gate(_) | E::File(..) | E::Store(_) | E::Heads(_));
                 let detail = "the server cannot use its log or its files; its operator finds why in its output";
                 return Self { unwritten: writing.then(|| error.to_string()), ..Self::busy(detail) };
             }

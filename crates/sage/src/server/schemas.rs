@@ -230,6 +230,10 @@ pub(super) const ALL: &[Schema] = &[
     ("RunSummary", || object(&run(count()))),
     ("Runs", || object(&[("runs", list(of("RunSummary"))), ("next", maybe("integer"))])),
     ("Run", run_whole),
+    ("Program", || {
+        let files = json!({"type": "object", "additionalProperties": text()});
+        object(&[("pipeline", text()), ("files", files)])
+    }),
     ("Plan", || {
         object(&[
             ("pipeline", text()),

@@ -68,11 +68,11 @@ impl Standing {
             Failure::no_answer(format!("nothing can be written yet: {error}"), "make room on the disk")
         })?;
         let old = self.engine.write().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(old) = old {
-            if let Err(shared) = released(old) {
-                *self.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(shared);
-                return Err(Failure::no_answer("requests are still under way", "it is tried again"));
-            }
+        if let Some(old) = old
+            && let Err(shared) = released(old)
+        {
+            *self.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(shared);
+            return Err(Failure::no_answer("requests are still under way", "it is tried again"));
         }
         let engine = open()?;
         *self.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(engine));

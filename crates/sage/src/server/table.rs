@@ -3,7 +3,7 @@
 use super::call::{Answer, Call};
 use super::models::Protocol;
 use super::problem::{Problem, Style};
-use super::{charges, health, openapi, pages, releases, runs, streams};
+use super::{charges, health, openapi, pages, programs, releases, runs, streams};
 
 /// Which kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +270,10 @@ const OURS: &[Route] = &[
         .gives(&[Gives::Json(200, "Runs")]),
     post("/v1/runs", Takes::Toml, "Submits a pipeline, once for each Idempotency-Key", runs::submit)
         .to(Whom::MlEngineers)
+        .gives(&[Gives::Json(200, "Run"), Gives::Json(201, "Run")]),
+    post("/v1/programs", Takes::Json, "Submits a pipeline with the folder of its program", programs::submit)
+        .to(Whom::MlEngineers)
+        .of("Program")
         .gives(&[Gives::Json(200, "Run"), Gives::Json(201, "Run")]),
     get("/v1/runs/{run}", "A run: its attempts, and why it stands as it does", runs::show)
         .to(Whom::OfTheStream)

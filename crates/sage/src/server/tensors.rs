@@ -113,7 +113,7 @@ fn listed(numbers: &[f32]) -> String {
     for (place, number) in numbers.iter().enumerate() {
         let comma = if place == 0 { "" } else { "," };
         // Writing to a text does not fail.
-        drop(write!(text, "{comma}{number:?}"));
+        let _ = write!(text, "{comma}{number:?}");
     }
     text
 }

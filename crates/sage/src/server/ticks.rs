@@ -41,7 +41,7 @@ impl Ticks {
     pub(super) fn new(seconds: u64, engine: &Engine, now: u64) -> Result<Self, EngineError> {
         let tick = seconds.max(1).saturating_mul(1000);
         let boundary = boundary(now, tick);
-        let mut newest = BTreeMap::new();
+        let mut newest = BTreeMap::<String, u32>::new();
         for release in engine.releases() {
             let known = newest.entry(release.name).or_insert(0);
             *known = release.version.max(*known);
@@ -56,8 +56,9 @@ impl Ticks {
                     break 'back;
                 }
                 length = event.number;
-                if let (true, Some(name)) = (event.kind == "released", &event.release) {
-                    newest.entry(name.clone()).and_modify(|version| *version -= 1);
+                let released = event.release.as_ref().filter(|_| event.kind == "released");
+                if let Some(version) = released.and_then(|name| newest.get_mut(name)) {
+                    *version = version.saturating_sub(1);
                 }
             }
             if events.is_empty() {
@@ -105,7 +106,7 @@ fn advanced(shown: &Shown, engine: &Engine, boundary: u64) -> Result<Shown, Engi
         for event in over {
             passed += 1;
             next.length = event.number + 1;
-            if let (true, Some(name)) = (event.kind == "released", &event.release) {
+            if let Some(name) = event.release.as_ref().filter(|_| event.kind == "released") {
                 *Arc::make_mut(&mut next.newest).entry(name.clone()).or_insert(0) += 1;
             }
         }

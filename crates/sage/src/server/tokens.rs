@@ -196,7 +196,7 @@ fn digest(secret: &str) -> blake3::Hash {
     blake3::Hash::from(blake3::derive_key("sage: the secret half of a token", secret.as_bytes()))
 }
 
-fn hexadecimal<const BYTES: usize>() -> io::Result<String> {
+pub(super) fn hexadecimal<const BYTES: usize>() -> io::Result<String> {
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

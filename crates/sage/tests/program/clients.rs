@@ -35,7 +35,12 @@ fn curl_asks_and_sqlite3_reads_the_log() {
         let queries = "SELECT count(*) = max(number) + 1 FROM record; SELECT length = (SELECT count(*) FROM record) FROM head; \
                        PRAGMA integrity_check;";
         let output = Command::new("sqlite3").args([&log, queries]).output().expect("sqlite3 runs");
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n1\nok\n", "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "1\n1\nok\n",
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }
 

@@ -1,9 +1,9 @@
 //! A server in a process of its own, and the few words of HTTP that tests need to talk to it. Every answer is held
 //! against the description that the server gives of itself.
 
+use std::cell::OnceCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::cell::OnceCell;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

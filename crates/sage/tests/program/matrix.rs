@@ -37,6 +37,7 @@ fn is_let(whom: &str, (name, role, own): (&str, &str, &str), stream: &str) -> bo
 fn body(verb: &str, path: &str, role: &str, pipeline: &str, token: &str) -> String {
     match (verb, path) {
         ("post", "/v1/runs" | "/v1/plan") => pipeline.to_owned(),
+        ("post", "/v1/programs") => serde_json::json!({"pipeline": pipeline, "files": {"../x": ""}}).to_string(),
         ("post", "/v1/streams/{stream}/blocks") if role == "privacy-officer" => "{\"do\": \"retire\"}".to_owned(),
         ("post", "/v1/streams/{stream}/blocks") => "{\"do\": \"seal\"}".to_owned(),
         ("post", "/v1/streams/{stream}/approve" | "/v1/runs/{run}/cancel") => String::new(),
@@ -64,7 +65,10 @@ fn every_operation_lets_in_whom_the_description_names_and_nobody_else() {
     });
     let serving = Serving::start(&place);
     let others = "privacy-officer = [\"ada\", \"oscar\"]\nauditor = [\"olaf\"]";
-    let small = SMALL.replace("privacy-officer = [\"ada\"]", others).replace("\"dan\"", "\"otto\"").replace("\"mia\"", "\"zoe\"");
+    let small = SMALL
+        .replace("privacy-officer = [\"ada\"]", others)
+        .replace("\"dan\"", "\"otto\"")
+        .replace("\"mia\"", "\"zoe\"");
     assert_eq!(serving.with_token("POST", "/v1/streams", &tokens[0], &small).status, 201);
     let (pipeline, mut cells, mut wrong) = (pipeline(&place), 0, Vec::new());
     let described = serving.described().clone();
@@ -72,11 +76,12 @@ fn every_operation_lets_in_whom_the_description_names_and_nobody_else() {
         for (verb, operation) in verbs.as_object().expect("verbs") {
             let whom = operation["x-whom"].as_str().unwrap_or_else(|| panic!("{verb} {path} is for nobody"));
             let streams: &[&str] = if path.contains("{stream}") { &["taxi", "small"] } else { &["taxi"] };
-            for (stream, (person, token)) in streams.iter().flat_map(|stream| {
-                PEOPLE.iter().zip(&tokens).map(move |pair| (*stream, pair))
-            }) {
+            for (stream, (person, token)) in
+                streams.iter().flat_map(|stream| PEOPLE.iter().zip(&tokens).map(move |pair| (*stream, pair)))
+            {
                 // Ada has founded the other stream and is an officer of both.
-                let own = if person.0 == "ada" && *person != ("", "", "") { (person.0, person.1, stream) } else { *person };
+                let own =
+                    if person.0 == "ada" && *person != ("", "", "") { (person.0, person.1, stream) } else { *person };
                 let expected = is_let(whom, own, stream);
                 if path == "/v1/events" && expected {
                     serving.hear(token, "0", "HTTP/1.1 200");

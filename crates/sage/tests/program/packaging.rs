@@ -38,7 +38,9 @@ fn the_unit_of_systemd_can_be_read_and_starts_the_server() {
     for needed in ["Unit.Description", "Service.ExecStart", "Service.KillSignal", "Install.WantedBy"] {
         assert!(settings.contains(needed), "{needed} is missing");
     }
-    for name in unit.split(|sign: char| !sign.is_ascii_uppercase() && sign != '_').filter(|word| word.starts_with("SAGE_")) {
+    for name in
+        unit.split(|sign: char| !sign.is_ascii_uppercase() && sign != '_').filter(|word| word.starts_with("SAGE_"))
+    {
         let help = String::from_utf8(sage(["serve", "--help"]).stdout).expect("text");
         assert!(help.contains(&format!("[env: {name}=")), "{name} is no variable of sage serve");
     }
@@ -47,7 +49,8 @@ fn the_unit_of_systemd_can_be_read_and_starts_the_server() {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             // The program is not installed here, and that is all that may be wrong.
-            let faults: Vec<&str> = said.lines().filter(|line| line.contains("sage.service") && !line.contains("not executable")).collect();
+            let faults: Vec<&str> =
+                said.lines().filter(|line| line.contains("sage.service") && !line.contains("not executable")).collect();
             assert!(faults.is_empty(), "{faults:?}");
         }
         Err(_) => println!("systemd-analyze is not here, so only our own reading of the unit counts"),
@@ -99,7 +102,9 @@ fn the_dashboard_shows_numbers_that_are_there() {
     }
     let mut shown = BTreeSet::new();
     let text = dashboard.to_string();
-    for word in text.split(|sign: char| !sign.is_ascii_lowercase() && sign != '_').filter(|word| word.starts_with("sage_")) {
+    for word in
+        text.split(|sign: char| !sign.is_ascii_lowercase() && sign != '_').filter(|word| word.starts_with("sage_"))
+    {
         shown.insert(word.to_owned());
     }
     let shown: BTreeSet<&str> = shown.iter().map(String::as_str).collect();

@@ -27,15 +27,33 @@ fn made_up_requests_of_every_role_are_answered_as_described() {
     for (name, token) in holders {
         let output = Command::new(&python)
             .args(["-m", "schemathesis.cli", "run", &format!("http://{}/openapi.json", serving.address)])
-            .args(["--header", &format!("Authorization: Bearer {token}"), "--checks", CHECKS, "--max-examples", examples])
-            .args(["--phases", "examples,coverage,fuzzing", "--exclude-path", "/v1/events", "--no-color", "--seed", "1"])
+            .args([
+                "--header",
+                &format!("Authorization: Bearer {token}"),
+                "--checks",
+                CHECKS,
+                "--max-examples",
+                examples,
+            ])
+            .args([
+                "--phases",
+                "examples,coverage,fuzzing",
+                "--exclude-path",
+                "/v1/events",
+                "--no-color",
+                "--seed",
+                "1",
+            ])
             .args(["--generation-database", "none", "--request-timeout", "60", "--suppress-health-check", "all"])
             .current_dir(place.path(""))
             .output()
             .expect("Python runs");
         let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "as {name}:\n{said}");
-        assert!(!said.contains("not possible") && !said.contains("Serialization"), "as {name}, some were not sent:\n{said}");
+        assert!(
+            !said.contains("not possible") && !said.contains("Serialization"),
+            "as {name}, some were not sent:\n{said}"
+        );
     }
     assert_eq!(serving.get("/readyz", "").status, 200);
 }

@@ -76,9 +76,12 @@ fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<S
             let known = schema["properties"].get(name).is_some();
             if known { None } else { breach(document, rule, found, &format!("{at}.{name}")) }
         }),
-        "items" => value.as_array().into_iter().flatten().enumerate().find_map(|(place, found)| {
-            breach(document, rule, found, &format!("{at}[{place}]"))
-        }),
+        "items" => value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .find_map(|(place, found)| breach(document, rule, found, &format!("{at}[{place}]"))),
         "enum" => {
             let known = rule.as_array().is_some_and(|words| words.contains(value));
             (!known).then(|| format!("{at} is {value}, none of {rule}"))

@@ -45,7 +45,8 @@ fn a_directory_that_is_not_there_is_made_and_filled_over_the_network() {
 fn slow_heads_are_cut_off_and_greedy_tokens_told_when_to_come_back() {
     let (place, _) = Place::with_rides("2_000");
     let mia = token(&place, "mia");
-    let limits = ["serve", "--listen", "127.0.0.1:0", "--head-seconds", "1", "--most-requests", "30", "--most-changes", "3"];
+    let limits =
+        ["serve", "--listen", "127.0.0.1:0", "--head-seconds", "1", "--most-requests", "30", "--most-changes", "3"];
     let serving = Serving::from(place.command(&limits));
     let mut slow = TcpStream::connect(&serving.address).expect("a connection");
     slow.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
@@ -77,9 +78,7 @@ fn what_has_begun_is_answered_before_the_end() {
     let mut serving = Serving::start(&place);
     let mut late = TcpStream::connect(&serving.address).expect("a connection");
     late.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
-    let head = format!(
-        "POST /v1/plan HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {mia}\r\nContent-Length: 9\r\n\r\n"
-    );
+    let head = format!("POST /v1/plan HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {mia}\r\nContent-Length: 9\r\n\r\n");
     late.write_all(head.as_bytes()).expect("sent");
     let mut idle = TcpStream::connect(&serving.address).expect("a connection");
     std::thread::sleep(Duration::from_millis(200));
@@ -200,7 +199,8 @@ fn a_full_disk_leaves_it_reading_and_room_sets_it_going_again() {
     }
     assert_eq!(serving.get("/readyz", "").status, 200);
     let release = serving.good("GET", "/v1/releases/taxi-duration", &mia, "");
-    let aliases: Vec<&str> = release["aliases"].as_array().expect("aliases").iter().filter_map(|one| one.as_str()).collect();
+    let aliases: Vec<&str> =
+        release["aliases"].as_array().expect("aliases").iter().filter_map(|one| one.as_str()).collect();
     assert!(aliases.contains(&"before") && aliases.contains(&"after"), "{release}");
     drop(serving);
     place.good("doctor");
@@ -219,16 +219,21 @@ fn a_charge_for_work_elsewhere_counts_once() {
     let blocks = serving.good("GET", "/v1/streams/small/blocks", &mia, "");
     let block = &blocks["blocks"][0]["block"];
     let asked = |key: &str, epsilon: &str| {
-        json!({"key": key, "blocks": [block], "purpose": "a histogram", "train": {"epsilon": epsilon, "delta": "1e-9"}}).to_string()
+        json!({"key": key, "blocks": [block], "purpose": "a histogram", "train": {"epsilon": epsilon, "delta": "1e-9"}})
+            .to_string()
     };
     let path = "/v1/streams/small/charges";
     let first = serving.with_token("POST", path, &mia, &asked("one", "0.25"));
     assert_eq!(first.status, 201, "{}", first.body);
     let again = serving.with_token("POST", path, &mia, &asked("one", "0.25"));
     assert_eq!((again.status, again.json()), (201, first.json()));
-    let spent = |at: &str| serving.good("GET", "/v1/streams/small/blocks", &mia, "")["blocks"][0][at]["epsilon_spent"].clone();
+    let spent =
+        |at: &str| serving.good("GET", "/v1/streams/small/blocks", &mia, "")["blocks"][0][at]["epsilon_spent"].clone();
     let once = spent("train");
-    assert!(once.as_str().is_some_and(|text| text.parse::<f64>().is_ok_and(|lost| (0.2..0.5).contains(&lost))), "{once}");
+    assert!(
+        once.as_str().is_some_and(|text| text.parse::<f64>().is_ok_and(|lost| (0.2..0.5).contains(&lost))),
+        "{once}"
+    );
     let refused = serving.with_token("POST", path, &mia, &asked("two", "5"));
     assert_eq!((refused.status, spent("train")), (409, once), "{}", refused.body);
     for wrong in ["{}", "{\"key\": \"x\"}", &asked("x", "-1"), &asked("x", "1e400").replace("1e-9", "x")] {
@@ -258,4 +263,60 @@ fn nothing_is_written_to_the_registry_and_long_answers_are_compressed() {
     let zipped = serving.ask("GET", "/v1/streams/taxi", &headers, b"");
     assert_eq!((zipped.status, zipped.header("content-encoding")), (200, Some("gzip")), "{}", zipped.head);
     assert!(serving.get("/v1/streams/taxi", &mia).header("content-encoding").is_none());
+}
+
+/// A pipeline whose program is its author's, on the small stream.
+const OWN: &str = r#"
+[pipeline]
+name = "own"
+stream = "small"
+label = "x"
+window = { min = 2 }
+[train]
+command = ["python3", "train.py"]
+time_limit = "1m"
+[validate]
+metric = "mse"
+target = 0.1
+bound = 1.0
+[budget]
+epsilon0 = "0.5"
+"#;
+
+#[test]
+fn a_folder_of_code_comes_with_its_pipeline_and_stays_where_it_belongs() {
+    let (place, _) = Place::with_rides("2_000");
+    let [ada, mia] = ["ada", "mia"].map(|name| token(&place, name));
+    let serving = Serving::start(&place);
+    let small = SMALL.replace("doors = [\"enforced\"]", "doors = [\"enforced\", \"declared\"]");
+    assert_eq!(serving.with_token("POST", "/v1/streams", &ada, &small).status, 201);
+    let sent = |files: serde_json::Value| json!({"pipeline": OWN, "files": files}).to_string();
+    for files in [
+        json!({}),
+        json!({"../train.py": "x"}),
+        json!({"/train.py": "x"}),
+        json!({"a/../../train.py": "x"}),
+        json!({"train.py": 1}),
+        json!({"a": "x", "a/b": "x"}),
+        json!(["train.py"]),
+    ] {
+        let refused = serving.with_token("POST", "/v1/programs", &mia, &sent(files));
+        assert_eq!(refused.status, 422, "{}", refused.body);
+    }
+    let authorization = format!("Bearer {mia}");
+    let headers = [("Authorization", authorization.as_str()), ("Idempotency-Key", "once")];
+    let body = sent(json!({"train.py": "raise SystemExit(1)\n", "parts/model.py": "x = 1\n"}));
+    let first = serving.ask("POST", "/v1/programs", &headers, body.as_bytes());
+    assert_eq!((first.status, &first.json()["pipeline"]), (201, &json!("own")), "{}", first.body);
+    let again = serving.ask("POST", "/v1/programs", &headers, body.as_bytes());
+    assert_eq!((again.status, &again.json()["run"]), (200, &first.json()["run"]), "{}", again.body);
+    let other = serving.ask("POST", "/v1/programs", &headers, sent(json!({"train.py": "x"})).as_bytes());
+    assert_eq!(other.status, 409, "{}", other.body);
+    let kept: Vec<_> = std::fs::read_dir(place.path("sage-data/code")).expect("code").flatten().collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert!(kept[0].path().join("parts/model.py").is_file());
+    let entries = std::fs::read_dir(place.path("sage-data")).expect("a directory").flatten();
+    let left = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("incoming")).count();
+    assert_eq!(left, 0, "folders of requests are left behind");
+    assert!(!place.path("train.py").exists() && !place.path("sage-data/train.py").exists());
 }

@@ -58,7 +58,7 @@ assert len(client.search_model_versions("name='taxi-duration'")) == 1
 model = mlflow.pyfunc.load_model("models:/taxi-duration@champion")
 texts = {"pickup": ["2026-11-02T08:15:00", "2026-11-02T23:40:00"], "distance": ["2.5", "12.0"], "payment": ["card", "cash"]}
 seconds = [1793607300, 1793662800]
-frame = pandas.DataFrame({"pickup": numpy.array(seconds, dtype="int64"), "distance": [2.5, 12.0], "payment": texts["payment"]})
+frame = pandas.DataFrame({"pickup": numpy.array(seconds, dtype="int64"), "distance": [2.5, 12.0], "payment": pandas.Series(texts["payment"], dtype=object)})
 found = model.predict(frame)
 found = list(numpy.asarray(found["prediction"] if isinstance(found, dict) else found, dtype=float).ravel())
 address = os.environ["MLFLOW_TRACKING_URI"]

@@ -22,6 +22,7 @@ mod serving;
 mod shape;
 mod standing;
 mod story;
+mod ticks;
 mod usage;
 
 use std::process::{Command, Output};

@@ -94,6 +94,8 @@ fn the_dashboard_shows_numbers_that_are_there() {
     place.good("submit examples/duration.toml --wait --as mia");
     let ops = place.good("token create --as ops --role admin").trim().to_owned();
     let serving = Serving::start(&place);
+    // An answer is counted after it was given.
+    assert_eq!(serving.get("/readyz", "").status, 200);
     let metrics = serving.get("/metrics", &ops).body;
     let there: BTreeSet<&str> =
         metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_whitespace().next()).collect();

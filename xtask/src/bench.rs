@@ -72,6 +72,11 @@ const SUITES: &[Suite] = &[
         programs: &[("sage-engine", "loop", &[]), ("sage-learn", "predict", &[])],
         peers: Peers::Within,
     },
+    Suite {
+        name: "server",
+        programs: &[("sage", "server", &[])],
+        peers: Peers::Python(Python { programs: &[], requirements: "xtask/peers/server_requirements.txt" }),
+    },
 ];
 
 /// On every Debian a directory on a real disk that everyone may write to, which the usual one need not be.
@@ -94,8 +99,8 @@ pub(crate) fn run(words: &[&str]) -> Result<(), Failure> {
     let ours = measure_ours(suite, beside.as_ref())?;
     let mut peers = Vec::new();
     if let (Peers::Python(python), Some(beside)) = (&suite.peers, &beside) {
-        eprintln!("measuring the peers, some of which take minutes");
         for program in python.programs {
+            eprintln!("measuring the peers of {program}, some of which take minutes");
             let program = workspace::root().join(program);
             let measured = workspace::output(Command::new(&beside.python).arg(program)).map_err(left_out)?;
             peers.extend(lines(&measured)?);

@@ -42,10 +42,12 @@ pub(crate) fn everything() -> Result<(), Failure> {
     steps.insert(0, call("packages", packages::for_tests));
     steps.push(call("bundles in Python", bundles_in_python));
     steps.push(call("blocks in a bucket", bucket::check));
+    steps.push(call("clients in Python", clients_in_python));
     steps.push(call("bench kernel, with peers", || bench::run(&["kernel"])));
     steps.push(call("bench learn, with peers", || bench::run(&["learn"])));
     steps.push(call("bench engine, with peers", || bench::run(&["engine"])));
     steps.push(call("bench loop", || bench::run(&["loop"])));
+    steps.push(call("bench server, with peers", || bench::run(&["server"])));
     perform(steps)
 }
 
@@ -93,6 +95,16 @@ fn bundles_in_python() -> Result<(), Failure> {
     let python = bench::virtual_environment("bundle", "xtask/peers/bundle_requirements.txt")?;
     let mut command = workspace::cargo(&["test", "-p", "sage-learn", "--test", "bundle"]);
     workspace::run(command.env("SAGE_PYTHON", python))
+}
+
+/// The tests of the server once more, with clients that others have made, and requests that one of them makes up.
+fn clients_in_python() -> Result<(), Failure> {
+    let python = bench::virtual_environment("clients", "xtask/peers/clients_requirements.txt")?;
+    for tests in ["clients", "schemathesis"] {
+        let mut command = workspace::cargo(&["test", "-p", "sage", "--test", "program", tests]);
+        workspace::run(command.env("SAGE_CLIENTS_PYTHON", &python))?;
+    }
+    Ok(())
 }
 
 fn cargo(name: &'static str, arguments: &[&str]) -> Step {

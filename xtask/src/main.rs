@@ -37,7 +37,8 @@ Developer commands of Sage.
 
   cargo xtask bench NAME [--json] [--no-peers]
       Measures us beside the tools a user would take instead: for the kernel from the Python registry, in a
-      virtual environment of their own; for the engine PostgreSQL, as Debian has it. NAME: kernel, learn, engine, loop.
+      virtual environment of their own; for the engine PostgreSQL, as Debian has it; for the
+      server MLflow's. NAME: kernel, learn, engine, loop, server.
       Example: cargo xtask bench kernel --json
 
   cargo xtask soak [TEST]

@@ -37,10 +37,13 @@ pub(crate) fn ensure(program: &str, package: &str) -> Result<(), Failure> {
     install(&wanted).or_else(|_| install(&["update", "--quiet"]).and_then(|()| install(&wanted)))
 }
 
-/// What the tests can use: `strace` makes system calls fail. Without it they run and say what they left out.
+/// What the tests can use: `strace` makes system calls fail, `curl` and `sqlite3` are clients that others have made,
+/// `openssl` makes certificates. Without them the tests run and say what they left out.
 pub(crate) fn for_tests() -> Result<(), Failure> {
-    if let Err(failure) = ensure("strace", "strace") {
-        println!("strace is not to be had here, so the tests that need it are left out: {failure}");
+    for program in ["strace", "curl", "sqlite3", "openssl"] {
+        if let Err(failure) = ensure(program, program) {
+            println!("{program} is not to be had here, so the tests that need it are left out: {failure}");
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! A message names the flag and the field, what was given and what is allowed, and ends with a command or
 //! flag that works. What the user typed is shown escaped and shortened, never as it came.
 
-use std::io::{self, Write};
+use std::io;
 
 /// Why a command did not succeed.
 #[derive(Debug)]
@@ -64,8 +64,17 @@ impl Failure {
                 format!("error: {message}\n  help  {help}\n")
             }
         };
-        // There is nobody left to tell if this fails too.
-        drop(io::stderr().write_all(text.as_bytes()));
+        crate::output::tell(text.trim_end());
+    }
+
+    /// What happened, without what to do.
+    pub(crate) fn message(&self) -> String {
+        match self {
+            Self::ReaderGone => "the reader of standard output is gone".to_owned(),
+            Self::Output(error) => error.to_string(),
+            Self::Ended { message, .. } | Self::Engine { message, .. } => message.clone(),
+            Self::Usage { message, .. } | Self::NoAnswer { message, .. } => message.clone(),
+        }
     }
 }
 

@@ -1,11 +1,15 @@
 //! How answers look: JSON on one hand, aligned text on the other, and numbers that never flatter.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use clap::ValueEnum;
 use sage_engine::Epsilon;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::runs::instant;
+use crate::work::now;
 
 /// Writes text to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
@@ -20,10 +24,42 @@ pub(crate) fn print_json(value: &Value) -> Result<(), Failure> {
     print(&format!("{value:#}\n"))
 }
 
+/// How the program talks on standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Sentences for a person
+    Text,
+    /// A JSON object on each line
+    Json,
+}
+
+/// Whether lines of talk are JSON. One for the process, as its standard error is.
+static AS_JSON: AtomicBool = AtomicBool::new(false);
+
+/// From now on the program talks like this.
+pub(crate) fn talk(format: LogFormat) {
+    AS_JSON.store(format == LogFormat::Json, Ordering::Relaxed);
+}
+
+/// Whether lines of talk are read by a program.
+pub(crate) fn talks_json() -> bool {
+    AS_JSON.load(Ordering::Relaxed)
+}
+
 /// Says something on standard error, beside the answer.
 pub(crate) fn tell(text: &str) {
+    if talks_json() {
+        return tell_fields("talk", json!({"message": text}));
+    }
     // There is nobody left to tell if this fails.
     drop(writeln!(io::stderr(), "{text}"));
+}
+
+/// Says something on standard error as one JSON object, with the time and what kind of thing it is.
+pub(crate) fn tell_fields(event: &str, mut fields: Value) {
+    fields["event"] = json!(event);
+    fields["time"] = json!(instant(now()));
+    drop(writeln!(io::stderr(), "{fields}"));
 }
 
 /// So many blocks, in words.

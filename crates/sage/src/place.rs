@@ -12,7 +12,7 @@ use sage_engine::{Engine, EngineError, Opened, Places, Principal};
 use crate::failure::Failure;
 
 /// Where everything is.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct PlaceArgs {
     /// The directory that holds the log and the blocks
     #[arg(long, value_name = "DIR", env = "SAGE_DIR", default_value = "sage-data")]

@@ -96,13 +96,19 @@ pub(crate) fn advance(engine: &Engine, stop: &Stop, reached: impl Fn() -> bool) 
     let mut performed = 0;
     while !stop.asked() && !reached() {
         let Some(job) = engine.next_job(now())? else { break };
-        tell_begun(engine, &job)?;
-        let run = job.run();
-        engine.perform(job)?;
-        tell_ended(engine, run);
+        perform(engine, job)?;
         performed += 1;
     }
     Ok(performed)
+}
+
+/// Performs an attempt, and tells of it on standard error.
+pub(crate) fn perform(engine: &Engine, job: Job) -> Result<(), Failure> {
+    tell_begun(engine, &job)?;
+    let run = job.run();
+    engine.perform(job)?;
+    tell_ended(engine, run);
+    Ok(())
 }
 
 fn tell_begun(engine: &Engine, job: &Job) -> Result<(), Failure> {

@@ -10,6 +10,7 @@
 
 mod assemble;
 mod card;
+mod direct;
 mod fields;
 mod files;
 mod graph;

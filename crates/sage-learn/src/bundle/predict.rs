@@ -16,6 +16,7 @@ use tract_onnx::prelude::{
 };
 use tract_onnx::tract_core::optim::Optimizer;
 
+use super::direct::{self, Direct};
 use super::graph::Graph;
 use super::layers::{FieldValues, Layers};
 use super::onnx;
@@ -32,6 +33,8 @@ pub struct Predictor {
     /// Where each field stands among the outputs: fields may share one.
     outputs: Vec<usize>,
     layers: Layers,
+    /// The short way for few rows.
+    direct: Option<Direct>,
 }
 
 /// A graph as it is exported, run by tract from the columns to the prediction.
@@ -89,7 +92,7 @@ impl Predictor {
     pub fn new(graph: &Graph) -> Result<Self, PredictError> {
         let (model, outputs) = onnx::fields(graph);
         let fields = Runnable::new(&model, &graph.outline().schema)?;
-        Ok(Self { fields, outputs, layers: Layers::new(graph) })
+        Ok(Self { fields, outputs, layers: Layers::new(graph), direct: Direct::new(graph.outline()) })
     }
 
     /// How many numbers a prediction has.
@@ -104,7 +107,13 @@ impl Predictor {
 
     /// The predictions for rows with a cell for each column, one row's after the other.
     pub fn rows(&self, rows: &[Vec<Cell>]) -> Result<Vec<f32>, PredictError> {
-        self.batch(&self.fields.gather(rows)?)
+        let batch = self.fields.gather(rows)?;
+        match &self.direct {
+            Some(direct) if (1..=direct::MOST_ROWS).contains(&rows.len()) => {
+                Ok(self.layers.run(&direct.work_out(rows).fields(), rows.len()))
+            }
+            _ => self.batch(&batch),
+        }
     }
 
     /// The first number of each row's prediction, for rows that nobody has looked through.

@@ -143,7 +143,13 @@ fn a_graph_predicts_what_the_trainer_predicts() {
         let bundle = Bundle::write(graph, &card(), b"{}").unwrap();
         let graph = bundle.graph();
         let inputs: Vec<Vec<Cell>> = rows.iter().map(|row| row[..4].to_vec()).collect();
-        let served = Predictor::new(graph).unwrap().rows(&inputs).unwrap();
+        let predictor = Predictor::new(graph).unwrap();
+        let served = predictor.rows(&inputs).unwrap();
+        // One row goes the short way, all of them together the long one; these formulas leave no last bit open.
+        let alone = inputs.iter().flat_map(|row| predictor.rows(std::slice::from_ref(row)).unwrap());
+        assert!(alone.eq(served.iter().copied()), "model {place}: a row alone is predicted otherwise");
+        let few = inputs.chunks(3).flat_map(|rows| predictor.rows(rows).unwrap());
+        assert!(few.eq(served.iter().copied()), "model {place}: a few rows are predicted otherwise");
         for (at, served) in served.iter().enumerate() {
             let trained = match model {
                 Model::Network(network) => network.forward(&encoded.row(at)),

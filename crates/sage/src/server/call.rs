@@ -1,15 +1,18 @@
 //! One request and its answer, apart from how they travel.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use sage_engine::stream::Role;
-use sage_engine::{Engine, Principal, ReleaseView, RunView};
+use sage_engine::{Engine, EngineError, Principal, ReleaseView, RunView};
 use serde_json::Value;
 
 use super::Server;
 use super::problem::Problem;
+use super::ticks::is_out;
+use crate::work::now;
 
 /// Who asks.
 #[derive(Clone, Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct Caller {
 /// A request.
 pub(crate) struct Call<'server> {
     pub(crate) server: &'server Server,
+    /// The engine as it is during this request.
+    pub(crate) engine: Arc<Engine>,
     /// Nobody where a route needs no token.
     pub(crate) caller: Option<Caller>,
     pub(crate) parameters: BTreeMap<String, String>,
@@ -63,7 +68,7 @@ impl Answer {
 
 impl Call<'_> {
     pub(crate) fn engine(&self) -> &Engine {
-        &self.server.engine
+        &self.engine
     }
 
     /// Who asks, where somebody must.
@@ -138,7 +143,28 @@ impl Call<'_> {
     pub(crate) fn release(&self) -> Result<ReleaseView, Problem> {
         let (name, version) = (self.part("name"), self.part("version"));
         let text = if version.is_empty() { name.to_owned() } else { format!("{name}@{version}") };
-        Ok(self.engine().release_named(&text)?)
+        self.release_named(&text)
+    }
+
+    /// The release that is meant by `name`, `name@3`, `name@champion` or `name@latest`, if the caller may know of it:
+    /// outside its stream that is once the tick is over in which it was released.
+    pub(crate) fn release_named(&self, text: &str) -> Result<ReleaseView, Problem> {
+        let release = self.engine().release_named(text)?;
+        if self.sees(&release.stream) || is_out(&self.server.ticks.newest(self.engine(), now()), &release) {
+            return Ok(release);
+        }
+        let latest = text.split_once('@').is_none_or(|(_, which)| which == "latest");
+        let older = |one: &ReleaseView| latest && one.name == release.name && one.withdrawn.is_none();
+        let newest = self.releases().into_iter().filter(older).max_by_key(|one| one.version);
+        newest.ok_or_else(|| EngineError::NoRelease(text.to_owned()).into())
+    }
+
+    /// All releases that the caller may know of, by name and version.
+    pub(crate) fn releases(&self) -> Vec<ReleaseView> {
+        let newest = self.server.ticks.newest(self.engine(), now());
+        let mut all = self.engine().releases();
+        all.retain(|release| is_out(&newest, release) || self.sees(&release.stream));
+        all
     }
 }
 

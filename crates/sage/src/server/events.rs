@@ -1,7 +1,9 @@
 //! What happens, as it happens: server-sent events with the number of the log's event as their id.
 //!
-//! Whoever has a role in a stream sees the kinds of its events and the runs and releases they touch. Everybody else
-//! sees that something was released, renamed or withdrawn, and no time: when an attempt ends depends on rows.
+//! Whoever has a role in a stream sees the kinds of its events and the runs and releases they touch, as they happen.
+//! Everybody else sees that something was released, renamed or withdrawn, without a time and once the tick is over in
+//! which it was: when an attempt ends depends on rows. So there are two places in the log from which a listener is
+//! told, one for each kind of stream.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,13 +12,14 @@ use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
-use sage_engine::{EventView, ProgressView};
+use sage_engine::{Engine, EventView, ProgressView};
 use serde_json::json;
 
 use super::Server;
 use super::call::{Caller, sees};
 use super::problem::Problem;
 use crate::runs::instant;
+use crate::work::now;
 
 /// How often somebody who hears nothing is told that there is nothing.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -26,9 +29,12 @@ const AT_A_TIME: usize = 512;
 struct Watch {
     server: Arc<Server>,
     caller: Caller,
-    next: u64,
-    /// The next event of progress, which has no place in the log.
-    next_progress: u64,
+    /// Of streams that the caller has a role in, everything before this event was told.
+    inside: u64,
+    /// Of all others.
+    outside: u64,
+    /// Of progress, which has no place in the log.
+    progress: u64,
     told: Instant,
     /// Given back when the listener goes away.
     _room: Room,
@@ -45,18 +51,22 @@ impl Drop for Room {
 
 /// Events after the one with this number, or from now on.
 pub(super) fn watch(server: Arc<Server>, caller: Caller, after: Option<&str>) -> Result<Response, Problem> {
-    let next = match after {
-        None => server.engine.log_length()?,
+    let engine = server.standing.engine()?;
+    let inside = match after {
+        None => engine.log_length()?,
         Some(text) => {
             let number: u64 = text.parse().map_err(|_| Problem::wrong("Last-Event-ID is the number of an event"))?;
             number.saturating_add(1)
         }
     };
+    // What is not yet shown to those outside was not told to them, whatever they have heard since.
+    let outside = inside.min(server.ticks.events(&engine, now()));
+    let progress = engine.progress_length();
+    drop(engine);
     let room = server.watchers.try_acquire().map_err(|_| Problem::busy("too many listen already; try again"))?;
     room.forget();
     let room = Room(Arc::clone(&server));
-    let next_progress = server.engine.progress_length();
-    let start = Watch { server, caller, next, next_progress, told: Instant::now(), _room: room };
+    let start = Watch { server, caller, inside, outside, progress, told: Instant::now(), _room: room };
     let first = futures::stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b": listening\n\n")) });
     let rest = futures::stream::unfold(start, |watch| async { watch.news().await });
     let mut response = Response::new(Body::from_stream(futures::StreamExt::chain(first, rest)));
@@ -70,27 +80,16 @@ impl Watch {
     /// Waits for something to tell; nothing when the server stops, its log has failed, or the token no longer counts.
     async fn news(mut self) -> Option<(Result<Bytes, std::io::Error>, Self)> {
         while !self.server.stop.asked() && self.server.tokens.counts(&self.caller.token) {
-            let (server, next) = (Arc::clone(&self.server), self.next);
-            let found = tokio::task::spawn_blocking(move || server.engine.events(next, AT_A_TIME));
-            let found = found.await.ok()?.ok()?;
-            if let Some(last) = found.last() {
-                self.next = last.number + 1;
-                let text: String = found.iter().filter_map(|event| told(&self.server, &self.caller, event)).collect();
-                if !text.is_empty() {
-                    self.told = Instant::now();
-                    return Some((Ok(Bytes::from(text)), self));
-                }
-                continue;
-            }
-            let progress = self.server.engine.progress(self.next_progress, AT_A_TIME);
-            if let Some(last) = progress.last() {
-                self.next_progress = last.number + 1;
-                let text: String =
-                    progress.iter().filter_map(|one| under_way(&self.server, &self.caller, one)).collect();
-                if !text.is_empty() {
-                    self.told = Instant::now();
-                    return Some((Ok(Bytes::from(text)), self));
-                }
+            let looked = tokio::task::spawn_blocking(move || {
+                let text = self.look();
+                (text, self)
+            });
+            let (text, watch) = looked.await.ok()?;
+            self = watch;
+            let text = text?;
+            if !text.is_empty() {
+                self.told = Instant::now();
+                return Some((Ok(Bytes::from(text)), self));
             }
             if self.told.elapsed() >= HEARTBEAT {
                 self.told = Instant::now();
@@ -100,29 +99,58 @@ impl Watch {
         }
         None
     }
+
+    /// What can be told since the last time.
+    fn look(&mut self) -> Option<String> {
+        let engine = self.server.standing.engine().ok()?;
+        let (caller, mut text) = (&self.caller, String::new());
+        let shown = self.server.ticks.events(&engine, now());
+        let most = usize::try_from(shown.saturating_sub(self.outside)).unwrap_or(AT_A_TIME).min(AT_A_TIME);
+        if most > 0 {
+            let events = engine.events(self.outside, most).ok()?;
+            self.outside = events.last()?.number + 1;
+            text.extend(events.iter().filter(|event| !is_inside(&engine, caller, event)).filter_map(told_outside));
+        }
+        let events = engine.events(self.inside, AT_A_TIME).ok()?;
+        if let Some(last) = events.last() {
+            self.inside = last.number + 1;
+            text.extend(events.iter().filter(|event| is_inside(&engine, caller, event)).map(told_inside));
+        }
+        // A directory that was opened anew counts progress from the beginning.
+        self.progress = self.progress.min(engine.progress_length());
+        let progress = engine.progress(self.progress, AT_A_TIME);
+        if let Some(last) = progress.last() {
+            self.progress = last.number + 1;
+            text.extend(progress.iter().filter_map(|one| under_way(&engine, caller, one)));
+        }
+        Some(text)
+    }
 }
 
 /// How far an attempt is, for those who may see its stream. It has no number to go on from: it is told once.
-fn under_way(server: &Server, caller: &Caller, progress: &ProgressView) -> Option<String> {
+fn under_way(engine: &Engine, caller: &Caller, progress: &ProgressView) -> Option<String> {
     let ProgressView { time, stream, run, attempt, stage, percent, .. } = progress;
     let data = json!({
         "time": instant(*time), "kind": "progress", "stream": stream, "run": run, "attempt": attempt,
         "stage": stage.word(), "percent": percent,
     });
-    sees(&server.engine, caller, stream).then(|| format!("event: progress\ndata: {data}\n\n"))
+    sees(engine, caller, stream).then(|| format!("event: progress\ndata: {data}\n\n"))
 }
 
-/// An event as this caller may see it.
-fn told(server: &Server, caller: &Caller, event: &EventView) -> Option<String> {
+/// Whether an event is of a stream that the caller has a role in.
+fn is_inside(engine: &Engine, caller: &Caller, event: &EventView) -> bool {
+    event.stream.as_ref().map_or(caller.admin, |stream| sees(engine, caller, stream))
+}
+
+fn told_inside(event: &EventView) -> String {
     let EventView { number, time, kind, stream, run, release } = event;
-    let whole = match stream {
-        Some(stream) => sees(&server.engine, caller, stream),
-        None => caller.admin,
-    };
-    let data = if whole {
-        json!({"number": number, "time": instant(*time), "kind": kind, "stream": stream, "run": run, "release": release})
-    } else {
-        json!({"number": number, "kind": kind, "release": release.as_ref()?})
-    };
+    let time = instant(*time);
+    let data = json!({"number": number, "time": time, "kind": kind, "stream": stream, "run": run, "release": release});
+    format!("id: {number}\nevent: {kind}\ndata: {data}\n\n")
+}
+
+fn told_outside(event: &EventView) -> Option<String> {
+    let EventView { number, kind, release, .. } = event;
+    let data = json!({"number": number, "kind": kind, "release": release.as_ref()?});
     Some(format!("id: {number}\nevent: {kind}\ndata: {data}\n\n"))
 }

@@ -23,7 +23,7 @@ pub(super) fn online(call: &Call<'_>) -> Result<Answer, Problem> {
         if !matches!(what, "value" | "low" | "high") {
             return Err(Problem::unfit(format!("{text:?}: a statistic has the features value, low and high")));
         }
-        let published = call.engine().statistic(&call.engine().release_named(view)?)?;
+        let published = call.engine().statistic(&call.release_named(view)?)?;
         names.push(json!(if full { format!("{view}__{what}") } else { what.to_owned() }));
         results.push(column(&published, what, &keys));
     }

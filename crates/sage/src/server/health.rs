@@ -4,13 +4,13 @@
 //! blocks are in which state.
 
 use std::fmt::Write;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
 use super::call::{Answer, Call};
 use super::problem::Problem;
+use crate::work::now;
 
 pub(super) fn live(_: &Call<'_>) -> Result<Answer, Problem> {
     Ok(Answer::json(&json!({"live": true})))
@@ -18,8 +18,9 @@ pub(super) fn live(_: &Call<'_>) -> Result<Answer, Problem> {
 
 /// Ready: the log answers, and the worker has not met a failure of it.
 pub(super) fn ready(call: &Call<'_>) -> Result<Answer, Problem> {
+    call.server.standing.writable()?;
     if !call.server.working.load(Ordering::Relaxed) {
-        return Err(Problem::busy("the log has failed; nothing is granted until the server is started anew"));
+        return Err(Problem::busy("the worker has ended; nothing is performed until the server is started anew"));
     }
     call.engine().log_length()?;
     Ok(Answer::json(&json!({"ready": true})))
@@ -41,15 +42,13 @@ pub(super) fn metrics(call: &Call<'_>) -> Result<Answer, Problem> {
     if !call.has_a_role() {
         return Err(Problem::forbidden("metrics are for those who have a role in a stream, and for admin tokens"));
     }
+    // Numbers that move with what happens in every stream are told in ticks to those who do not see every stream.
+    let admin = call.caller()?.admin;
+    let length = if admin { snapshot.head().length } else { call.server.ticks.events(call.engine(), now()) };
     put(format_args!("# HELP sage_ledger_seq Events in the log.\n# TYPE sage_ledger_seq counter"));
-    put(format_args!("sage_ledger_seq {}", snapshot.head().length));
-    put(format_args!(
-        "# HELP sage_attempts_total Attempts performed since the start.\n# TYPE sage_attempts_total counter"
-    ));
-    put(format_args!("sage_attempts_total {}", call.server.attempts.load(Ordering::Relaxed)));
-    put(format_args!("# HELP sage_http_answers_total Answers by status.\n# TYPE sage_http_answers_total counter"));
-    for (status, count) in &*call.server.answered.lock().unwrap_or_else(PoisonError::into_inner) {
-        put(format_args!("sage_http_answers_total{{status=\"{status}\"}} {count}"));
+    put(format_args!("sage_ledger_seq {length}"));
+    if admin {
+        operator(call, &mut put);
     }
     put(format_args!("# HELP sage_blocks Blocks of a stream by state.\n# TYPE sage_blocks gauge"));
     let streams: Vec<_> = snapshot.streams().into_iter().filter(|stream| call.sees(&stream.name)).collect();
@@ -73,6 +72,23 @@ pub(super) fn metrics(call: &Call<'_>) -> Result<Answer, Problem> {
         put(format_args!("sage_runs{{stream=\"{}\",status=\"{status}\"}} {count}", label(&stream)));
     }
     Ok(Answer::of("text/plain; version=0.0.4; charset=utf-8", text))
+}
+
+/// What is for those who run the machine.
+fn operator(call: &Call<'_>, put: &mut impl FnMut(std::fmt::Arguments<'_>)) {
+    let server = call.server;
+    put(format_args!(
+        "# HELP sage_attempts_total Attempts performed since the start.\n# TYPE sage_attempts_total counter"
+    ));
+    put(format_args!("sage_attempts_total {}", server.attempts.load(Ordering::Relaxed)));
+    put(format_args!("# HELP sage_http_answers_total Answers by status.\n# TYPE sage_http_answers_total counter"));
+    for (status, count) in server.answers.counted() {
+        put(format_args!("sage_http_answers_total{{status=\"{status}\"}} {count}"));
+    }
+    put(format_args!("# HELP sage_writable Whether changes are taken.\n# TYPE sage_writable gauge"));
+    put(format_args!("sage_writable {}", u8::from(!server.standing.is_troubled())));
+    put(format_args!("# HELP sage_spans_dropped_total Spans not sent.\n# TYPE sage_spans_dropped_total counter"));
+    put(format_args!("sage_spans_dropped_total {}", server.telemetry.dropped()));
 }
 
 fn label(text: &str) -> String {

@@ -11,7 +11,9 @@ use sage_engine::serve::{Cell, Column, Domain, Predictor, RowError, cell_of_json
 use serde_json::{Map, Value, json};
 
 use super::call::{Answer, Call};
+use super::models::{Asked, Protocol};
 use super::problem::Problem;
+use super::tensors;
 use crate::predict::number;
 
 /// The most rows of one request.
@@ -23,13 +25,46 @@ fn model(call: &Call<'_>) -> Result<(ReleaseView, Arc<Predictor>), Problem> {
     Ok((release, predictor))
 }
 
+/// The model that a request asks.
+pub(super) fn asked(call: &Call<'_>, protocol: Protocol) -> Result<Asked, Problem> {
+    let release = match (protocol, call.asked("model")) {
+        (Protocol::Inference, _) => call.release()?,
+        (Protocol::Invocations, Some(text)) => call.release_named(text)?,
+        (Protocol::Invocations, None) => only_model(call)?,
+    };
+    let predictor = call.engine().predictor(&release)?;
+    Ok(Asked { release, predictor })
+}
+
+/// What a model says about the rows of a body.
+pub(super) fn predict(protocol: Protocol, asked: &Asked, body: &[u8]) -> Result<Answer, Problem> {
+    // The usual form is read into the model's columns as it comes; everything else, and whatever is wrong, is read
+    // with the patience that a good refusal needs.
+    let quick = match protocol {
+        Protocol::Inference => tensors::inference(asked, body),
+        Protocol::Invocations => tensors::split(asked, body),
+    };
+    match (quick, protocol) {
+        (Some(answer), _) => Ok(answer),
+        (None, Protocol::Inference) => infer(asked, &object(body)?),
+        (None, Protocol::Invocations) => invocations(asked, &object(body)?),
+    }
+}
+
+fn object(body: &[u8]) -> Result<Value, Problem> {
+    serde_json::from_slice(body).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        Problem::wrong(format!("the body is no JSON: line {line}, column {column}"))
+    })
+}
+
 pub(super) fn server(_: &Call<'_>) -> Result<Answer, Problem> {
     Ok(Answer::json(&json!({"name": "sage", "version": env!("CARGO_PKG_VERSION"), "extensions": []})))
 }
 
 pub(super) fn describe(call: &Call<'_>) -> Result<Answer, Problem> {
     let (release, predictor) = model(call)?;
-    let same = call.engine().releases().into_iter().filter(|one| one.name == release.name && one.withdrawn.is_none());
+    let same = call.releases().into_iter().filter(|one| one.name == release.name && one.withdrawn.is_none());
     let versions: Vec<String> = same.map(|one| one.version.to_string()).collect();
     let inputs = predictor
         .columns()
@@ -58,9 +93,8 @@ pub(super) fn ready(call: &Call<'_>) -> Result<Answer, Problem> {
     Ok(Answer::json(&json!({"name": release.name, "ready": true})))
 }
 
-pub(super) fn infer(call: &Call<'_>) -> Result<Answer, Problem> {
-    let (release, predictor) = model(call)?;
-    let asked = call.object()?;
+fn infer(model: &Asked, asked: &Value) -> Result<Answer, Problem> {
+    let Asked { release, predictor } = model;
     let inputs = asked["inputs"].as_array().ok_or_else(|| Problem::unfit("\"inputs\" is a list of tensors"))?;
     let mut named = Map::new();
     for input in inputs {
@@ -77,7 +111,7 @@ pub(super) fn infer(call: &Call<'_>) -> Result<Answer, Problem> {
         named.insert(name.to_owned(), Value::Array(data.clone()));
     }
     let rows = by_columns(predictor.columns(), &named)?;
-    let data: Vec<Value> = predicted(&predictor, &rows)?.into_iter().map(number).collect();
+    let data: Vec<Value> = predicted(predictor, &rows)?.into_iter().map(number).collect();
     let shape = if predictor.outputs() == 1 { json!([rows.len()]) } else { json!([rows.len(), predictor.outputs()]) };
     let mut answer = json!({
         "model_name": release.name,
@@ -92,13 +126,9 @@ pub(super) fn infer(call: &Call<'_>) -> Result<Answer, Problem> {
 
 /// MLflow's scoring route: `dataframe_split`, `dataframe_records` or `inputs`. Which model is in the query, because
 /// this server has many: `?model=NAME[@VERSION]`; without it the only model there is.
-pub(super) fn invocations(call: &Call<'_>) -> Result<Answer, Problem> {
-    let release = match call.asked("model") {
-        Some(text) => call.engine().release_named(text)?,
-        None => only_model(call)?,
-    };
-    let predictor = call.engine().predictor(&release)?;
-    let (asked, columns) = (call.object()?, predictor.columns());
+fn invocations(model: &Asked, asked: &Value) -> Result<Answer, Problem> {
+    let Asked { predictor, .. } = model;
+    let columns = predictor.columns();
     let rows = if let Some(split) = asked.get("dataframe_split") {
         by_records(columns, &records(split)?)?
     } else if let Some(list) = asked.get("dataframe_records").or_else(|| asked.get("instances")) {
@@ -110,7 +140,7 @@ pub(super) fn invocations(call: &Call<'_>) -> Result<Answer, Problem> {
             _ => return Err(unknown_shape()),
         }
     };
-    let found = predicted(&predictor, &rows)?;
+    let found = predicted(predictor, &rows)?;
     let each = predictor.outputs().max(1);
     let list: Vec<Value> = found
         .chunks(each)
@@ -127,11 +157,11 @@ fn unknown_shape() -> Problem {
 }
 
 fn only_model(call: &Call<'_>) -> Result<ReleaseView, Problem> {
-    let releases = call.engine().releases().into_iter();
+    let releases = call.releases().into_iter();
     let models = releases.filter(|one| one.kind == Kind::Model && one.withdrawn.is_none());
     let names: std::collections::BTreeSet<String> = models.map(|one| one.name).collect();
     match names.first().filter(|_| names.len() == 1) {
-        Some(name) => Ok(call.engine().release_named(name)?),
+        Some(name) => call.release_named(name),
         None => Err(Problem::wrong("there is not one model alone; name one: /invocations?model=NAME[@VERSION]")),
     }
 }
@@ -178,7 +208,7 @@ fn by_columns(columns: &[Column], named: &Map<String, Value>) -> Result<Vec<Vec<
     (0..count).map(row).collect()
 }
 
-fn few_enough(rows: usize) -> Result<(), Problem> {
+pub(super) fn few_enough(rows: usize) -> Result<(), Problem> {
     if rows <= MOST { Ok(()) } else { Err(Problem::unfit(format!("at most {MOST} rows at a time"))) }
 }
 
@@ -186,7 +216,7 @@ fn refused(error: &RowError) -> Problem {
     Problem::unfit(error.to_string())
 }
 
-fn predicted(predictor: &Predictor, rows: &[Vec<Cell>]) -> Result<Vec<f32>, Problem> {
+pub(super) fn predicted(predictor: &Predictor, rows: &[Vec<Cell>]) -> Result<Vec<f32>, Problem> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }

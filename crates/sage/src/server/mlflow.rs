@@ -15,7 +15,7 @@ fn asked<'call>(call: &'call Call<'_>, name: &str) -> Result<&'call str, Problem
 
 /// All that is on offer, by name and version.
 fn offered(call: &Call<'_>) -> Vec<ReleaseView> {
-    call.engine().releases().into_iter().filter(|release| release.withdrawn.is_none()).collect()
+    call.releases().into_iter().filter(|release| release.withdrawn.is_none()).collect()
 }
 
 /// A version as MLflow describes it.
@@ -86,7 +86,7 @@ fn registered(call: &Call<'_>, all: &[ReleaseView], name: &str) -> Result<Value,
 
 pub(super) fn by_alias(call: &Call<'_>) -> Result<Answer, Problem> {
     let text = format!("{}@{}", asked(call, "name")?, asked(call, "alias")?);
-    let release = call.engine().release_named(&text)?;
+    let release = call.release_named(&text)?;
     Ok(Answer::json(&json!({"model_version": version(call, &release)?})))
 }
 
@@ -139,7 +139,7 @@ fn page<'list, T>(call: &Call<'_>, all: &'list [T]) -> Result<(&'list [T], Strin
 
 fn versioned(call: &Call<'_>) -> Result<ReleaseView, Problem> {
     let text = format!("{}@{}", asked(call, "name")?, asked(call, "version")?);
-    Ok(call.engine().release_named(&text)?)
+    call.release_named(&text)
 }
 
 pub(super) fn get_version(call: &Call<'_>) -> Result<Answer, Problem> {
@@ -155,7 +155,7 @@ fn located(call: &Call<'_>, path: &str) -> Result<(ReleaseView, String), Problem
     let missing = || Problem::missing("there is no such artefact");
     let mut parts = path.trim_matches('/').splitn(3, '/');
     let (name, version) = parts.next().zip(parts.next()).ok_or_else(missing)?;
-    let release = call.engine().release_named(&format!("{name}@{version}"))?;
+    let release = call.release_named(&format!("{name}@{version}"))?;
     Ok((release, parts.next().unwrap_or_default().to_owned()))
 }
 

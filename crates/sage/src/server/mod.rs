@@ -5,27 +5,39 @@
 //! run beside the threads that wait for the network. Nothing here decides about a budget or sees a row of a stream
 //! but to hand a batch on.
 
+mod answers;
 mod call;
+mod charges;
+mod compress;
 mod events;
 mod features;
+mod foreign;
 mod health;
 mod inference;
+mod limits;
+mod listen;
 mod mlflow;
+mod models;
 mod openapi;
 mod pages;
 mod problem;
+mod programs;
 mod releases;
 mod requests;
 mod routes;
 mod runs;
+mod schemas;
+mod standing;
 mod streams;
 mod table;
+mod telemetry;
+mod tensors;
+mod ticks;
 pub(crate) mod tokens;
 mod worker;
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,26 +47,45 @@ use sage_engine::Engine;
 use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
-use crate::output::{print, tell};
+use crate::output::{LogFormat, print, talk, tell};
 use crate::place::PlaceArgs;
-use crate::work::Stop;
+use crate::work::{Stop, now};
+use answers::Answers;
+use limits::{Rate, Rates};
+use listen::{Door, ListenArgs};
+use models::Models;
 use requests::Requests;
+use standing::Standing;
+use telemetry::{Export, Telemetry};
+use ticks::Ticks;
 use tokens::Tokens;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   sage token create --as mia
   sage serve
-  sage serve --listen 0.0.0.0:7878 --dir sage-data
+  sage serve --listen 0.0.0.0:7878 --dir sage-data --tls-certificate server.pem --tls-key server.key
 
 The address goes to standard output once the server is ready. It owns the directory until it stops: other commands
-that open it wait in vain, tokens excepted. There is no TLS of its own; put it behind a proxy that has it.";
+that open it wait in vain, tokens excepted. A directory that is not there is made. Without a certificate nothing is
+hidden on its way: then listen to this machine alone, or put a proxy in front that has one.";
 
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
-    /// Where to listen; port 0 takes any that is free
-    #[arg(long, value_name = "ADDRESS", env = "SAGE_LISTEN", default_value = "127.0.0.1:7878")]
-    listen: SocketAddr,
+    #[command(flatten)]
+    listen: ListenArgs,
+    /// How many seconds a tick has, by which those outside a stream see what its attempts bring about
+    #[arg(long, value_name = "SECONDS", env = "SAGE_TICK", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    tick: u64,
+    /// How many requests a second one token may make
+    #[arg(long, value_name = "NUMBER", env = "SAGE_MOST_REQUESTS", default_value_t = 100_000)]
+    most_requests: u32,
+    /// How many changes a second one token may make, after a burst of five seconds' worth
+    #[arg(long, value_name = "NUMBER", env = "SAGE_MOST_CHANGES", default_value_t = 20)]
+    most_changes: u32,
+    /// How to talk on standard error: with json also a line for each request
+    #[arg(long, value_name = "FORMAT", env = "SAGE_LOG_FORMAT", value_enum, default_value = "text")]
+    log_format: LogFormat,
     /// Exports the signed head of the log every so many seconds, to the files of --heads, beside what grows by events
     #[arg(long, value_name = "SECONDS", env = "SAGE_HEADS_EVERY", requires = "heads")]
     heads_every: Option<NonZeroU64>,
@@ -67,10 +98,19 @@ const AT_ONCE: usize = 256;
 
 /// Everything that requests share.
 pub(crate) struct Server {
-    pub(crate) engine: Engine,
+    standing: Standing,
     pub(crate) tokens: Tokens,
     requests: Requests,
     stop: Stop,
+    place: PlaceArgs,
+    directory: PathBuf,
+    start: Instant,
+    ticks: Ticks,
+    models: Models,
+    rates: Rates,
+    telemetry: Telemetry,
+    /// Whether clients come over TLS of our own.
+    secure: bool,
     /// Attempts performed since the start.
     attempts: AtomicU64,
     /// Whether the worker is well.
@@ -83,10 +123,8 @@ pub(crate) struct Server {
     batches: Semaphore,
     /// Room for those who watch events.
     watchers: Semaphore,
-    /// How much each name may still change, and when that was last filled up.
-    allowance: Mutex<BTreeMap<String, (f64, Instant)>>,
     /// Answers so far by their status.
-    answered: Mutex<BTreeMap<u16, u64>>,
+    answers: Answers,
 }
 
 impl Server {
@@ -98,26 +136,12 @@ impl Server {
 }
 
 pub(crate) fn run(asked: &ServeArgs) -> Result<(), Failure> {
+    talk(asked.log_format);
     let stop = Stop::listen()?;
-    let engine = asked.place.open()?;
-    let directory = asked.place.dir.clone();
-    let requests = Requests::open(&directory)
-        .map_err(|error| Failure::no_answer(format!("submissions.jsonl: {error}"), "mend the file or its rights"))?;
-    let server = Arc::new(Server {
-        engine,
-        tokens: Tokens::new(&directory),
-        requests,
-        stop,
-        attempts: AtomicU64::new(0),
-        working: AtomicBool::new(true),
-        woken: Mutex::new(false),
-        bell: Condvar::new(),
-        room: Semaphore::new(AT_ONCE),
-        batches: Semaphore::new(4),
-        watchers: Semaphore::new(AT_ONCE / 4),
-        allowance: Mutex::default(),
-        answered: Mutex::default(),
-    });
+    let door = asked.listen.door()?;
+    let engine = opened(&asked.place)?;
+    let (server, export) = furnished(asked, engine, stop, &door)?;
+    let server = Arc::new(server);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(started)?;
     let worker = {
         let server = Arc::clone(&server);
@@ -126,7 +150,15 @@ pub(crate) fn run(asked: &ServeArgs) -> Result<(), Failure> {
     if let Some(seconds) = asked.heads_every {
         runtime.spawn(export_heads(Arc::clone(&server), Duration::from_secs(seconds.get())));
     }
-    let served = runtime.block_on(serve(asked.listen, Arc::clone(&server)));
+    if let Some(export) = export {
+        runtime.spawn(export.run());
+    }
+    let router = routes::router(&server);
+    let served = runtime.block_on(door.serve(Arc::clone(&server), router, |address| {
+        print(&format!("{address}\n"))?;
+        tell("ready; stop it with Ctrl-C, and what is under way is brought to its end");
+        Ok(())
+    }));
     // Whatever ended the serving ends the work as well.
     server.stop.ask();
     server.wake();
@@ -134,10 +166,56 @@ pub(crate) fn run(asked: &ServeArgs) -> Result<(), Failure> {
     if worker.join().is_err() {
         tell("the worker ended badly; the next start goes on with what it left");
     }
-    if let Some(server) = Arc::into_inner(server) {
-        server.engine.close()?;
+    if let Some(engine) = Arc::into_inner(server).and_then(|server| server.standing.into_engine()) {
+        engine.close()?;
     }
     served
+}
+
+/// Opens the directory. One that is not there, or is empty, is made.
+fn opened(place: &PlaceArgs) -> Result<Engine, Failure> {
+    let empty = match place.dir.read_dir() {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    if !empty {
+        return place.open();
+    }
+    tell(&format!(
+        "{} is new and empty; next, beside the server: sage token create --as NAME --role admin",
+        place.dir.display()
+    ));
+    place.open_or_make()
+}
+
+fn furnished(asked: &ServeArgs, engine: Engine, stop: Stop, door: &Door) -> Result<(Server, Option<Export>), Failure> {
+    let directory = asked.place.dir.clone();
+    let requests = Requests::open(&directory)
+        .map_err(|error| Failure::no_answer(format!("submissions.jsonl: {error}"), "mend the file or its rights"))?;
+    let (telemetry, export) = Telemetry::new(|name| std::env::var(name).ok());
+    let server = Server {
+        ticks: Ticks::new(asked.tick, &engine, now())?,
+        standing: Standing::new(engine),
+        tokens: Tokens::new(&directory),
+        requests,
+        stop,
+        place: asked.place.clone(),
+        directory,
+        start: Instant::now(),
+        models: Models::new(),
+        rates: Rates { requests: Rate::new(asked.most_requests, 1), changes: Rate::new(asked.most_changes, 5) },
+        telemetry,
+        secure: door.is_secure(),
+        attempts: AtomicU64::new(0),
+        working: AtomicBool::new(true),
+        woken: Mutex::new(false),
+        bell: Condvar::new(),
+        room: Semaphore::new(AT_ONCE),
+        batches: Semaphore::new(4),
+        watchers: Semaphore::new(AT_ONCE / 4),
+        answers: Answers::new(),
+    };
+    Ok((server, export))
 }
 
 fn started(error: std::io::Error) -> Failure {
@@ -149,28 +227,9 @@ fn started(error: std::io::Error) -> Failure {
 async fn export_heads(server: Arc<Server>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
-        let server = Arc::clone(&server);
-        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || server.engine.export_head()).await {
+        let Ok(engine) = server.standing.engine() else { continue };
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || engine.export_head()).await {
             tell(&error.to_string());
         }
     }
-}
-
-async fn serve(address: SocketAddr, server: Arc<Server>) -> Result<(), Failure> {
-    let taken = |error| {
-        Failure::no_answer(format!("{address} cannot be listened to: {error}"), "name another with --listen HOST:PORT")
-    };
-    let listener = tokio::net::TcpListener::bind(address).await.map_err(taken)?;
-    let address = listener.local_addr().map_err(taken)?;
-    print(&format!("http://{address}\n"))?;
-    tell("ready; stop it with Ctrl-C, and what is under way is brought to its end");
-    let router = routes::router(&server);
-    axum::serve(listener, router)
-        .with_graceful_shutdown(async move {
-            while !server.stop.asked() {
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        })
-        .await
-        .map_err(started)
 }

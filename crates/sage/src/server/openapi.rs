@@ -4,11 +4,12 @@ use serde_json::{Map, Value, json};
 
 use super::call::{Answer, Call};
 use super::problem::{Problem, Style};
-use super::table::{Does, Needs, ROUTES, Route, Takes, Verb};
+use super::schemas;
+use super::table::{Gives, Needs, Route, Takes, Verb, routes};
 
 pub(super) fn describe(_: &Call<'_>) -> Result<Answer, Problem> {
     let mut paths = Map::new();
-    for route in ROUTES {
+    for route in routes() {
         let path = route.path.replace("{*", "{");
         let verb = match route.verb {
             Verb::Get => "get",
@@ -16,28 +17,20 @@ pub(super) fn describe(_: &Call<'_>) -> Result<Answer, Problem> {
         };
         paths.entry(path).or_insert_with(|| json!({}))[verb] = operation(route);
     }
+    let schemas: Map<String, Value> = schemas::ALL.iter().map(|(name, make)| ((*name).to_owned(), make())).collect();
     Ok(Answer::json(&json!({
         "openapi": "3.1.0",
         "info": {"title": "Sage", "version": env!("CARGO_PKG_VERSION"), "license": {"name": "Apache-2.0"}},
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": {"Problem": problem()},
+            "schemas": schemas,
         },
     })))
 }
 
-fn problem() -> Value {
-    json!({
-        "type": "object",
-        "required": ["title", "status", "detail"],
-        "properties": {
-            "type": {"type": "string"},
-            "title": {"type": "string"},
-            "status": {"type": "integer"},
-            "detail": {"type": "string", "description": "what happened, why, and what to do"},
-        },
-    })
+fn of(name: &str) -> Value {
+    json!({"schema": {"$ref": format!("#/components/schemas/{name}")}})
 }
 
 fn operation(route: &Route) -> Value {
@@ -45,33 +38,35 @@ fn operation(route: &Route) -> Value {
     parameters.extend(route.asks.iter().map(|name| parameter("query", name)));
     let error = match route.style() {
         Style::Page => json!({"text/html": {"schema": {"type": "string"}}}),
-        Style::Details => {
-            json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}})
-        }
-        Style::Inference | Style::Mlflow => json!({"application/json": {"schema": {"type": "object"}}}),
+        Style::Details => json!({"application/problem+json": of("Problem")}),
+        Style::Inference => json!({"application/json": of("InferenceError")}),
+        Style::Mlflow => json!({"application/json": of("MlflowError")}),
     };
-    let good = match route.does {
-        Does::Watch => json!({"text/event-stream": {"schema": {"type": "string"}}}),
-        Does::Answer(_) => json!({"*/*": {}}),
-    };
+    let mut responses = Map::new();
+    for gives in route.gives {
+        let (status, content) = match gives {
+            Gives::Json(status, name) => (status, json!({"application/json": of(name)})),
+            Gives::Other(status, kind) => (status, json!({*kind: {"schema": {"type": "string"}}})),
+        };
+        responses.insert(status.to_string(), json!({"description": "done", "content": content}));
+    }
+    responses.insert("default".to_owned(), json!({"description": "not done", "content": error}));
     let mut operation = json!({
         "summary": route.summary,
         "parameters": parameters,
-        "responses": {
-            "2XX": {"description": "done", "content": good},
-            "default": {"description": "not done", "content": error},
-        },
+        "responses": responses,
         "security": match route.needs {
             Needs::Nothing => json!([]),
             Needs::Token => json!([{"token": []}]),
         },
+        // Who may do it, for people and for the test of it.
+        "x-whom": route.whom.word(),
     });
     if route.takes != Takes::Nothing {
-        let schema = match route.takes {
-            Takes::Json => json!({"type": "object"}),
-            _ => json!({"type": "string"}),
-        };
-        operation["requestBody"] = json!({"required": true, "content": {route.takes.kind(): {"schema": schema}}});
+        let schema = route.shape.map_or_else(|| json!({"schema": {"type": "string"}}), of);
+        let content: Map<String, Value> =
+            route.takes.kinds().iter().map(|kind| ((*kind).to_owned(), schema.clone())).collect();
+        operation["requestBody"] = json!({"required": true, "content": content});
     }
     operation
 }
@@ -83,4 +78,36 @@ fn named(path: &str) -> impl Iterator<Item = String> {
 
 fn parameter(place: &str, name: &str) -> Value {
     json!({"name": name, "in": place, "required": place == "path", "schema": {"type": "string"}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every name under a key, wherever it stands.
+    fn references(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Array(list) => list.iter().for_each(|one| references(one, found)),
+            Value::Object(map) => {
+                found.extend(map.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                map.values().for_each(|one| references(one, found));
+            }
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_route_says_what_it_gives_and_every_shape_is_used() {
+        let mut found = Vec::new();
+        for route in routes() {
+            assert!(!route.gives.is_empty(), "{} says nothing of its answers", route.path);
+            references(&operation(route), &mut found);
+        }
+        schemas::ALL.iter().for_each(|(_, make)| references(&make(), &mut found));
+        let name = |reference: &String| reference.rsplit('/').next().unwrap_or_default().to_owned();
+        let used: std::collections::BTreeSet<String> = found.iter().map(name).collect();
+        let known: std::collections::BTreeSet<String> =
+            schemas::ALL.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(used, known);
+    }
 }

@@ -4,7 +4,7 @@
 //! Text of an error never holds a row of a stream; what the machine's failures are is told to its operator alone.
 
 use axum::http::StatusCode;
-use sage_engine::EngineError;
+use sage_engine::{EngineError, GateError};
 use serde_json::{Value, json};
 
 use crate::output::tell;
@@ -14,6 +14,10 @@ use crate::output::tell;
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) detail: String,
+    /// What could not be written, where that is the reason; for the operator alone.
+    pub(crate) unwritten: Option<String>,
+    /// After how many seconds it is worth to ask again.
+    pub(crate) retry_after: Option<u64>,
 }
 
 /// Whose shape an error has.
@@ -31,7 +35,7 @@ pub(crate) enum Style {
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into() }
+        Self { status, detail: detail.into(), unwritten: None, retry_after: None }
     }
 
     pub(crate) fn wrong(detail: impl Into<String>) -> Self {
@@ -57,7 +61,13 @@ impl Problem {
     }
 
     pub(crate) fn busy(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+        Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
+    }
+
+    /// More was asked than one token may.
+    pub(crate) fn too_often(detail: impl Into<String>, wait: std::time::Duration) -> Self {
+        let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
+        Self { retry_after: Some(seconds), ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail) }
     }
 
     /// The body in the given shape, and its type.
@@ -83,6 +93,7 @@ impl Problem {
             StatusCode::FORBIDDEN => "PERMISSION_DENIED",
             StatusCode::UNAUTHORIZED => "UNAUTHENTICATED",
             StatusCode::SERVICE_UNAVAILABLE => "TEMPORARILY_UNAVAILABLE",
+            StatusCode::TOO_MANY_REQUESTS => "REQUEST_LIMIT_EXCEEDED",
             _ => "INVALID_PARAMETER_VALUE",
         }
     }
@@ -97,13 +108,16 @@ impl From<EngineError> for Problem {
             E::NoRelease(_) | E::Withdrawn(..) => StatusCode::NOT_FOUND,
             E::StreamExists(_) | E::RunOver(_) | E::Stage { .. } | E::Served(_) | E::Refused(_) => StatusCode::CONFLICT,
             E::NothingToApprove(_) | E::OtherPolicy(_) | E::Change(_) => StatusCode::CONFLICT,
+            E::Gate(GateError::NotAllowed) => StatusCode::CONFLICT,
             E::StreamFile(_) | E::PipelineFile(_) | E::Plan(_) | E::OtherLabel(_) | E::Alias(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             E::Ingest(_) | E::Query(_) | E::Blocks(_) | E::Cost(_) | E::Predict(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            _ => {
+            other => {
                 tell(&format!("a request failed: {error}"));
-                return Self::busy("the server cannot use its log or its files; its operator finds why in its output");
+                let writing = matches!(other, E::Gate(_) | E::File(..) | E::Store(_) | E::Heads(_));
+                let detail = "the server cannot use its log or its files; its operator finds why in its output";
+                return Self { unwritten: writing.then(|| error.to_string()), ..Self::busy(detail) };
             }
         };
         Self::new(status, error.to_string())

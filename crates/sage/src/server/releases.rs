@@ -10,7 +10,7 @@ use super::streams::page;
 use crate::models;
 
 pub(super) fn list(call: &Call<'_>) -> Result<Answer, Problem> {
-    let releases = call.engine().releases();
+    let releases = call.releases();
     let (page, next) = page(call, &releases)?;
     let list: Vec<Value> = page.iter().map(models::summary).collect();
     Ok(Answer::json(&json!({"releases": list, "next": next})))
@@ -43,6 +43,7 @@ pub(super) fn alias(call: &Call<'_>) -> Result<Answer, Problem> {
     let (release, asked) = (engineers(call)?, call.object()?);
     let alias = asked["alias"].as_str().ok_or_else(|| Problem::unfit("\"alias\" is the new name, a text"))?;
     call.engine().move_alias(call.who()?, &release, alias)?;
+    call.server.models.forget();
     show(call)
 }
 
@@ -52,5 +53,6 @@ pub(super) fn withdraw(call: &Call<'_>) -> Result<Answer, Problem> {
     let reason =
         reason.ok_or_else(|| Problem::unfit("\"reason\" says why, for those who use it, in at most 1000 signs"))?;
     call.engine().withdraw(call.who()?, &release, reason)?;
+    call.server.models.forget();
     Ok(Answer::json(&json!({"release": models::full(&release), "withdrawn": reason})))
 }

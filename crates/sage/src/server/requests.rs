@@ -16,6 +16,7 @@ use sage_engine::{Engine, EngineError, Principal};
 use serde::{Deserialize, Serialize};
 
 use super::problem::Problem;
+use crate::work::now;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +41,17 @@ struct Inner {
     known: BTreeMap<(String, String), Intent>,
     /// The newest time that was given.
     latest: u64,
+}
+
+/// A pipeline as it was sent.
+#[derive(Clone, Copy)]
+pub(super) struct Submission<'sent> {
+    /// The text of its file.
+    pub(super) text: &'sent str,
+    /// The folder of its code, if it has one.
+    pub(super) code: Option<&'sent Path>,
+    /// All of it, by which it is known again.
+    pub(super) sent: &'sent [u8],
 }
 
 /// The longest key.
@@ -69,15 +81,16 @@ impl Requests {
 
     /// Submits a pipeline, once for each key. Gives the run and whether it is new.
     pub(super) fn submit(
-        &self, engine: &Engine, by: &Principal, key: Option<&str>, text: &str,
+        &self, engine: &Engine, by: &Principal, key: Option<&str>, submission: &Submission<'_>,
     ) -> Result<(u64, bool), Problem> {
-        let Some(key) = key else { return Ok((engine.submit(by, text)?, true)) };
+        let Submission { text, code, sent } = *submission;
+        let Some(key) = key else { return Ok((engine.submit_with(by, text, code, now())?, true)) };
         if key.is_empty() || key.len() > LONGEST {
             return Err(Problem::wrong(format!("Idempotency-Key has from 1 to {LONGEST} signs")));
         }
         // Held to the end: two requests with one key must not both find that there is no run.
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let body = blake3::hash(text.as_bytes()).to_hex().to_string();
+        let body = blake3::hash(sent).to_hex().to_string();
         let used = inner.known.get(&(by.name().to_owned(), key.to_owned())).cloned();
         let at = match used {
             Some(intent) if intent.body != body => {
@@ -97,7 +110,7 @@ impl Requests {
                 inner.write(by, key, body).map_err(|error| EngineError::File("submissions.jsonl".to_owned(), error))?
             }
         };
-        Ok((engine.submit_at(by, text, at)?, true))
+        Ok((engine.submit_with(by, text, code, at)?, true))
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::call::{Answer, Call};
 use super::problem::Problem;
+use super::requests::Submission;
 use super::streams::page;
 use crate::{explain, plan, runs};
 
@@ -32,8 +33,13 @@ fn pipeline<'call>(call: &'call Call<'_>) -> Result<&'call str, Problem> {
 
 pub(super) fn submit(call: &Call<'_>) -> Result<Answer, Problem> {
     let text = pipeline(call)?;
+    submitted(call, &Submission { text, code: None, sent: &call.body })
+}
+
+/// Submits what may be submitted, and tells of its run.
+pub(super) fn submitted(call: &Call<'_>, submission: &Submission<'_>) -> Result<Answer, Problem> {
     let key = call.header("idempotency-key");
-    let (run, new) = call.server.requests.submit(call.engine(), call.who()?, key, text)?;
+    let (run, new) = call.server.requests.submit(call.engine(), call.who()?, key, submission)?;
     call.server.wake();
     let object = explain::object(call.engine(), run)?;
     let mut answer = if new { Answer::created(&object) } else { Answer::json(&object) };

@@ -1,8 +1,9 @@
 //! Every address of the server, with who may ask and what answers.
 
 use super::call::{Answer, Call};
+use super::models::Protocol;
 use super::problem::{Problem, Style};
-use super::{features, health, inference, mlflow, openapi, pages, releases, runs, streams};
+use super::{charges, health, openapi, pages, programs, releases, runs, streams};
 
 /// Which kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +17,47 @@ pub(super) enum Verb {
 pub(super) enum Needs {
     Nothing,
     Token,
+}
+
+/// Whom a route is for, among those with a token. The description says it, and the test of who may do what is made
+/// from the description.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// Everybody, without a token as well.
+    Everybody,
+    /// Whoever has a token.
+    Holders,
+    /// Whoever has a role in any stream, or runs the machine.
+    Insiders,
+    /// Whoever has a role in the stream that the request is about, or runs the machine.
+    OfTheStream,
+    /// Officers of any stream, and those who run the machine.
+    Founders,
+    /// Officers and data engineers of the stream, each for steps of their own.
+    Keepers,
+    /// Officers of the stream.
+    Officers,
+    /// Data engineers of the stream.
+    DataEngineers,
+    /// ML engineers of the stream.
+    MlEngineers,
+}
+
+impl Whom {
+    /// As the description says it.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Everybody => "everybody",
+            Self::Holders => "token",
+            Self::Insiders => "some-role",
+            Self::OfTheStream => "role-in-stream",
+            Self::Founders => "some-privacy-officer",
+            Self::Keepers => "privacy-officer, data-engineer",
+            Self::Officers => "privacy-officer",
+            Self::DataEngineers => "data-engineer",
+            Self::MlEngineers => "ml-engineer",
+        }
+    }
 }
 
 /// What a body is.
@@ -40,22 +82,31 @@ impl Takes {
         }
     }
 
-    /// The type of it.
-    pub(super) const fn kind(self) -> &'static str {
+    /// The types that it may have.
+    pub(super) const fn kinds(self) -> &'static [&'static str] {
         match self {
-            Self::Nothing => "",
-            Self::Toml => "application/toml",
-            Self::Json => "application/json",
-            Self::Rows => "application/x-ndjson",
-            Self::Form => "application/x-www-form-urlencoded",
+            Self::Nothing => &[],
+            Self::Toml => &["application/toml", "text/plain"],
+            Self::Json => &["application/json"],
+            Self::Rows => &["application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream", "text/plain"],
+            Self::Form => &["application/x-www-form-urlencoded"],
         }
     }
+}
+
+/// A shape of a good answer: its status and, for JSON, the name of its schema; otherwise its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gives {
+    Json(u16, &'static str),
+    Other(u16, &'static str),
 }
 
 /// What answers.
 #[derive(Clone, Copy)]
 pub(super) enum Does {
     Answer(fn(&Call<'_>) -> Result<Answer, Problem>),
+    /// What a model says, at once where that is possible.
+    Predict(Protocol),
     /// Events, as long as somebody listens.
     Watch,
 }
@@ -65,7 +116,11 @@ pub(super) struct Route {
     pub(super) verb: Verb,
     pub(super) path: &'static str,
     pub(super) needs: Needs,
+    pub(super) whom: Whom,
     pub(super) takes: Takes,
+    /// The schema of a JSON body.
+    pub(super) shape: Option<&'static str>,
+    pub(super) gives: &'static [Gives],
     /// What may stand in the query.
     pub(super) asks: &'static [&'static str],
     /// Whether it changes something.
@@ -78,34 +133,68 @@ pub(super) struct Route {
 
 type Answers = fn(&Call<'_>) -> Result<Answer, Problem>;
 
-const fn get(path: &'static str, summary: &'static str, answer: Answers) -> Route {
-    let (verb, needs, takes) = (Verb::Get, Needs::Token, Takes::Nothing);
-    Route { verb, path, needs, takes, asks: &[], changes: false, page: false, summary, does: Does::Answer(answer) }
+const fn route(verb: Verb, path: &'static str, takes: Takes, summary: &'static str, does: Does) -> Route {
+    Route {
+        verb,
+        path,
+        needs: Needs::Token,
+        whom: Whom::Holders,
+        takes,
+        shape: None,
+        gives: &[],
+        asks: &[],
+        changes: matches!(verb, Verb::Post),
+        page: false,
+        summary,
+        does,
+    }
 }
 
-const fn post(path: &'static str, takes: Takes, summary: &'static str, answer: Answers) -> Route {
-    let (verb, needs) = (Verb::Post, Needs::Token);
-    Route { verb, path, needs, takes, asks: &[], changes: true, page: false, summary, does: Does::Answer(answer) }
+pub(super) const fn get(path: &'static str, summary: &'static str, answer: Answers) -> Route {
+    route(Verb::Get, path, Takes::Nothing, summary, Does::Answer(answer))
+}
+
+pub(super) const fn post(path: &'static str, takes: Takes, summary: &'static str, answer: Answers) -> Route {
+    route(Verb::Post, path, takes, summary, Does::Answer(answer))
+}
+
+const fn predict(path: &'static str, summary: &'static str, protocol: Protocol) -> Route {
+    route(Verb::Post, path, Takes::Json, summary, Does::Predict(protocol)).asking()
 }
 
 impl Route {
     /// For everybody.
-    const fn open(self) -> Self {
-        Self { needs: Needs::Nothing, ..self }
+    pub(super) const fn open(self) -> Self {
+        Self { needs: Needs::Nothing, whom: Whom::Everybody, ..self }
+    }
+
+    /// For these alone.
+    pub(super) const fn to(self, whom: Whom) -> Self {
+        Self { whom, ..self }
+    }
+
+    /// With a body of this schema.
+    pub(super) const fn of(self, shape: &'static str) -> Self {
+        Self { shape: Some(shape), ..self }
+    }
+
+    /// With such answers.
+    pub(super) const fn gives(self, gives: &'static [Gives]) -> Self {
+        Self { gives, ..self }
     }
 
     /// With these in the query.
-    const fn with(self, asks: &'static [&'static str]) -> Self {
+    pub(super) const fn with(self, asks: &'static [&'static str]) -> Self {
         Self { asks, ..self }
     }
 
     /// For a person in front of a browser.
-    const fn page(self) -> Self {
-        Self { page: true, ..self }
+    pub(super) const fn page(self) -> Self {
+        Self { page: true, gives: PAGE, ..self }
     }
 
     /// A question that is posted because it is long.
-    const fn asking(self) -> Self {
+    pub(super) const fn asking(self) -> Self {
         Self { changes: false, ..self }
     }
 
@@ -125,82 +214,120 @@ impl Route {
 }
 
 const PAGED: &[&str] = &["after", "limit"];
-const MLFLOW_PAGED: &[&str] = &["filter", "max_results", "page_token"];
-const NAME_AND_VERSION: &[&str] = &["name", "version"];
 
-/// All routes.
-pub(super) const ROUTES: &[Route] = &[
-    get("/livez", "Whether the process answers", health::live).open(),
-    get("/readyz", "Whether the log can be used and work is done", health::ready).open(),
-    get("/version", "Which release this is", health::version).open(),
-    get("/openapi.json", "This description", openapi::describe).open(),
-    get("/metrics", "Numbers for Prometheus, of the streams the caller has a role in", health::metrics),
-    get("/v1/streams", "The streams the caller has a role in", streams::list),
-    post("/v1/streams", Takes::Toml, "Creates the stream of a file, for an officer whom it names", streams::create),
-    get("/v1/streams/{stream}", "A stream", streams::show),
-    post("/v1/streams/{stream}/policy", Takes::Toml, "Has a stream follow a changed file", streams::change),
-    post("/v1/streams/{stream}/approve", Takes::Nothing, "Agrees to a proposed policy", streams::approve),
+/// A page, or the way to where one logs in.
+const PAGE: &[Gives] = &[Gives::Other(200, "text/html"), Gives::Other(303, "text/plain")];
+const LIVE: &[Gives] = &[Gives::Json(200, "Live")];
+const READY: &[Gives] = &[Gives::Json(200, "Ready")];
+const RUN: &[Gives] = &[Gives::Json(200, "Run")];
+const RELEASE: &[Gives] = &[Gives::Json(200, "Release")];
+const FILE: &[Gives] = &[Gives::Other(200, "application/octet-stream")];
+const INFERRED: &[Gives] = &[Gives::Json(200, "InferenceAnswer")];
+const POLICY: &[Gives] = &[Gives::Json(200, "PolicyState")];
+
+/// All routes: those for machines and ours, those for people, those that others have made.
+pub(super) fn routes() -> impl Iterator<Item = &'static Route> {
+    OURS.iter().chain(PAGES).chain(super::foreign::ROUTES)
+}
+
+const OURS: &[Route] = &[
+    get("/livez", "Whether the process answers", health::live).open().gives(LIVE),
+    get("/readyz", "Whether the log can be used and work is done", health::ready).open().gives(READY),
+    get("/version", "Which release this is", health::version).open().gives(&[Gives::Json(200, "Version")]),
+    get("/openapi.json", "This description", openapi::describe).open().gives(&[Gives::Json(200, "Description")]),
+    get("/metrics", "Numbers for Prometheus", health::metrics)
+        .to(Whom::Insiders)
+        .gives(&[Gives::Other(200, "text/plain")]),
+    get("/v1/streams", "The streams the caller has a role in", streams::list).gives(&[Gives::Json(200, "Streams")]),
+    post("/v1/streams", Takes::Toml, "Creates the stream of a file, for an officer whom it names", streams::create)
+        .to(Whom::Founders)
+        .gives(&[Gives::Json(201, "Created")]),
+    get("/v1/streams/{stream}", "A stream", streams::show).to(Whom::OfTheStream).gives(&[Gives::Json(200, "Stream")]),
+    post("/v1/streams/{stream}/policy", Takes::Toml, "Has a stream follow a changed file", streams::change)
+        .to(Whom::Officers)
+        .gives(POLICY),
+    post("/v1/streams/{stream}/approve", Takes::Nothing, "Agrees to a proposed policy", streams::approve)
+        .to(Whom::Officers)
+        .gives(POLICY),
     get("/v1/streams/{stream}/blocks", "The blocks of a stream and what they have lost", streams::list_blocks)
-        .with(PAGED),
-    post("/v1/streams/{stream}/blocks", Takes::Json, "Seals, retires or deletes blocks", streams::step_blocks),
-    post("/v1/streams/{stream}/rows", Takes::Rows, "Takes in a batch of rows", streams::rows).with(&["batch"]),
-    get("/v1/runs", "The runs on streams the caller has a role in", runs::list).with(&["stream", "after", "limit"]),
-    post("/v1/runs", Takes::Toml, "Submits a pipeline, once for each Idempotency-Key", runs::submit),
-    get("/v1/runs/{run}", "A run: its attempts, and why it stands as it does", runs::show),
-    post("/v1/runs/{run}/cancel", Takes::Nothing, "Stops a run", runs::cancel),
-    post("/v1/plan", Takes::Toml, "What would happen to a pipeline if it were submitted now", runs::plan).asking(),
-    get("/v1/releases", "All releases", releases::list).with(PAGED),
-    get("/v1/releases/{name}", "The newest version of a release", releases::show),
-    get("/v1/releases/{name}/{version}", "A release by version or alias", releases::show),
-    get("/v1/releases/{name}/{version}/files/{*path}", "A file of a release", releases::file),
-    post("/v1/releases/{name}/{version}/aliases", Takes::Json, "Names a version", releases::alias),
-    post("/v1/releases/{name}/{version}/withdraw", Takes::Json, "Takes a version from offer", releases::withdraw),
+        .with(PAGED)
+        .to(Whom::OfTheStream)
+        .gives(&[Gives::Json(200, "Blocks")]),
+    post("/v1/streams/{stream}/blocks", Takes::Json, "Seals, retires or deletes blocks", streams::step_blocks)
+        .to(Whom::Keepers)
+        .of("BlocksStep")
+        .gives(&[Gives::Json(200, "BlocksStepped")]),
+    post("/v1/streams/{stream}/rows", Takes::Rows, "Takes in a batch of rows", streams::rows)
+        .with(&["batch"])
+        .to(Whom::DataEngineers)
+        .gives(&[Gives::Json(200, "Ingested"), Gives::Json(201, "Ingested")]),
+    post("/v1/streams/{stream}/charges", Takes::Json, "Charges what is computed elsewhere", charges::charge)
+        .to(Whom::MlEngineers)
+        .of("ChargeAsked")
+        .gives(&[Gives::Json(201, "Charged")]),
+    get("/v1/runs", "The runs on streams the caller has a role in", runs::list)
+        .with(&["stream", "after", "limit"])
+        .gives(&[Gives::Json(200, "Runs")]),
+    post("/v1/runs", Takes::Toml, "Submits a pipeline, once for each Idempotency-Key", runs::submit)
+        .to(Whom::MlEngineers)
+        .gives(&[Gives::Json(200, "Run"), Gives::Json(201, "Run")]),
+    post("/v1/programs", Takes::Json, "Submits a pipeline with the folder of its program", programs::submit)
+        .to(Whom::MlEngineers)
+        .of("Program")
+        .gives(&[Gives::Json(200, "Run"), Gives::Json(201, "Run")]),
+    get("/v1/runs/{run}", "A run: its attempts, and why it stands as it does", runs::show)
+        .to(Whom::OfTheStream)
+        .gives(RUN),
+    post("/v1/runs/{run}/cancel", Takes::Nothing, "Stops a run", runs::cancel).to(Whom::MlEngineers).gives(RUN),
+    post("/v1/plan", Takes::Toml, "What would happen to a pipeline if it were submitted now", runs::plan)
+        .asking()
+        .to(Whom::MlEngineers)
+        .gives(&[Gives::Json(200, "Plan")]),
+    get("/v1/releases", "All releases", releases::list).with(PAGED).gives(&[Gives::Json(200, "Releases")]),
+    get("/v1/releases/{name}", "The newest version of a release", releases::show).gives(RELEASE),
+    get("/v1/releases/{name}/{version}", "A release by version or alias", releases::show).gives(RELEASE),
+    get("/v1/releases/{name}/{version}/files/{*path}", "A file of a release", releases::file).gives(FILE),
+    post("/v1/releases/{name}/{version}/aliases", Takes::Json, "Names a version", releases::alias)
+        .to(Whom::MlEngineers)
+        .of("Alias")
+        .gives(RELEASE),
+    post("/v1/releases/{name}/{version}/withdraw", Takes::Json, "Takes a version from offer", releases::withdraw)
+        .to(Whom::MlEngineers)
+        .of("Withdrawal")
+        .gives(&[Gives::Json(200, "Withdrawn")]),
+    route(
+        Verb::Get,
+        "/v1/events",
+        Takes::Nothing,
+        "What happens, as it happens: server-sent events with the log's numbers",
+        Does::Watch,
+    )
+    .with(&["after"])
+    .gives(&[Gives::Other(200, "text/event-stream")]),
+    predict("/v2/models/{name}/infer", "Asks a model", Protocol::Inference).of("InferenceAsked").gives(INFERRED),
+    predict("/v2/models/{name}/versions/{version}/infer", "Asks a version", Protocol::Inference)
+        .of("InferenceAsked")
+        .gives(INFERRED),
+    predict("/invocations", "Asks a model as MLflow's scoring server would be", Protocol::Invocations)
+        .with(&["model"])
+        .of("InvocationsAsked")
+        .gives(&[Gives::Json(200, "Predictions")]),
+];
+
+const PAGES: &[Route] = &[
     get("/", "Page: streams", pages::streams).page(),
-    get("/streams/{stream}", "Page: a stream and its blocks", pages::stream).page(),
+    get("/streams/{stream}", "Page: a stream and its blocks", pages::stream).page().to(Whom::OfTheStream),
     get("/runs", "Page: runs", pages::runs).page(),
-    get("/runs/{run}", "Page: a run against its target", pages::run).page(),
+    get("/runs/{run}", "Page: a run against its target", pages::run).page().to(Whom::OfTheStream),
     get("/releases", "Page: releases", pages::releases).page(),
     get("/releases/{name}/{version}", "Page: a release", pages::release).page(),
     post("/releases/{name}/{version}", Takes::Form, "Page: a model is tried", pages::try_out).asking().page(),
-    get("/audit", "Page: the end of the log", pages::audit).page(),
+    get("/audit", "Page: the end of the log", pages::audit).page().to(Whom::Insiders),
     get("/login", "Page: where a token is pasted", pages::ask).open().page(),
     post("/login", Takes::Form, "Page: a token becomes a cookie", pages::enter).open().page(),
     post("/logout", Takes::Form, "Page: the cookie is forgotten", pages::leave).open().page(),
-    get("/assets/style.css", "The look of pages", pages::style).open(),
-    get("/assets/script.js", "What keeps pages up to date", pages::script).open(),
-    get("/v2", "What this server is", inference::server),
-    get("/v2/health/live", "Whether the process answers", health::live).open(),
-    get("/v2/health/ready", "Whether models can be asked", health::ready).open(),
-    get("/v2/models/{name}", "What a model takes and gives", inference::describe),
-    get("/v2/models/{name}/ready", "Whether a model can be asked", inference::ready),
-    post("/v2/models/{name}/infer", Takes::Json, "Asks a model", inference::infer).asking(),
-    get("/v2/models/{name}/versions/{version}", "What a version takes and gives", inference::describe),
-    get("/v2/models/{name}/versions/{version}/ready", "Whether a version can be asked", inference::ready),
-    post("/v2/models/{name}/versions/{version}/infer", Takes::Json, "Asks a version", inference::infer).asking(),
-    post("/invocations", Takes::Json, "Asks a model as MLflow's scoring server would be", inference::invocations)
-        .asking()
-        .with(&["model"]),
-    post("/get-online-features", Takes::Json, "Lines of released statistics, as Feast gives them", features::online)
-        .asking(),
-    get("/api/2.0/mlflow/registered-models/alias", "MLflow: a version by alias", mlflow::by_alias)
-        .with(&["name", "alias"]),
-    get("/api/2.0/mlflow/registered-models/get", "MLflow: a model", mlflow::get_model).with(&["name"]),
-    get("/api/2.0/mlflow/registered-models/search", "MLflow: all models", mlflow::search_models).with(MLFLOW_PAGED),
-    get("/api/2.0/mlflow/model-versions/search", "MLflow: versions", mlflow::search_versions).with(MLFLOW_PAGED),
-    get("/api/2.0/mlflow/model-versions/get", "MLflow: a version", mlflow::get_version).with(NAME_AND_VERSION),
-    get("/api/2.0/mlflow/model-versions/get-download-uri", "MLflow: where the files are", mlflow::download_address)
-        .with(NAME_AND_VERSION),
-    get("/api/2.0/mlflow-artifacts/artifacts", "MLflow: the files of a version", mlflow::list_files).with(&["path"]),
-    get("/api/2.0/mlflow-artifacts/artifacts/{*path}", "MLflow: a file", mlflow::file),
-    Route {
-        verb: Verb::Get,
-        path: "/v1/events",
-        needs: Needs::Token,
-        takes: Takes::Nothing,
-        asks: &["after"],
-        changes: false,
-        page: false,
-        summary: "What happens, as it happens: server-sent events with the log's numbers",
-        does: Does::Watch,
-    },
+    get("/assets/style.css", "The look of pages", pages::style).open().gives(&[Gives::Other(200, "text/css")]),
+    get("/assets/script.js", "What keeps pages up to date", pages::script)
+        .open()
+        .gives(&[Gives::Other(200, "text/javascript")]),
 ];

@@ -4,13 +4,18 @@
 //! file that only the owner can read, written whole or not at all. A token carries a name; what that name may do is
 //! said by the files of streams, so that a token can never give more than they do.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use sage_engine::Principal;
 use serde::{Deserialize, Serialize};
+
+use super::limits::{Meters, since};
 
 /// What every token begins with, so that one that has leaked can be searched for.
 pub(crate) const PREFIX: &str = "sage_pat_";
@@ -94,42 +99,96 @@ pub(crate) fn load(directory: &Path) -> io::Result<Vec<Token>> {
 /// When a file was written and how long it is: every change of ours changes its length too, where the clock is coarse.
 type Written = (SystemTime, u64);
 
+/// How old what is known of the file may be, in nanoseconds: to ask the disk for every request would cost more than
+/// to answer many of them.
+const FRESH: u64 = 20_000_000;
+
+/// A token that counts or counted, ready to be compared.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    pub(crate) token: Token,
+    /// Who has it; nothing for a name that nobody can have.
+    pub(crate) who: Option<Principal>,
+    digest: Option<blake3::Hash>,
+    /// What its holder has asked for.
+    pub(super) meters: Arc<Meters>,
+}
+
 /// The tokens of a directory for a server: read again whenever the file has changed, so that a token revoked by the
-/// command line stops at once.
+/// command line stops at once, give or take some milliseconds.
 pub(crate) struct Tokens {
     directory: PathBuf,
-    known: Mutex<(Option<Written>, Arc<Vec<Token>>)>,
+    start: Instant,
+    /// When the file was last looked at.
+    looked: AtomicU64,
+    known: RwLock<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    written: Option<Written>,
+    all: BTreeMap<String, Arc<Holder>>,
 }
 
 impl Tokens {
     pub(crate) fn new(directory: &Path) -> Self {
-        Self { directory: directory.to_owned(), known: Mutex::default() }
+        let directory = directory.to_owned();
+        let tokens = Self { directory, start: Instant::now(), looked: AtomicU64::new(0), known: RwLock::default() };
+        tokens.look();
+        tokens
     }
 
     /// The token that a text is, if it counts now.
-    pub(crate) fn found(&self, text: &str) -> Option<Token> {
+    pub(crate) fn found(&self, text: &str) -> Option<Arc<Holder>> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
-        let given = digest(secret);
-        let all = self.all()?;
+        let holder = self.holder(id)?;
         // The digests are compared in a time that does not tell how much of them agrees.
-        let is_it = |token: &&Token| blake3::Hash::from_hex(&token.digest).is_ok_and(|kept| kept == given);
-        all.iter().filter(|token| token.id == id).find(is_it).filter(|token| token.is_good(seconds())).cloned()
+        let is_it = holder.digest.is_some_and(|kept| kept == digest(secret));
+        (is_it && holder.token.is_good(seconds())).then_some(holder)
     }
 
     /// Whether the token of this id counts now.
     pub(crate) fn counts(&self, id: &str) -> bool {
-        self.all().is_some_and(|all| all.iter().any(|token| token.id == id && token.is_good(seconds())))
+        self.holder(id).is_some_and(|holder| holder.token.is_good(seconds()))
     }
 
     /// A file that cannot be read admits nobody.
-    fn all(&self) -> Option<Arc<Vec<Token>>> {
-        let data = fs::metadata(self.directory.join(FILE));
-        let changed = data.and_then(|data| Ok((data.modified()?, data.len()))).ok();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.0 != changed {
-            *known = (changed, Arc::new(load(&self.directory).ok()?));
+    fn holder(&self, id: &str) -> Option<Arc<Holder>> {
+        let (now, looked) = (since(self.start) + FRESH, self.looked.load(Ordering::Relaxed));
+        if now - looked >= FRESH
+            && self.looked.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
+            self.look();
         }
-        Some(Arc::clone(&known.1))
+        self.known_as(id).or_else(|| {
+            // One that was made a moment ago counts from the first.
+            self.look();
+            self.known_as(id)
+        })
+    }
+
+    fn known_as(&self, id: &str) -> Option<Arc<Holder>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).all.get(id).cloned()
+    }
+
+    /// Reads the file if it has changed.
+    fn look(&self) {
+        let data = fs::metadata(self.directory.join(FILE));
+        let written = data.and_then(|data| Ok((data.modified()?, data.len()))).ok();
+        if self.known.read().unwrap_or_else(PoisonError::into_inner).written == written {
+            return;
+        }
+        let read = load(&self.directory);
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut known.all);
+        let holder = |token: Token| {
+            // Who is metered stays so when the file changes.
+            let meters = before.get(&token.id).map(|holder| Arc::clone(&holder.meters)).unwrap_or_default();
+            let (who, digest) = (Principal::named(&token.name), blake3::Hash::from_hex(&token.digest).ok());
+            (token.id.clone(), Arc::new(Holder { token, who, digest, meters }))
+        };
+        known.written = written.filter(|_| read.is_ok());
+        known.all = read.unwrap_or_default().into_iter().map(holder).collect();
     }
 }
 
@@ -137,7 +196,7 @@ fn digest(secret: &str) -> blake3::Hash {
     blake3::Hash::from(blake3::derive_key("sage: the secret half of a token", secret.as_bytes()))
 }
 
-fn hexadecimal<const BYTES: usize>() -> io::Result<String> {
+pub(super) fn hexadecimal<const BYTES: usize>() -> io::Result<String> {
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
@@ -181,20 +240,25 @@ mod tests {
     #[test]
     fn a_token_counts_until_it_is_revoked_or_over() {
         let folder = tempfile::tempdir().expect("a folder");
-        let tokens = Tokens::new(folder.path());
         let make = |name, days| create(folder.path(), &Wanted { name, admin: false, days }).expect("a token");
         let (mia, over) = (make("mia", None), make("olga", Some(0)));
-        assert_eq!(tokens.found(&mia).map(|token| token.name), Some("mia".to_owned()));
-        assert_eq!(tokens.found(&over), None);
+        let found = |text: &str| Tokens::new(folder.path()).found(text).map(|holder| holder.token.name.clone());
+        assert_eq!((found(&mia), found(&over)), (Some("mia".to_owned()), None));
         let kept = fs::read_to_string(folder.path().join(FILE)).expect("the file");
         let secret = mia.rsplit('_').next().expect("a secret");
         assert!(secret.len() == 64 && !kept.contains(secret), "the secret is kept");
         for wrong in ["", PREFIX, "sage_pat_00_00", &mia[1..], &mia[..mia.len() - 1], &format!("{mia}0")] {
-            assert_eq!(tokens.found(wrong), None, "{wrong}");
+            assert_eq!(found(wrong), None, "{wrong}");
         }
+        let tokens = Tokens::new(folder.path());
+        assert!(tokens.found(&mia).is_some());
         let id = mia.trim_start_matches(PREFIX).split('_').next().expect("an id");
         assert!(revoke(folder.path(), id).expect("written") && !revoke(folder.path(), "none").expect("read"));
-        assert_eq!(tokens.found(&mia), None);
+        // It was looked at a moment ago; the change is seen once that is too long ago.
+        let began = Instant::now();
+        while tokens.found(&mia).is_some() {
+            assert!(began.elapsed() < std::time::Duration::from_secs(5), "a revoked token goes on to count");
+        }
     }
 
     #[cfg(unix)]

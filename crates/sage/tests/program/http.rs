@@ -1,19 +1,26 @@
-//! A server in a process of its own, and the few words of HTTP that tests need to talk to it.
+//! A server in a process of its own, and the few words of HTTP that tests need to talk to it. Every answer is held
+//! against the description that the server gives of itself.
 
+use std::cell::OnceCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
 use crate::place::Place;
+use crate::shape;
 
 /// A server that is up.
 pub(crate) struct Serving {
     pub(crate) child: Child,
-    address: String,
+    pub(crate) address: String,
+    described: OnceCell<Value>,
 }
+
+/// How long a tick of a server of the tests is, in seconds.
+const TICK: &str = "1";
 
 /// What it answered.
 pub(crate) struct Reply {
@@ -23,20 +30,55 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    fn read(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split_whitespace().nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        Self { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// A header, by its name in small letters.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::trim)
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {} {}", self.status, self.body))
     }
 }
 
 impl Serving {
-    /// Starts one on the directory of a place and waits until it is ready.
+    /// Starts one on the directory of a place and waits until it is ready, and what was released is shown to all.
     pub(crate) fn start(place: &Place) -> Self {
-        let mut command = place.command(&["serve", "--listen", "127.0.0.1:0"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program runs");
+        let serving = Self::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--tick", TICK]));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+        std::thread::sleep(Duration::from_millis(1000 - now.as_millis() as u64 % 1000));
+        serving
+    }
+
+    /// Starts one by a command that ends with one, and waits until it is ready.
+    pub(crate) fn from(command: Command) -> Self {
+        Self::talking(command, Stdio::null())
+    }
+
+    /// The same, with a place for what it says on standard error.
+    pub(crate) fn talking(mut command: Command, talk: Stdio) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(talk).spawn().expect("the program runs");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
-        let address = line.trim().strip_prefix("http://").expect("an address").to_owned();
-        Self { child, address }
+        let address = line.trim().split_once("://").expect("an address").1.to_owned();
+        Self { child, address, described: OnceCell::new() }
+    }
+
+    /// What the server says of itself.
+    pub(crate) fn described(&self) -> &Value {
+        self.described.get_or_init(|| self.exchange("GET", "/openapi.json", &[], b"").json())
+    }
+
+    /// Whether a signal ends it, and with which code.
+    pub(crate) fn ask_to_end(&self) {
+        let ended = Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(ended.is_ok_and(|status| status.success()));
     }
 
     fn send(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TcpStream {
@@ -53,16 +95,24 @@ impl Serving {
         stream
     }
 
-    /// Asks with these headers.
+    /// Asks with these headers, and holds the answer against the description.
     pub(crate) fn ask(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        let reply = self.exchange(verb, path, headers, body);
+        let kind = reply.header("content-type").unwrap_or_default();
+        if reply.header("content-encoding").is_none()
+            && let Some(fault) = shape::fault(self.described(), verb, path, reply.status, kind, &reply.body)
+        {
+            panic!("{verb} {path}: {fault}");
+        }
+        reply
+    }
+
+    fn exchange(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         let mut stream = self.send(verb, path, headers, body);
         let mut bytes = Vec::new();
         // After a refusal the rest of the body may come back as a reset; what was answered is there.
         drop(stream.read_to_end(&mut bytes));
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let status = head.split_whitespace().nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
-        Reply { status, head: head.to_owned(), body: body.to_owned() }
+        Reply::read(&bytes)
     }
 
     pub(crate) fn with_token(&self, verb: &str, path: &str, token: &str, body: &str) -> Reply {

@@ -2,19 +2,27 @@
 
 mod account;
 mod audit;
+mod clients;
 mod demo;
 mod document;
 mod generate;
 mod hostile;
 mod hostile_requests;
 mod http;
+mod matrix;
+mod observed;
+mod packaging;
 mod pages;
 mod place;
 mod refusals;
 mod rows;
+mod schemathesis;
 mod server;
 mod serving;
+mod shape;
+mod standing;
 mod story;
+mod ticks;
 mod usage;
 
 use std::process::{Command, Output};

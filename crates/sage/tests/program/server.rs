@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use crate::http::Serving;
 use crate::place::Place;
 
-fn token(place: &Place, name: &str) -> String {
+pub(crate) fn token(place: &Place, name: &str) -> String {
     place.good(&format!("token create --as {name}")).trim().to_owned()
 }
 
-fn pipeline(place: &Place) -> String {
+pub(crate) fn pipeline(place: &Place) -> String {
     std::fs::read_to_string(place.path("examples/duration.toml")).expect("an example")
 }
 
@@ -56,7 +56,7 @@ fn a_pipeline_goes_in_and_a_model_comes_out() {
     assert_eq!(serving.get("/v1/releases/taxi-duration/1", &carl).status, 404);
 }
 
-const SMALL: &str = r#"
+pub(crate) const SMALL: &str = r#"
 [stream]
 name = "small"
 unit = "event"
@@ -236,8 +236,10 @@ const MATRIX: &[(&str, &str, [u16; 6])] = &[
     ("get", "/v1/streams/{stream}/blocks", [200, 200, 200, 200, 403, 401]),
     ("post", "/v1/streams/{stream}/blocks", [403, 200, 403, 403, 403, 401]),
     ("post", "/v1/streams/{stream}/rows", [403, 400, 403, 403, 403, 401]),
+    ("post", "/v1/streams/{stream}/charges", [403, 403, 422, 403, 403, 401]),
     ("get", "/v1/runs", [200, 200, 200, 200, 200, 401]),
     ("post", "/v1/runs", [403, 403, 201, 403, 403, 401]),
+    ("post", "/v1/programs", [403, 403, 422, 403, 403, 401]),
     ("get", "/v1/runs/{run}", [200, 200, 200, 200, 403, 401]),
     ("post", "/v1/runs/{run}/cancel", [403, 403, 409, 403, 403, 401]),
     ("post", "/v1/plan", [403, 403, 200, 403, 403, 401]),
@@ -283,7 +285,7 @@ const MATRIX: &[(&str, &str, [u16; 6])] = &[
 ];
 
 /// A place with everybody in it, a run that is over and its release.
-fn busy_place() -> (Place, u64, BTreeMap<&'static str, String>) {
+pub(crate) fn busy_place() -> (Place, u64, BTreeMap<&'static str, String>) {
     let (place, stored) = Place::with_rides("150_000");
     let auditor = "ml-engineer = [\"mia\"]\nauditor = [\"olga\"]";
     place.variant("rides/_stream.toml", "changed.toml", &[("ml-engineer = [\"mia\"]", auditor)]);
@@ -296,6 +298,7 @@ fn busy_place() -> (Place, u64, BTreeMap<&'static str, String>) {
 fn body_of(place: &Place, verb: &str, path: &str) -> String {
     match (verb, path) {
         ("post", "/v1/runs" | "/v1/plan") => pipeline(place),
+        ("post", "/v1/programs") => json!({"pipeline": pipeline(place), "files": {"../x": ""}}).to_string(),
         ("post", "/v1/streams/{stream}/blocks") => "{\"do\": \"seal\"}".to_owned(),
         ("post", "/v1/releases/{name}/{version}/aliases") => "{\"alias\": \"good\"}".to_owned(),
         ("post", "/v1/streams/{stream}/approve" | "/v1/runs/{run}/cancel") => String::new(),
@@ -306,7 +309,7 @@ fn body_of(place: &Place, verb: &str, path: &str) -> String {
     }
 }
 
-fn filled(path: &str) -> String {
+pub(crate) fn filled(path: &str) -> String {
     let parts = [("{stream}", "taxi"), ("{run}", "1"), ("{name}", "taxi-duration"), ("{version}", "1")];
     let path = parts.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value));
     path.replace("{path}", if path.starts_with("/api") { "taxi-duration/1/MLmodel" } else { "MLmodel" })

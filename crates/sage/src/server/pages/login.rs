@@ -20,7 +20,9 @@ pub(in crate::server) fn enter(call: &Call<'_>) -> Result<Answer, Problem> {
         return Err(Problem::unknown_caller());
     }
     let mut answer = Answer::elsewhere("/");
-    answer.headers.push(("set-cookie", format!("sage_token={token}; Path=/; HttpOnly; SameSite=Strict")));
+    // Behind TLS of our own the cookie never leaves it.
+    let secure = if call.server.secure { "; Secure" } else { "" };
+    answer.headers.push(("set-cookie", format!("sage_token={token}; Path=/; HttpOnly; SameSite=Strict{secure}")));
     Ok(answer)
 }
 

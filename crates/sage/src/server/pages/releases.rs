@@ -24,7 +24,7 @@ pub(in crate::server) fn list(call: &Call<'_>) -> Result<Answer, Problem> {
         );
         vec![link, word(release.kind).to_owned(), escaped(&release.stream), state]
     };
-    let rows: Vec<Vec<String>> = call.engine().releases().iter().map(row).collect();
+    let rows: Vec<Vec<String>> = call.releases().iter().map(row).collect();
     let content = match rows.is_empty() {
         true => "<p>Nothing is released yet.</p>".to_owned(),
         false => table(&["release", "kind", "stream", "also called"], &rows),

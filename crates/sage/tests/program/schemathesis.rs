@@ -1,0 +1,66 @@
+//! Requests made up from the description by somebody else's program, for every role: whatever comes, no failure of the
+//! server and no answer that breaks what it says of itself. Where there is no such program (`SAGE_CLIENTS_PYTHON`, set
+//! by `cargo xtask check --all`) this is left out. `SAGE_SOAK` makes it long.
+
+use std::process::Command;
+
+use crate::http::Serving;
+use crate::server::{busy_place, token};
+
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
+
+#[test]
+fn made_up_requests_of_every_role_are_answered_as_described() {
+    let Some(python) = std::env::var_os("SAGE_CLIENTS_PYTHON") else {
+        println!("SAGE_CLIENTS_PYTHON is not set, so requests made up by schemathesis are left out");
+        return;
+    };
+    let (place, _, tokens) = busy_place();
+    let mut holders: Vec<(&str, String)> = tokens.into_iter().collect();
+    holders.push(("ops", place.good("token create --as ops --role admin").trim().to_owned()));
+    holders.push(("nobody", "none".to_owned()));
+    let other = token(&place, "zoe");
+    holders.push(("zoe", other));
+    let flags = ["serve", "--listen", "127.0.0.1:0", "--tick", "1", "--most-changes", "100000"];
+    let serving = Serving::from(place.command(&flags));
+    let examples = if std::env::var_os("SAGE_SOAK").is_some() { "200" } else { "10" };
+    let paths = serving.described()["paths"].as_object().expect("paths");
+    let operations: usize = paths.values().filter_map(|verbs| Some(verbs.as_object()?.len())).sum();
+    for (name, token) in holders {
+        let output = Command::new(&python)
+            .args(["-m", "schemathesis.cli", "run", &format!("http://{}/openapi.json", serving.address)])
+            .args([
+                "--header",
+                &format!("Authorization: Bearer {token}"),
+                "--checks",
+                CHECKS,
+                "--max-examples",
+                examples,
+            ])
+            .args([
+                "--phases",
+                "examples,coverage,fuzzing",
+                "--exclude-path",
+                "/v1/events",
+                "--no-color",
+                "--seed",
+                "1",
+            ])
+            .args(["--generation-database", "none", "--request-timeout", "60", "--suppress-health-check", "all"])
+            .current_dir(place.path(""))
+            .output()
+            .expect("Python runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "as {name}:\n{said}");
+        let number = |line: &str| line.trim().split(['/', ' ']).next().and_then(|text| text.parse::<usize>().ok());
+        let after = |word: &str| said.lines().find_map(|line| number(line.trim().strip_prefix(word)?));
+        // All but the one that never ends.
+        let sent = (after("Selected:"), after("Tested:"));
+        assert_eq!(sent, (Some(operations - 1), Some(operations - 1)), "as {name}, some were not sent:\n{said}");
+        assert!(
+            !said.contains("not possible") && !said.contains("Serialization"),
+            "as {name}, some were not sent:\n{said}"
+        );
+    }
+    assert_eq!(serving.get("/readyz", "").status, 200);
+}

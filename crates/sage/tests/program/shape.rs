@@ -1,0 +1,147 @@
+//! Answers held against the description that the server gives of itself.
+//!
+//! A small reader of schemas: what our description uses of JSON Schema, and a panic for anything else, so that a word
+//! which is not understood is not taken for agreement.
+
+use serde_json::Value;
+
+/// Words that say nothing about a value.
+const SILENT: &[&str] = &["description", "format"];
+
+/// Whether a path is of a template such as `/v1/runs/{run}`; the last name takes the rest if the template ends there
+/// with `{path}`.
+fn fits(template: &str, path: &str) -> bool {
+    let (wanted, found): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), path.split('/').collect());
+    let rest = wanted.last() == Some(&"{path}") && found.len() >= wanted.len();
+    let same = |(wanted, found): (&&str, &&str)| wanted == found || (wanted.starts_with('{') && !found.is_empty());
+    (rest || wanted.len() == found.len()) && wanted.iter().zip(&found).all(same)
+}
+
+/// The operation that answers a request: of several templates the one with the fewest names.
+pub(crate) fn operation<'doc>(document: &'doc Value, verb: &str, path: &str) -> Option<&'doc Value> {
+    let path = path.split('?').next().unwrap_or(path);
+    let paths = document["paths"].as_object()?.iter().filter(|(template, _)| fits(template, path));
+    let names = |template: &String| template.matches('{').count();
+    let (_, verbs) = paths.min_by_key(|(template, _)| names(template))?;
+    verbs.get(verb.to_lowercase())
+}
+
+/// What is wrong with an answer, if anything is.
+pub(crate) fn fault(document: &Value, verb: &str, path: &str, status: u16, kind: &str, body: &str) -> Option<String> {
+    let operation = operation(document, verb, path)?;
+    let responses = &operation["responses"];
+    let response = responses.get(status.to_string());
+    if response.is_none() && status < 300 {
+        return Some(format!("{status} is not among {responses}"));
+    }
+    let response = response.unwrap_or(&responses["default"]);
+    let kind = kind.split(';').next().unwrap_or(kind).trim();
+    let Some(content) = response["content"].get(kind) else {
+        // An address that cannot be read is refused before it is known whose it is.
+        return (status < 400).then(|| format!("{kind} is not among {}", response["content"]));
+    };
+    if !kind.ends_with("json") {
+        return None;
+    }
+    match serde_json::from_str(body) {
+        Ok(value) => breach(document, &content["schema"], &value, "answer"),
+        Err(error) => Some(format!("no JSON: {error}")),
+    }
+}
+
+/// Where a value breaks a schema.
+fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
+    let rules = schema.as_object().unwrap_or_else(|| panic!("{at}: no schema: {schema}"));
+    rules.iter().find_map(|(word, rule)| match word.as_str() {
+        "$ref" => {
+            let place = rule.as_str().unwrap_or_default().trim_start_matches('#');
+            breach(document, document.pointer(place).unwrap_or_else(|| panic!("{rule} is nowhere")), value, at)
+        }
+        "type" => {
+            let kinds: Vec<&str> = match rule {
+                Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+                one => one.as_str().into_iter().collect(),
+            };
+            (!kinds.iter().any(|kind| is(kind, value))).then(|| format!("{at} is {value}, not {kinds:?}"))
+        }
+        "required" => {
+            let names = rule.as_array().into_iter().flatten().filter_map(Value::as_str);
+            let missing: Vec<&str> = names.filter(|name| value.is_object() && value.get(name).is_none()).collect();
+            (!missing.is_empty()).then(|| format!("{at} lacks {missing:?} in {value}"))
+        }
+        "properties" => rule.as_object().into_iter().flatten().find_map(|(name, schema)| {
+            value.get(name).and_then(|found| breach(document, schema, found, &format!("{at}.{name}")))
+        }),
+        "additionalProperties" => value.as_object().into_iter().flatten().find_map(|(name, found)| {
+            let known = schema["properties"].get(name).is_some();
+            if known { None } else { breach(document, rule, found, &format!("{at}.{name}")) }
+        }),
+        "items" => value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .find_map(|(place, found)| breach(document, rule, found, &format!("{at}[{place}]"))),
+        "enum" => {
+            let known = rule.as_array().is_some_and(|words| words.contains(value));
+            (!known).then(|| format!("{at} is {value}, none of {rule}"))
+        }
+        "minimum" => {
+            let less = value.as_f64().zip(rule.as_f64()).is_some_and(|(value, least)| value < least);
+            less.then(|| format!("{at} is {value}, less than {rule}"))
+        }
+        "pattern" => {
+            // The one pattern in use: a decimal number.
+            assert_eq!(rule, "^[0-9]+(\\.[0-9]+)?$", "{at}: a pattern that this reader does not know");
+            let text = value.as_str().unwrap_or("0");
+            let parts: Vec<&str> = text.split('.').collect();
+            let digits = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+            (parts.len() > 2 || !parts.iter().all(digits)).then(|| format!("{at} is {text:?}, no decimal number"))
+        }
+        word if SILENT.contains(&word) => None,
+        word => panic!("{at}: a word that this reader does not know: {word}"),
+    })
+}
+
+fn is(kind: &str, value: &Value) -> bool {
+    match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64(),
+        other => panic!("no such type: {other}"),
+    }
+}
+
+#[test]
+fn what_breaks_a_schema_is_found() {
+    let document = serde_json::json!({
+        "paths": {"/v1/runs/{run}": {"get": {"responses": {
+            "200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Run"}}}},
+            "default": {"content": {"application/problem+json": {"schema": {"type": "object"}}}},
+        }}}},
+        "components": {"schemas": {"Run": {
+            "type": "object",
+            "required": ["run"],
+            "properties": {"run": {"type": "integer", "minimum": 1}, "words": {"type": "array", "items": {"enum": ["a"]}}},
+        }}},
+    });
+    let found = |status, kind: &str, body: &str| fault(&document, "GET", "/v1/runs/7?x=y", status, kind, body);
+    assert_eq!(found(200, "application/json", "{\"run\": 1, \"words\": [\"a\"], \"more\": null}"), None);
+    assert_eq!(found(404, "application/problem+json", "{}"), None);
+    for (status, kind, body) in [
+        (200, "application/json", "{}"),
+        (200, "application/json", "{\"run\": 0}"),
+        (200, "application/json", "{\"run\": \"1\"}"),
+        (200, "application/json", "{\"run\": 1, \"words\": [\"b\"]}"),
+        (200, "application/json", "run"),
+        (200, "text/html", "{\"run\": 1}"),
+        (201, "application/json", "{\"run\": 1}"),
+        (404, "application/problem+json", "[]"),
+    ] {
+        assert!(found(status, kind, body).is_some(), "{status} {kind} {body}");
+    }
+}

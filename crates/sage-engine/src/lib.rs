@@ -11,6 +11,7 @@
 //! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
 //! - [`audit`]: attacks on the learners with made-up rows, and what their success says;
 //! - [`generate`]: made-up streams of any size, for demonstrations and tests;
+//! - [`query`]: private SQL, held against its stream before anything is charged;
 //! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
 //! - [`serve`]: rows of those who ask a released model, turned into what it takes;
 //! - [`log`]: the log on disk, its single owner, the desk where many threads charge, exported heads;
@@ -34,6 +35,7 @@ pub mod log;
 mod orders;
 pub mod pipeline;
 pub mod plan;
+pub mod query;
 mod quiet;
 pub mod read;
 pub mod release;
@@ -46,7 +48,8 @@ pub mod suggest;
 
 pub use engine::{
     Ask, AttemptOutcome, AttemptView, BlockView, Engine, EngineError, EventView, Fed, Granted, Job, LaneView, Opened,
-    Places, PolicyOutcome, Principal, PutBack, ReleaseView, RunView, Snapshot, State, StreamView, UnitCount, Waiting,
+    Places, PolicyOutcome, Principal, PutBack, QueryAnswer, QueryAsk, QueryPlan, ReleaseView, RunView, Snapshot, Spend,
+    State, StreamView, UnitCount, Waiting, Which,
 };
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,

@@ -11,6 +11,7 @@ use crate::ingest::IngestArgs;
 use crate::models::{self, FeaturesCommand, ModelsCommand};
 use crate::plan::{self, PlanArgs};
 use crate::predict::{self, PredictArgs};
+use crate::query::{self, QueryArgs};
 use crate::runs::{self, RunsArgs};
 use crate::server::{self, ServeArgs};
 use crate::stream::StreamCommand;
@@ -180,6 +181,9 @@ pub(crate) enum Command {
     /// Ask a released model about rows of your own
     #[command(after_help = predict::EXAMPLES)]
     Predict(PredictArgs),
+    /// Ask about the rows of a stream in private SQL
+    #[command(after_help = query::EXAMPLES)]
+    Query(Box<QueryArgs>),
     /// Serve the directory over HTTP and perform what is submitted
     #[command(after_help = server::EXAMPLES)]
     Serve(ServeArgs),

@@ -25,7 +25,7 @@ Code 69 belongs to commands that talk to a server. Data goes to standard output 
 else to standard error, so that a script can trust both.
 ";
 
-const TOPICS: [&str; 22] = [
+const TOPICS: [&str; 23] = [
     "account",
     "audit",
     "blocks",
@@ -42,6 +42,7 @@ const TOPICS: [&str; 22] = [
     "models",
     "plan",
     "predict",
+    "query",
     "runs",
     "serve",
     "stream",

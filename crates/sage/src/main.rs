@@ -22,6 +22,7 @@ mod output;
 mod place;
 mod plan;
 mod predict;
+mod query;
 mod report;
 mod runs;
 mod server;
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Models { command } => models::run(command),
         Command::Features { command } => models::features(command),
         Command::Predict(asked) => predict::run(asked),
+        Command::Query(asked) => query::run(asked),
         Command::Serve(asked) => server::run(asked),
         Command::Token { command } => token::run(command),
         Command::Doctor(asked) => doctor::run(asked),

@@ -119,7 +119,7 @@ impl From<EngineError> for Failure {
             EngineError::NotInRole { .. } | EngineError::Door(_) => 13,
             EngineError::NoStream(_) | EngineError::NoBlock(_) | EngineError::NoContext(_) => 14,
             EngineError::NoRun(_) | EngineError::NoRelease(_) | EngineError::Withdrawn(..) => 14,
-            EngineError::Alias(_) => 2,
+            EngineError::Alias(_) | EngineError::OtherQuestion(_) => 2,
             EngineError::Plan(PlanRefusal::Part { part, .. }) if part == "budget" => 12,
             _ => 1,
         };

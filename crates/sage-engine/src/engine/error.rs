@@ -11,6 +11,7 @@ use crate::ingest::IngestError;
 use crate::log::{HeadsError, OpenError};
 use crate::pipeline::PipelineFileError;
 use crate::plan::PlanRefusal;
+use crate::query::QuestionRefusal;
 use crate::read::{QueryRefusal, ReadError};
 use crate::release::ShelfError;
 use crate::stream::{Refused, Role, StreamFileError};
@@ -90,6 +91,12 @@ pub enum EngineError {
     Served(GrantState),
     /// The query is not row by row.
     Query(QueryRefusal),
+    /// A question cannot be answered privately.
+    Question(QuestionRefusal),
+    /// A question went wrong on the way; its charge stands.
+    Unanswered(String),
+    /// The key was used for another question.
+    OtherQuestion(String),
     /// Granted blocks could not be read. The charge stands.
     Read(ReadError),
     /// A cost cannot be meant.
@@ -174,6 +181,11 @@ impl fmt::Display for EngineError {
                 "this request was served before, and a second run would be a second query; ask anew with another key"
             ),
             Self::Query(refusal) => refusal.fmt(out),
+            Self::Question(refusal) => write!(out, "{refusal}; nothing was charged"),
+            Self::Unanswered(reason) => write!(out, "{reason}; the charge stands"),
+            Self::OtherQuestion(key) => {
+                write!(out, "the key \"{key}\" was used for another question; use a new key for a new question")
+            }
             Self::Read(error) => write!(out, "{error}; the charge stands"),
             Self::Cost(error) => error.fmt(out),
             Self::Session(error) => write!(out, "{error}; the charge stands"),
@@ -244,6 +256,7 @@ from! {
     StoreError => Store,
     IngestError => Ingest,
     QueryRefusal => Query,
+    QuestionRefusal => Question,
     ReadError => Read,
     NoiseError => Noise,
     ShelfError => Shelf,

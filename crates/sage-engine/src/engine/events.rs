@@ -108,6 +108,7 @@ fn noted(record: &Record, catalog: &Catalog, note: &Note) -> EventView {
         Note::RowsIngested { stream, .. } => ("rows-ingested", Some(stream.clone()), None, None),
         Note::BlocksSealed { stream, .. } => ("blocks-sealed", Some(stream.clone()), None, None),
         Note::UnitsCounted { stream, .. } => ("units-counted", Some(stream.clone()), None, None),
+        Note::QueryAnswered { stream, .. } => ("query-answered", Some(stream.clone()), None, None),
         Note::BlocksDeleted { stream, .. } => ("blocks-deleted", Some(stream.clone()), None, None),
         Note::RunSubmitted { stream, .. } => ("run-submitted", Some(stream.clone()), None, None),
         Note::RunStepped { run, step } => {

@@ -10,6 +10,7 @@ mod inputs;
 mod own;
 mod preview;
 mod price;
+mod question;
 mod refusal;
 mod terms;
 
@@ -19,6 +20,7 @@ pub use inputs::Inputs;
 pub(crate) use own::{LABEL, value_of};
 pub use own::{OwnCode, Tested};
 pub use preview::Preview;
+pub(crate) use question::Priced;
 pub use refusal::PlanRefusal;
 pub use terms::Terms;
 

@@ -14,6 +14,7 @@ mod mlflow;
 mod openapi;
 mod pages;
 mod problem;
+mod queries;
 mod releases;
 mod requests;
 mod routes;

@@ -100,6 +100,8 @@ impl From<EngineError> for Problem {
             E::StreamFile(_) | E::PipelineFile(_) | E::Plan(_) | E::OtherLabel(_) | E::Alias(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
+            E::Question(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            E::OtherQuestion(_) => StatusCode::CONFLICT,
             E::Ingest(_) | E::Query(_) | E::Blocks(_) | E::Cost(_) | E::Predict(_) => StatusCode::UNPROCESSABLE_ENTITY,
             _ => {
                 tell(&format!("a request failed: {error}"));

@@ -2,7 +2,7 @@
 
 use super::call::{Answer, Call};
 use super::problem::{Problem, Style};
-use super::{features, health, inference, mlflow, openapi, pages, releases, runs, streams};
+use super::{features, health, inference, mlflow, openapi, pages, queries, releases, runs, streams};
 
 /// Which kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +144,7 @@ pub(super) const ROUTES: &[Route] = &[
         .with(PAGED),
     post("/v1/streams/{stream}/blocks", Takes::Json, "Seals, retires or deletes blocks", streams::step_blocks),
     post("/v1/streams/{stream}/rows", Takes::Rows, "Takes in a batch of rows", streams::rows).with(&["batch"]),
+    post("/v1/streams/{stream}/query", Takes::Json, "Answers private SQL, once for each Idempotency-Key", queries::ask),
     get("/v1/runs", "The runs on streams the caller has a role in", runs::list).with(&["stream", "after", "limit"]),
     post("/v1/runs", Takes::Toml, "Submits a pipeline, once for each Idempotency-Key", runs::submit),
     get("/v1/runs/{run}", "A run: its attempts, and why it stands as it does", runs::show),

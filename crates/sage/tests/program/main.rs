@@ -10,6 +10,7 @@ mod hostile_requests;
 mod http;
 mod pages;
 mod place;
+mod query;
 mod refusals;
 mod rows;
 mod server;

@@ -26,6 +26,18 @@ pub(crate) fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// The words of a command line; what stands between single quotes is one word, whole.
+fn in_words(line: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    for (place, piece) in line.split('\'').enumerate() {
+        match place % 2 {
+            0 => words.extend(piece.split_whitespace()),
+            _ => words.push(piece),
+        }
+    }
+    words
+}
+
 impl Place {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
@@ -70,9 +82,9 @@ impl Place {
         command
     }
 
-    /// Runs a command line without quotes, with this on its standard input.
+    /// Runs a command line, of which single quotes keep words together, with this on its standard input.
     pub(crate) fn with_input(&self, line: &str, input: &str) -> Told {
-        let arguments: Vec<&str> = line.split_whitespace().collect();
+        let arguments = in_words(line);
         let mut command = self.command(&arguments);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program runs");

@@ -6,6 +6,7 @@ use sage_kernel::noise::NoiseError;
 use sage_kernel::{BlocksError, CostError, GateError, GrantState, Refusal, SessionError};
 use sage_learn::bundle::PredictError;
 
+use crate::backup::BackupError;
 use crate::blocks::StoreError;
 use crate::ingest::IngestError;
 use crate::log::{HeadsError, OpenError};
@@ -47,6 +48,10 @@ pub enum EngineError {
         /// Its number.
         number: u64,
     },
+    /// The directory was restored, and its fence stands.
+    Fenced,
+    /// A backup cannot be made or is not what was made.
+    Backup(BackupError),
     /// The stream's file cannot be meant.
     StreamFile(StreamFileError),
     /// A stream's file may not change like this.
@@ -144,6 +149,11 @@ impl fmt::Display for EngineError {
                 "note {number} of the log breaks the rules of the catalog; use the release that wrote it, or compare \
                  the log with a copy"
             ),
+            Self::Fenced => write!(
+                out,
+                "the directory was restored from a backup; an officer answers for it with: sage restore --acknowledge"
+            ),
+            Self::Backup(error) => error.fmt(out),
             Self::StreamFile(error) => error.fmt(out),
             Self::Change(error) => error.fmt(out),
             Self::NoStream(name) => {
@@ -248,6 +258,7 @@ macro_rules! from {
 }
 
 from! {
+    BackupError => Backup,
     OpenError => Open,
     HeadsError => Heads,
     GateError => Gate,

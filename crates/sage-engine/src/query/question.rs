@@ -107,7 +107,7 @@ impl Question {
 
     fn aggregate(&mut self, written: &Written, file: &StreamFile) -> Result<(), QuestionRefusal> {
         let values = written.items.iter().filter_map(|(name, item)| match item {
-            Item::Value(asked) => Some((name, asked)),
+            Item::Value(asked) => Some((name, &**asked)),
             Item::Key(_) => None,
         });
         // What has bounds first, so that counts find a table that counts for them.

@@ -30,7 +30,7 @@ pub(super) enum Asked {
 pub(super) enum Item {
     /// The place of a key among those that are grouped by.
     Key(usize),
-    Value(Asked),
+    Value(Box<Asked>),
 }
 
 /// A SELECT as it is written, without what could be refused from its form alone.
@@ -181,7 +181,7 @@ fn select(query: &Query, stream: &str) -> Refused<Written> {
         let place = keys.iter().position(|(known, key)| *key == expression || *known == name && is_name(&expression));
         let item = match place {
             Some(place) => Item::Key(place),
-            None => Item::Value(aggregate(&expression)?),
+            None => Item::Value(Box::new(aggregate(&expression)?)),
         };
         items.push((name, item));
     }

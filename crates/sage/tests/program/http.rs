@@ -12,7 +12,7 @@ use crate::place::Place;
 /// A server that is up.
 pub(crate) struct Serving {
     pub(crate) child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 /// What it answered.

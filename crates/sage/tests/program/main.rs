@@ -8,6 +8,7 @@ mod generate;
 mod hostile;
 mod hostile_requests;
 mod http;
+mod keeping;
 mod pages;
 mod place;
 mod query;

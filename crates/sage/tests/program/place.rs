@@ -79,6 +79,8 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sage"));
         command.args(arguments).current_dir(self.folder.path());
         command.env_remove("SAGE_DIR").env_remove("SAGE_PRINCIPAL").env_remove("USER");
+        command.env_remove("SAGE_CONFIG").env_remove("SAGE_SERVER").env_remove("SAGE_TOKEN");
+        command.env("XDG_CONFIG_HOME", self.path("settings"));
         command
     }
 

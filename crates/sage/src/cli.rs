@@ -136,7 +136,6 @@ pub(crate) struct Cli {
 
     /// Ask this server instead of a directory, where the command can
     #[arg(long, value_name = "ADDRESS", env = "SAGE_SERVER", global = true)]
-    #[expect(dead_code, reason = "taken from what was parsed, before commands are run")]
     pub(crate) server: Option<String>,
 }
 

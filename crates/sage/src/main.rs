@@ -53,7 +53,9 @@ fn main() -> ExitCode {
         Ok(settings) => settings,
         Err(failure) => return ended(Err(failure)),
     };
-    let command = settings.applied(Cli::command());
+    let mut command = settings.applied(Cli::command());
+    // Flags of all commands are given to each of them.
+    command.build();
     let parsed = command.clone().try_get_matches();
     let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches).map(|cli| (matches, cli)));
     let (matches, cli) = match parsed {

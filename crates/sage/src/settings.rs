@@ -34,7 +34,6 @@ pub(crate) enum ConfigCommand {
 }
 
 #[derive(Args, Debug)]
-#[expect(dead_code, reason = "shown from what was parsed, which also says where it came from")]
 pub(crate) struct ShowArgs {
     #[command(flatten)]
     serve: ServeArgs,

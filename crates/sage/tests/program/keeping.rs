@@ -363,7 +363,8 @@ fn settings_come_from_flags_then_the_environment_then_a_file() {
     assert_eq!(origin(&mut place.command(&show)), ("from-file".to_owned(), format!("file {}", file.display())));
     let environment = origin(place.command(&show).env("SAGE_DIR", "from-environment"));
     assert_eq!(environment, ("from-environment".to_owned(), "environment SAGE_DIR".to_owned()));
-    let flag = origin(place.command(&[&show[..], &["--dir", "from-flag"]].concat()).env("SAGE_DIR", "from-environment"));
+    let flag =
+        origin(place.command(&[&show[..], &["--dir", "from-flag"]].concat()).env("SAGE_DIR", "from-environment"));
     assert_eq!(flag, ("from-flag".to_owned(), "flag --dir".to_owned()));
     std::fs::write(&file, "dir = \"sage-data\"\nas = \"mia\"\n").expect("a file");
     place.good("query rides 'SELECT count(*)' --all --epsilon 1 --plan");

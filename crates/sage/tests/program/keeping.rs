@@ -397,3 +397,31 @@ fn a_run_says_what_it_did_step_by_step() {
     assert!(!told.contains(&stored.to_string()));
     place.fails("logs 9 --as mia", 14, "there is no run 9");
 }
+
+#[test]
+fn every_key_of_these_objects_is_in_the_documents() {
+    let place = small_place();
+    let first = |list: Value| list.as_array().and_then(|list| list.first().cloned()).expect("a list");
+    let line = place.good("audit log --last 1 --json");
+    let query = "query rides 'SELECT count(*)' --all --epsilon 1 --as mia";
+    let objects = [
+        ("commands", serde_json::from_str(&line).expect("JSON")),
+        ("commands", place.json("audit verify")),
+        ("commands", place.json("audit export bundle")),
+        ("commands", place.json("backup copy")),
+        ("commands", place.json("restore copy --dir made")),
+        ("commands", place.json("restore --acknowledge --nothing-since --as ada --dir made")),
+        ("commands", place.json("migrate")),
+        ("commands", first(place.json("config show"))),
+        ("query", place.json(query)),
+        ("query", place.json(query)["lines"][0].clone()),
+        ("query", place.json(query)["lines"][0]["values"]["count(*)"].clone()),
+        ("query", place.json(&format!("{query} --plan"))),
+    ];
+    for (page, object) in &objects {
+        let document = std::fs::read_to_string(project().join(format!("docs/{page}.md"))).expect("a page");
+        for key in object.as_object().expect("an object").keys() {
+            assert!(document.contains(&format!("`{key}`")), "docs/{page}.md does not say what `{key}` is");
+        }
+    }
+}

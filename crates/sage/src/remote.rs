@@ -29,6 +29,8 @@ pub(crate) struct Asked {
     key: Option<String>,
     /// The list in the answer that comes page by page.
     pages: Option<&'static str>,
+    /// The part of the answer that is shown to a person, where the rest is for programs.
+    shown: Option<&'static str>,
     /// What a conflict means for the exit code.
     conflict: u8,
 }
@@ -36,7 +38,7 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) fn get(path: impl Into<String>) -> Self {
         let (method, path, body) = (Method::GET, path.into(), String::new());
-        Self { method, path, kind: "application/json", body, key: None, pages: None, conflict: 1 }
+        Self { method, path, kind: "application/json", body, key: None, pages: None, shown: None, conflict: 1 }
     }
 
     fn post(path: impl Into<String>, kind: &'static str, body: String) -> Self {
@@ -45,6 +47,10 @@ impl Asked {
 
     fn paged(self, list: &'static str) -> Self {
         Self { pages: Some(list), ..self }
+    }
+
+    fn showing(self, field: &'static str) -> Self {
+        Self { shown: Some(field), ..self }
     }
 
     fn once(self, key: String) -> Self {
@@ -78,7 +84,12 @@ fn request(name: &str, found: &ArgMatches) -> Result<Option<Asked>, Failure> {
                 "sage submit FILE --server ADDRESS, then: sage explain RUN --server ADDRESS",
             ));
         }
-        ("submit", _) => Asked::post("/v1/runs", toml, file()?).once(fresh_key()?),
+        ("submit", _) => Asked::post("/v1/runs", toml, file()?).once(fresh_key()?).showing("run"),
+        ("predict", _) if found.get_flag("columns") => return Ok(None),
+        ("predict", _) => {
+            let path = format!("/invocations?model={}", named("model"));
+            Asked::post(path, "application/json", rows(&file()?).to_string()).showing("predictions")
+        }
         ("blocks", _) if found.contains_id("step") => return Ok(None),
         ("blocks", _) => Asked::get(format!("/v1/streams/{}/blocks", named("stream"))).paged("blocks"),
         ("query", _) => {
@@ -165,7 +176,47 @@ fn answer(address: &str, logins: &Logins, asked: &Asked, found: &ArgMatches) -> 
     if found.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false) {
         return print_json(&value);
     }
-    print(&lines(&value))
+    match asked.shown.map(|field| &value[field]) {
+        Some(Value::Array(list)) => print(&list.iter().map(|one| lines(one)).collect::<String>()),
+        Some(one) => print(&lines(one)),
+        None => print(&lines(&value)),
+    }
+}
+
+/// Rows of a file as the server takes them: lines of JSON, or CSV with a header.
+fn rows(text: &str) -> Value {
+    if text.trim_start().starts_with('{') {
+        let records = text.lines().filter(|line| !line.trim().is_empty());
+        // What is no JSON is sent as text, and the server says which row it was.
+        let record = |line: &str| serde_json::from_str(line).unwrap_or_else(|_| json!(line));
+        return json!({"dataframe_records": records.map(record).collect::<Vec<Value>>()});
+    }
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty()).map(cells);
+    let columns = lines.next().unwrap_or_default();
+    let cell = |text: String| if text.is_empty() { Value::Null } else { json!(text) };
+    let data: Vec<Vec<Value>> = lines.map(|line| line.into_iter().map(cell).collect()).collect();
+    json!({"dataframe_split": {"columns": columns, "data": data}})
+}
+
+/// The cells of a line of CSV; what stands between double quotes is one cell.
+fn cells(line: &str) -> Vec<String> {
+    let mut cells = vec![String::new()];
+    let mut quoted = false;
+    let mut signs = line.chars().peekable();
+    while let Some(sign) = signs.next() {
+        let doubled = sign == '"' && quoted && signs.peek() == Some(&'"');
+        match (sign, cells.last_mut()) {
+            ('"', Some(cell)) if doubled => {
+                signs.next();
+                cell.push('"');
+            }
+            ('"', _) => quoted = !quoted,
+            (',', _) if !quoted => cells.push(String::new()),
+            (sign, Some(cell)) => cell.push(sign),
+            (_, None) => {}
+        }
+    }
+    cells
 }
 
 /// Talks to one server.
@@ -289,5 +340,9 @@ mod tests {
         assert_eq!(lines(&json!({"a": 1, "long": [2]})), "a     1\nlong  [2]\n");
         assert_eq!(lines(&json!([])), "nothing\n");
         assert_eq!(part("a b/c@1"), "a%20b%2Fc%401");
+        assert_eq!(cells("a,\"b,c\",\"d\"\"e\","), ["a", "b,c", "d\"e", ""]);
+        let csv = json!({"dataframe_split": {"columns": ["x", "y"], "data": [["1", null]]}});
+        assert_eq!(rows("x,y\n1,\n"), csv);
+        assert_eq!(rows("{\"x\": 1}\n"), json!({"dataframe_records": [{"x": 1}]}));
     }
 }

@@ -192,10 +192,10 @@ mod tests {
         let parse = |text: &str| Settings::parse(Path::new("config.toml"), text, &known);
         let fine = parse("dir = \"/srv\"\nheads = [\"a\", \"b\"]\n").expect("settings");
         assert_eq!(fine.values["heads"], ["a", "b"]);
-        for text in ["dri = \"x\"", "dir = { a = 1 }", "dir", "dir = [[1]]"] {
+        for text in ["dirs = \"x\"", "dir = { a = 1 }", "dir", "dir = [[1]]"] {
             assert!(matches!(parse(text), Err(Failure::Usage { .. })), "{text}");
         }
-        let Err(Failure::Usage { message, .. }) = parse("dri = 1") else { panic!("a slip is taken") };
+        let Err(Failure::Usage { message, .. }) = parse("dirs = 1") else { panic!("a slip is taken") };
         assert!(message.contains("did you mean dir?"), "{message}");
     }
 }

@@ -202,7 +202,9 @@ impl Question {
             Value::Quantile(of, share) => {
                 let Told::Quantiles(shares, found) = &told[of] else { return Ok(Cell::NOTHING) };
                 let at = shares.iter().position(|known| *known == share).and_then(|at| found.get(place)?.get(at));
-                at.map_or(Cell::NOTHING, |at| Cell::of(Estimate { value: at.value, low: at.low, high: at.high }))
+                // Without a limit on either side it says nothing about the rows.
+                let said = at.filter(|at| at.low.is_finite() || at.high.is_finite());
+                said.map_or(Cell::NOTHING, |at| Cell::of(Estimate { value: at.value, low: at.low, high: at.high }))
             }
         })
     }

@@ -3,9 +3,11 @@
 //! What is let through is a list. Whatever else the parser knows is refused, so that a construct nobody has thought
 //! about costs its author a message and nobody their privacy.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Query, Select,
-    SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+    SelectFlavor, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -170,10 +172,23 @@ fn of_stream(from: &[TableWithJoins], stream: &str) -> Refused<()> {
     }
 }
 
+/// Refuses questions within the question, wherever they stand.
+fn alone(select: &Select) -> Refused<()> {
+    let found = visit_expressions(select, |part| match part {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(part.to_string()),
+        _ => ControlFlow::Continue(()),
+    });
+    match found {
+        ControlFlow::Break(part) => refuse(part, "subqueries are not allowed; ask each question by itself"),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
 fn select(query: &Query, stream: &str) -> Refused<Written> {
     let select = around(query)?;
     within(select)?;
     of_stream(&select.from, stream)?;
+    alone(select)?;
     let listed = select.projection.iter().map(item).collect::<Refused<Vec<(String, Expr)>>>()?;
     let keys = grouped(&select.group_by, &listed)?;
     let mut items = Vec::new();

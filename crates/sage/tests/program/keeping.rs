@@ -50,6 +50,7 @@ name = "rider"
 type = "integer"
 min = 0
 max = 1000000
+outside = "drop"
 
 [[columns]]
 name = "distance"
@@ -180,6 +181,7 @@ fn a_backup_under_load_is_restored_behind_a_fence() {
     place.fails(&format!("{refused} --dir made-1"), 1, "no sealed block is chosen");
     let states = place.json("stream show rides --dir made-1")[0]["blocks"].clone();
     assert_eq!((&states["retired"], &states["sealed"]), (&json!(3), &json!(0)));
+    assert!(place.good("audit log --dir made-1").contains("restore-acknowledged"));
     for directory in ["made-0", "made-1"] {
         assert!(place.good(&format!("doctor --dir {directory}")).contains("nothing is wrong"));
         let (agreed, said) = audited(&place.path(directory));
@@ -304,6 +306,7 @@ fn copy(from: &Path, to: &Path) {
 fn a_login_is_tried_kept_for_its_owner_and_used_where_there_is_no_directory() {
     let place = small_place();
     let mia = place.good("token create --as mia").trim().to_owned();
+    place.said.borrow_mut().clear();
     let serving = Serving::start(&place);
     let address = format!("http://{}", serving.address);
     let wrong = place.with_input(&format!("login {address}"), "sage_pat_no_token\n");
@@ -369,7 +372,7 @@ fn settings_come_from_flags_then_the_environment_then_a_file() {
     std::fs::write(&file, "dir = \"sage-data\"\nas = \"mia\"\n").expect("a file");
     place.good("query rides 'SELECT count(*)' --all --epsilon 1 --plan");
     assert!(place.good("config show").contains("file "));
-    std::fs::write(&file, "dri = \"x\"\n").expect("a file");
+    std::fs::write(&file, "dirs = \"x\"\n").expect("a file");
     place.fails("config show", 2, "did you mean dir?");
 }
 

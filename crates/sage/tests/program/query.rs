@@ -83,6 +83,13 @@ fn holds(cell: &Value, truth: f64, widest: f64) {
 fn answers_hold_what_is_known_within_their_half_widths() {
     for filter in ["basic", "renyi", "strong"] {
         let place = world(filter);
+        for epsilon in ["0.01", "1", "8"] {
+            let plan = place
+                .json(&format!("query rides 'SELECT count(*), avg(tip)' --all --epsilon {epsilon} --plan --as mia"));
+            let lost: f64 = plan["epsilon"]["train"].as_str().and_then(|text| text.parse().ok()).expect("a loss");
+            let given: f64 = epsilon.parse().expect("a number");
+            assert!(lost <= given && lost > 0.99 * given, "{filter}: {lost} where {given} was given");
+        }
         let all = "SELECT count(*), sum(distance), avg(distance), variance(distance), stddev(distance), median(distance), \
                    count(tip), quantile(distance, 0.9) AS ninety FROM rides";
         let found = place.json(&format!("query rides '{all}' --epsilon 4 --all --as mia"));
@@ -192,7 +199,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT count(*) FROM (SELECT * FROM rides)", "subqueries are not allowed"),
     ("WITH a AS (SELECT 1) SELECT count(*) FROM a", "subqueries are not allowed"),
     ("SELECT count(*) FROM walks", "`walks`: this is asked of stream rides"),
-    ("SELECT count(*) WHERE distance > (SELECT avg(distance) FROM rides)", "filter"),
+    ("SELECT count(*) WHERE distance > (SELECT avg(distance) FROM rides)", "subqueries are not allowed"),
+    ("SELECT count(*) WHERE EXISTS (SELECT 1)", "subqueries are not allowed"),
     ("SELECT count(*) WHERE distance > avg(distance)", "filter"),
     ("SELECT count(*) ORDER BY 1", "an order or a choice of lines by values is not private"),
     ("SELECT count(*) LIMIT 1", "an order or a choice of lines by values is not private"),

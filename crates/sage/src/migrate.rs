@@ -1,6 +1,6 @@
 //! `sage migrate`: which format a directory has, and whether this release can work on it.
 //!
-//! There has been one format so far, so there is nothing to migrate from; what an older or newer one would need is said.
+//! There has been one format so far, so there is nothing to migrate from; what another one would need is said.
 
 use clap::Args;
 use sage_engine::EngineError;

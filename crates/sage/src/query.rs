@@ -30,7 +30,7 @@ pub(crate) struct QueryArgs {
     /// A SELECT of count, sum, avg, variance, stddev, median or quantile, with WHERE and GROUP BY
     sql: String,
 
-    /// What the question may lose, by itself
+    /// With which epsilon the question by itself is private
     #[arg(long, value_name = "EPSILON", allow_hyphen_values = true, conflicts_with = "error")]
     epsilon: Option<String>,
 

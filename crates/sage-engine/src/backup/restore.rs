@@ -12,7 +12,9 @@ use crate::engine::{EngineError, Places};
 use crate::log::durable;
 
 /// What the fence says to whoever opens it.
-const FENCE: &[u8] = b"This directory was restored from a backup. It grants nothing until an officer has said that the original is out of service: sage restore --acknowledge\n";
+const FENCE: &[u8] =
+    b"This directory was restored from a backup. It grants nothing until an officer has said that the \
+original is out of service: sage restore --acknowledge\n";
 
 /// Makes a new directory from a backup, every file of which is held against the list. It grants nothing until an
 /// officer has answered for it.

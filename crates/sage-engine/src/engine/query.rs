@@ -4,7 +4,7 @@
 //! before a row is read; the answer is released under the digest of the note that holds it, and the note follows. What
 //! an answer costs follows from public things alone.
 
-use sage_kernel::{BlockId, Door, Epsilon, Filter, Gate, Lane, Rule};
+use sage_kernel::{BlockId, Door, Epsilon, Filter, Gate, Lane};
 use sage_learn::count::{Node, Tree, laplace_sum_quantile};
 use sage_learn::plan::fits;
 use sage_learn::statistics::StatisticError;
@@ -21,7 +21,8 @@ use crate::stream::Role;
 /// What may be spent on a question.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spend {
-    /// By itself it loses this ε, on the lane where it costs more.
+    /// By itself it is differentially private with this ε, and where the filter counts a δ with a thousandth of δ_g.
+    /// What the ledger counts for it, at δ_g, can be a little more or less: [`QueryPlan`] has it.
     Epsilon(Epsilon),
     /// As little as makes every number known to within this half-width.
     Error(f64),
@@ -205,7 +206,7 @@ impl Engine {
         }
         let rows = counted(&known, &blocks);
         let priced = match asked.spend {
-            Spend::Epsilon(epsilon) => within(&filter, &question, epsilon)?,
+            Spend::Epsilon(epsilon) => Priced::new(&filter, epsilon, &question.parts()).map_err(EngineError::Plan)?,
             Spend::Error(error) => cheapest(&filter, &question, error, rows)?,
         };
         let unit = known.file.unit_text();
@@ -276,40 +277,6 @@ fn counted(known: &Stream, blocks: &[String]) -> Option<u64> {
     let off = laplace_sum_quantile(terms, epsilon, 1.0 - CONFIDENCE)?;
     u64::try_from(all.saturating_sub(off.ceil().min(9e15) as i64)).ok()
 }
-
-/// The price with the least noise at which the question by itself loses at most this ε at δ_g, on the lane where it
-/// costs more.
-fn within(filter: &Filter, question: &Question, epsilon: Epsilon) -> Result<Priced, EngineError> {
-    // What is asked of the price list is stated at another δ, so that it is near and not the same.
-    let price = |units: u64| {
-        let stated = Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT);
-        let priced = Priced::new(filter, stated, &question.parts())?;
-        let lost = submit::lane_losses(filter, &priced.costs).into_iter().max();
-        Ok::<_, PlanRefusal>((lost <= Some(epsilon)).then_some(priced))
-    };
-    let (mut inside, mut outside) = (epsilon.units() / SPREAD, epsilon.units().saturating_mul(SPREAD));
-    let mut found = None;
-    if filter.rule() == Rule::Basic {
-        found = price(epsilon.units()).map_err(EngineError::Plan)?;
-        outside = inside;
-    }
-    while outside > inside + 1 + inside / 1000 {
-        let middle = u64::try_from((u128::from(inside) * u128::from(outside)).isqrt()).unwrap_or(outside);
-        let middle = middle.clamp(inside + 1, outside - 1);
-        match price(middle) {
-            Ok(Some(priced)) => (inside, found) = (middle, Some(priced)),
-            Ok(None) => outside = middle,
-            // Too little for any noise at all, unless the filter has no price for it anyway.
-            Err(_) if middle < epsilon.units() => inside = middle,
-            Err(refusal) => return Err(EngineError::Plan(refusal)),
-        }
-    }
-    let why = "epsilon is too small for any noise; raise it, or ask for fewer aggregates";
-    found.ok_or_else(|| EngineError::Plan(PlanRefusal::part("budget", why)))
-}
-
-/// How far what a question loses can be from what it is stated as, by a factor.
-const SPREAD: u64 = 16;
 
 /// The cheapest price at which every number is known to within the error.
 fn cheapest(filter: &Filter, question: &Question, error: f64, rows: Option<u64>) -> Result<Priced, EngineError> {

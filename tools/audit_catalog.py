@@ -23,6 +23,11 @@ def attempt_key(run: int, serial: int) -> bytes:
     return hashlib.sha256(f"run {run} attempt {serial}".encode()).digest()
 
 
+def question_key(who: str, name: str) -> bytes:
+    """The key under which the engine charges a question."""
+    return hashlib.sha256(f"asked: query of {who}: {name}".encode()).digest()
+
+
 class Catalog:
     """What the notes say of runs; judged at the end, when all releases are known."""
 
@@ -45,6 +50,9 @@ class Catalog:
                 self.step(number, note["run"], note["step"], body)
             elif name == "units-counted":
                 self.claims.append((number, "a count of units", audit_blake3.digest(body), b""))
+            elif name == "query-answered":
+                key = question_key(str(note["by"]), str(note["key"]))
+                self.claims.append((number, "the answer to a question", audit_blake3.digest(body), key))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             self.fault(number, f"a note of the catalog that cannot be read ({type(error).__name__})")
 

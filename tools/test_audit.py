@@ -385,6 +385,14 @@ class Loop(Place):
         self.assertEqual(self.audited(w.chain(bodies))[1], 0)
         self.assertFound(w.chain(bodies[:-1] + [w.note("catalog", count.replace(b"3", b"5"))]), "of 0 releases")
 
+    def test_an_answer_is_the_content_of_a_release_under_its_own_key(self):
+        answer = self.form({"note": "query-answered", "stream": "rides", "key": "k", "by": "mia", "answer": {"lines": []}})
+        of = lambda key: BASE + [pure(key), w.started(2), w.released(2, audit_blake3.digest(answer)), w.note("catalog", answer)]
+        own = of("asked: query of mia: k")
+        self.assertEqual(self.audited(w.chain(own))[1], 0)
+        self.assertFound(w.chain(of("asked: query of mia: other")), "by a grant of something else")
+        self.assertFound(w.chain(own[:-1] + [w.note("catalog", answer.replace(b"rides", b"walks"))]), "of 0 releases")
+
 
 class Numbers(unittest.TestCase):
     """Formulas against values computed elsewhere, with many digits."""

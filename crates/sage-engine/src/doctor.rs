@@ -79,6 +79,8 @@ pub struct Doctor {
     blocks: BlockStore,
     shelf: Shelf,
     findings: Vec<Finding>,
+    /// How many files of blocks were held against their digests.
+    files: usize,
     /// Kept for its lock.
     _directory: Directory,
 }
@@ -93,7 +95,12 @@ impl Doctor {
             let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no log here");
             return Err(EngineError::File(path.display().to_string(), missing));
         }
-        let directory = Directory::open(path)?;
+        Self::examine_copy(path, path, places)
+    }
+
+    /// As [`Doctor::examine`], with a log that may lie elsewhere.
+    pub(crate) fn examine_copy(log: &Path, path: &Path, places: &Places) -> Result<Self, EngineError> {
+        let directory = Directory::open(log)?;
         let gate = Gate::open(Noted::new(directory.log()?))?;
         let mut catalog = Catalog::default();
         for (number, kind, body) in gate.log().take_below(gate.head().length) {
@@ -104,7 +111,8 @@ impl Doctor {
         }
         let blocks = BlockStore::open(&places.address(path))?;
         let shelf = Shelf::open(path)?;
-        let mut doctor = Self { gate, catalog, blocks, shelf, findings: Vec::new(), _directory: directory };
+        let (findings, files) = (Vec::new(), 0);
+        let mut doctor = Self { gate, catalog, blocks, shelf, findings, files, _directory: directory };
         doctor.look()?;
         Ok(doctor)
     }
@@ -112,6 +120,15 @@ impl Doctor {
     /// Where the log ends. Every record up to here was verified.
     pub const fn head(&self) -> Head {
         self.gate.head()
+    }
+
+    /// How many files of blocks were held against their digests.
+    pub const fn files(&self) -> usize {
+        self.files
+    }
+
+    pub(crate) const fn gate(&self) -> &Gate<Noted<SqliteLog>> {
+        &self.gate
     }
 
     /// What was found.
@@ -135,6 +152,7 @@ impl Doctor {
                 named.insert(path);
             }
         }
+        self.files = named.len();
         let stored = self.blocks.list("")?;
         findings.extend(stored.into_iter().filter(|path| !named.contains(path)).map(Finding::Orphan));
         findings.extend(self.gate.ledger().running().map(Finding::Running));

@@ -10,10 +10,13 @@
 //! - [`adapt`]: what a pipeline tries next after an attempt that was not enough;
 //! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
 //! - [`audit`]: attacks on the learners with made-up rows, and what their success says;
+//! - [`backup`]: a directory copied while it is used, and made again from the copy behind a fence;
 //! - [`generate`]: made-up streams of any size, for demonstrations and tests;
+//! - [`query`]: private SQL, held against its stream before anything is charged;
 //! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
 //! - [`serve`]: rows of those who ask a released model, turned into what it takes;
 //! - [`log`]: the log on disk, its single owner, the desk where many threads charge, exported heads;
+//! - [`verify`]: chain, heads and files held against each other while a server goes on;
 //! - [`simulate`]: a stream on a log in memory, for demonstrations, with neither rows nor noise.
 //!
 //! Nothing here draws noise, only [`read`] sees rows, and nothing can make a charge smaller: only the
@@ -23,6 +26,7 @@ pub mod account;
 pub mod adapt;
 pub mod allocate;
 pub mod audit;
+pub mod backup;
 pub mod blocks;
 mod catalog;
 pub mod doctor;
@@ -34,6 +38,7 @@ pub mod log;
 mod orders;
 pub mod pipeline;
 pub mod plan;
+pub mod query;
 mod quiet;
 pub mod read;
 pub mod release;
@@ -43,11 +48,12 @@ pub mod serve;
 pub mod simulate;
 pub mod stream;
 pub mod suggest;
+pub mod verify;
 
 pub use engine::{
     Ask, AttemptLimits, AttemptOutcome, AttemptView, BlockView, Engine, EngineError, EventView, Fed, Granted, Job,
-    LaneView, Opened, Places, PolicyOutcome, Principal, ProgressView, PutBack, ReleaseView, Relief, RunView, Snapshot,
-    State, StreamView, UnitCount, Waiting,
+    LaneView, Opened, Places, PolicyOutcome, Principal, ProgressView, PutBack, QueryAnswer, QueryAsk, QueryPlan,
+    ReleaseView, Relief, RunView, Snapshot, Spend, State, StreamView, UnitCount, Waiting, Which,
 };
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,

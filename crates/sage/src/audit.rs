@@ -1,10 +1,11 @@
-//! `sage audit`: attacks the learners on made-up rows and says what the attack could show.
+//! `sage audit`: what the log says, and attacks on the learners with made-up rows and what they could show.
 
 use clap::{Args, Subcommand, ValueEnum};
 use sage_engine::audit::{self, AuditError, CanaryReport, OneRunReport, Verdict};
 use sage_engine::{Ceiling, Delta, Epsilon};
 use serde_json::{Value, json};
 
+use crate::audit_log::{self, ExportArgs, LogArgs, VerifyArgs};
 use crate::failure::{Failure, quoted};
 use crate::fields::{LOSS_CEILING, STATED_DELTA};
 use crate::output::{print, print_json};
@@ -16,6 +17,12 @@ pub(crate) enum AuditCommand {
     Canary(CanaryArgs),
     /// One training with many planted rows, each in or out by a coin: quick, and a weaker bound
     OneRun(OneRunArgs),
+    /// What happened, event by event
+    Log(LogArgs),
+    /// Verify the chain, the exported heads and every stored file; changes nothing
+    Verify(VerifyArgs),
+    /// Write what an auditor can check without this program: the log, releases, streams' files, heads; no rows
+    Export(ExportArgs),
 }
 
 /// A learner of the product.
@@ -87,6 +94,9 @@ pub(crate) fn run(command: &AuditCommand) -> Result<(), Failure> {
     match command {
         AuditCommand::Canary(asked) => canary(asked),
         AuditCommand::OneRun(asked) => one_run(asked),
+        AuditCommand::Log(asked) => audit_log::log(asked),
+        AuditCommand::Verify(asked) => audit_log::check(asked),
+        AuditCommand::Export(asked) => audit_log::export(asked),
     }
 }
 

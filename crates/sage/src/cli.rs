@@ -3,16 +3,22 @@
 use clap::{Args, Parser, Subcommand};
 
 use crate::audit::AuditCommand;
+use crate::backup::{self, BackupArgs, RestoreArgs};
 use crate::blocks::BlocksArgs;
 use crate::budget::{self, BudgetArgs};
 use crate::doctor::DoctorArgs;
 use crate::explain::{self, ExplainArgs};
 use crate::ingest::IngestArgs;
+use crate::login::{self, LoginArgs};
+use crate::logs::{self, LogsArgs};
+use crate::migrate::{self, MigrateArgs};
 use crate::models::{self, FeaturesCommand, ModelsCommand};
 use crate::plan::{self, PlanArgs};
 use crate::predict::{self, PredictArgs};
+use crate::query::{self, QueryArgs};
 use crate::runs::{self, RunsArgs};
 use crate::server::{self, ServeArgs};
+use crate::settings::{self, ConfigCommand};
 use crate::stream::StreamCommand;
 use crate::submit::{self, CancelArgs, SubmitArgs};
 use crate::token::{self, TokenCommand};
@@ -56,9 +62,13 @@ Examples:
   sage audit canary --learner network --epsilon 1 --delta 1e-6
   sage audit canary --learner linear --epsilon 4 --delta 1e-6 --runs 2000 --json
   sage audit one-run --epsilon 4 --delta 1e-6
+  sage audit log --stream taxi --kind charged --since 2026-11-01
+  sage audit verify --heads /elsewhere/head
+  sage audit export for-the-auditor
 
-An audit attacks a learner on made-up rows and measures what it loses at least. No stream is touched. That
-nothing is found proves nothing; that more is found than is claimed proves a fault: exit code 1.";
+canary and one-run attack a learner on made-up rows and measure what it loses at least. No stream is touched. That
+nothing is found proves nothing; that more is found than is claimed proves a fault: exit code 1. log, verify and export
+look at the directory, also while a server works on it, and change nothing.";
 
 const STREAM_EXAMPLES: &str = "\
 Examples:
@@ -95,6 +105,11 @@ Examples:
 
 Looking changes nothing. --repair removes files that no event names and ends grants that no process uses.";
 
+const COMPLETION_EXAMPLES: &str = "\
+Examples:
+  sage completion bash > ~/.local/share/bash-completion/completions/sage
+  sage completion fish > ~/.config/fish/completions/sage.fish";
+
 const GENERATE_EXAMPLES: &str = "\
 Examples:
   A month of taxi rides, about 4,200 an hour:
@@ -118,6 +133,10 @@ no time, no passengers and payment, a negative duration, an absurd distance, or 
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+
+    /// Ask this server instead of a directory, where the command can
+    #[arg(long, value_name = "ADDRESS", env = "SAGE_SERVER", global = true)]
+    pub(crate) server: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -125,7 +144,7 @@ pub(crate) enum Command {
     /// What a set of mechanisms costs, how much noise meets a target, how many fit
     #[command(after_help = ACCOUNT_EXAMPLES)]
     Account(Box<AccountArgs>),
-    /// Attack the learners on made-up rows: is more lost than claimed?
+    /// What the log says and whether it stands; attacks on the learners with made-up rows
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit {
         #[command(subcommand)]
@@ -163,6 +182,9 @@ pub(crate) enum Command {
     /// Why a run ended as it did, or what it waits for, and what would help
     #[command(after_help = explain::EXAMPLES)]
     Explain(ExplainArgs),
+    /// What a run did, step by step, and what a program of its author's printed
+    #[command(after_help = logs::EXAMPLES)]
+    Logs(LogsArgs),
     /// Stop a run; what it was charged stays charged
     Cancel(CancelArgs),
     /// What was released: list, show, pull, alias, withdraw
@@ -180,6 +202,9 @@ pub(crate) enum Command {
     /// Ask a released model about rows of your own
     #[command(after_help = predict::EXAMPLES)]
     Predict(PredictArgs),
+    /// Ask about the rows of a stream in private SQL
+    #[command(after_help = query::EXAMPLES)]
+    Query(Box<QueryArgs>),
     /// Serve the directory over HTTP and perform what is submitted
     #[command(after_help = server::EXAMPLES)]
     Serve(ServeArgs),
@@ -192,6 +217,27 @@ pub(crate) enum Command {
     /// Verify the log and hold the stored files against it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Copy everything, also while a server works on it
+    #[command(after_help = backup::BACKUP_EXAMPLES)]
+    Backup(BackupArgs),
+    /// Make a directory from a backup; it grants nothing until an officer has answered for it
+    #[command(after_help = backup::RESTORE_EXAMPLES)]
+    Restore(RestoreArgs),
+    /// Which format the directory has, and whether this release can work on it
+    #[command(after_help = migrate::EXAMPLES)]
+    Migrate(MigrateArgs),
+    /// Keep a token for a server
+    #[command(after_help = login::EXAMPLES)]
+    Login(LoginArgs),
+    /// Settings and where they come from
+    #[command(after_help = settings::EXAMPLES)]
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// A script that completes commands and flags: bash, zsh, fish, elvish, powershell
+    #[command(after_help = COMPLETION_EXAMPLES)]
+    Completion(CompletionArgs),
     /// Made-up rows of any size, written as Parquet: for trying things where no real rows are at hand
     #[command(subcommand, after_help = GENERATE_EXAMPLES)]
     Generate(GenerateArgs),
@@ -200,6 +246,12 @@ pub(crate) enum Command {
         /// a command, or exit-codes
         topic: Option<String>,
     },
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct CompletionArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Args, Debug)]

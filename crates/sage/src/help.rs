@@ -2,7 +2,7 @@
 
 use clap::CommandFactory;
 
-use crate::cli::Cli;
+use crate::cli::{Cli, CompletionArgs};
 use crate::failure::{Failure, quoted};
 use crate::output::print;
 use crate::suggest::nearest;
@@ -25,12 +25,15 @@ Code 69 belongs to commands that talk to a server. Data goes to standard output 
 else to standard error, so that a script can trust both.
 ";
 
-const TOPICS: [&str; 22] = [
+const TOPICS: [&str; 30] = [
     "account",
     "audit",
+    "backup",
     "blocks",
     "budget",
     "cancel",
+    "completion",
+    "config",
     "demo",
     "doctor",
     "exit-codes",
@@ -39,9 +42,14 @@ const TOPICS: [&str; 22] = [
     "generate",
     "help",
     "ingest",
+    "login",
+    "logs",
+    "migrate",
     "models",
     "plan",
     "predict",
+    "query",
+    "restore",
     "runs",
     "serve",
     "stream",
@@ -49,6 +57,13 @@ const TOPICS: [&str; 22] = [
     "token",
     "work",
 ];
+
+/// Prints the script that completes commands and flags in a shell.
+pub(crate) fn completion(asked: &CompletionArgs) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(asked.shell, &mut Cli::command(), "sage", &mut script);
+    print(&String::from_utf8_lossy(&script))
+}
 
 /// Prints the help for a topic, or for everything.
 pub(crate) fn run(topic: Option<&str>) -> Result<(), Failure> {

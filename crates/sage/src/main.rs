@@ -5,6 +5,8 @@
 
 mod account;
 mod audit;
+mod audit_log;
+mod backup;
 mod blocks;
 mod budget;
 mod cli;
@@ -16,15 +18,21 @@ mod fields;
 mod generate;
 mod help;
 mod ingest;
+mod login;
+mod logs;
 mod mechanism;
+mod migrate;
 mod models;
 mod output;
 mod place;
 mod plan;
 mod predict;
+mod query;
+mod remote;
 mod report;
 mod runs;
 mod server;
+mod settings;
 mod stream;
 mod submit;
 mod suggest;
@@ -33,22 +41,51 @@ mod work;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::{Cli, Command};
 use crate::failure::Failure;
+use crate::settings::Settings;
 
 fn main() -> ExitCode {
     sage_engine::enter_box_if_asked();
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let settings = match Settings::read(&Cli::command()) {
+        Ok(settings) => settings,
+        Err(failure) => return ended(Err(failure)),
+    };
+    let mut command = settings.applied(Cli::command());
+    // Flags of all commands are given to each of them.
+    command.build();
+    let parsed = command.clone().try_get_matches();
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches).map(|cli| (matches, cli)));
+    let (matches, cli) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => {
             // A reader that went away is no reason to fail while explaining a flag.
             drop(error.print());
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    let outcome = match &cli.command {
+    ended(match (remote::run_if_asked(&matches), &cli.command) {
+        (Some(answered), _) => answered,
+        (None, Command::Config { .. }) => settings::show(&settings, &command, &matches),
+        (None, command) => run(command),
+    })
+}
+
+/// Says what went wrong, if anything did, and gives the code to end with.
+fn ended(outcome: Result<(), Failure>) -> ExitCode {
+    match outcome {
+        Ok(()) | Err(Failure::ReaderGone) => ExitCode::SUCCESS,
+        Err(failure) => {
+            failure.tell();
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<(), Failure> {
+    match command {
         Command::Account(asked) => account::run(asked),
         Command::Audit { command } => audit::run(command),
         Command::Demo(asked) => demo::run(asked),
@@ -61,21 +98,23 @@ fn main() -> ExitCode {
         Command::Work(asked) => work::run(asked),
         Command::Runs(asked) => runs::run(asked),
         Command::Explain(asked) => explain::run(asked),
+        Command::Logs(asked) => logs::run(asked),
         Command::Cancel(asked) => submit::cancel(asked),
         Command::Models { command } => models::run(command),
         Command::Features { command } => models::features(command),
         Command::Predict(asked) => predict::run(asked),
+        Command::Query(asked) => query::run(asked),
         Command::Serve(asked) => server::run(asked),
         Command::Token { command } => token::run(command),
         Command::Doctor(asked) => doctor::run(asked),
+        Command::Backup(asked) => backup::save(asked),
+        Command::Restore(asked) => backup::restore(asked),
+        Command::Migrate(asked) => migrate::run(asked),
+        Command::Login(asked) => login::run(asked),
+        // Shown with what was parsed, before it comes to this.
+        Command::Config { .. } => Ok(()),
+        Command::Completion(asked) => help::completion(asked),
         Command::Generate(asked) => generate::run(asked),
         Command::Help { topic } => help::run(topic.as_deref()),
-    };
-    match outcome {
-        Ok(()) | Err(Failure::ReaderGone) => ExitCode::SUCCESS,
-        Err(failure) => {
-            failure.tell();
-            ExitCode::from(failure.exit_code())
-        }
     }
 }

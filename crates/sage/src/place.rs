@@ -5,6 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use sage_engine::backup::BackupError;
 use sage_engine::log::OpenError;
 use sage_engine::plan::PlanRefusal;
 use sage_engine::{Engine, EngineError, Opened, Places, Principal};
@@ -91,11 +92,23 @@ fn ready(opened: Opened) -> Result<Engine, Failure> {
         Opened::Ready(engine) => Ok(*engine),
         Opened::PutBack(log) => {
             let (present, known) = log.heads();
+            if log.is_restored() {
+                return Err(Failure::no_answer(
+                    format!(
+                        "the directory was restored from a backup, whose log ends at event {}, and what was spent since \
+                         is forgotten; nothing is granted",
+                        present.length
+                    ),
+                    "let an officer say that the original is out of service: sage restore --acknowledge --nothing-since \
+                     --as NAME",
+                ));
+            }
+            let gone = known.map_or(present.length, |known| known.head.length);
             Err(Failure::no_answer(
                 format!(
-                    "the log ends at event {} and an exported head shows that it had gone to event {}: the directory \
+                    "the log ends at event {} and an exported head shows that it had gone to event {gone}: the directory \
                      was put back from a copy, and what was spent since is forgotten; nothing is granted",
-                    present.length, known.head.length
+                    present.length
                 ),
                 "put the newest log back, or let an officer answer for it: sage doctor --acknowledge --as NAME",
             ))
@@ -117,9 +130,11 @@ impl From<EngineError> for Failure {
         let code = match &error {
             EngineError::Refused(_) => 12,
             EngineError::NotInRole { .. } | EngineError::Door(_) => 13,
+            EngineError::Backup(BackupError::NotEmpty(_)) => 2,
+            EngineError::Backup(BackupError::NoBackup(_)) => 14,
             EngineError::NoStream(_) | EngineError::NoBlock(_) | EngineError::NoContext(_) => 14,
             EngineError::NoRun(_) | EngineError::NoRelease(_) | EngineError::Withdrawn(..) => 14,
-            EngineError::Alias(_) => 2,
+            EngineError::Alias(_) | EngineError::OtherQuestion(_) => 2,
             EngineError::Plan(PlanRefusal::Part { part, .. }) if part == "budget" => 12,
             _ => 1,
         };

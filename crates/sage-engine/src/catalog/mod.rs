@@ -16,6 +16,7 @@ use sage_learn::count::Node;
 
 use crate::blocks::Part;
 use crate::ingest::Manifest;
+use crate::query::Answer;
 use crate::stream::StreamFile;
 
 /// How far a block has come, apart from being retired, which is the ledger's business.
@@ -57,8 +58,18 @@ pub(crate) struct Stream {
     pub(crate) sealed: Vec<String>,
     /// What the running count is made of: for a run of steps, the private number of units on each lane.
     pub(crate) counted: BTreeMap<Node, [i64; 2]>,
+    /// Questions that were answered, by who asked and their own name for it.
+    pub(crate) answered: BTreeMap<(String, String), Answered>,
     /// Files with rows that are in no block.
     pub(crate) quarantine: Vec<Part>,
+}
+
+/// A question that was answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered {
+    pub(crate) sql: String,
+    pub(crate) charge: u64,
+    pub(crate) answer: Answer,
 }
 
 /// Everything but budgets.
@@ -113,6 +124,7 @@ impl Catalog {
                 let node = Node { level: *level, first: *first };
                 *level < 32 && !stream.counted.contains_key(&node) && node.steps().end <= stream.sealed.len() as u64
             }
+            Note::QueryAnswered { by, key, .. } => !stream.answered.contains_key(&(by.clone(), key.clone())),
             Note::BlocksDeleted { blocks, .. } => blocks.iter().all(|key| stream.stage(key) != Stage::Deleted),
             _ => false,
         }
@@ -152,6 +164,9 @@ impl Catalog {
             Note::UnitsCounted { level, first, train, test, .. } => {
                 stream.counted.insert(Node { level, first }, [train, test]);
             }
+            Note::QueryAnswered { by, key, sql, charge, answer, .. } => {
+                stream.answered.insert((by, key), Answered { sql, charge, answer });
+            }
             Note::BlocksDeleted { blocks, .. } => {
                 let deleted = || Block { stage: Stage::Deleted, parts: Vec::new() };
                 stream.blocks.extend(blocks.into_iter().map(|key| (key, deleted())));
@@ -170,8 +185,9 @@ impl Catalog {
                 stream.proposal = None;
             }
             None => {
-                let (batches, blocks, sealed, counted, quarantine) = Default::default();
-                let stream = Stream { file, secret, proposal: None, batches, blocks, sealed, counted, quarantine };
+                let (batches, blocks, sealed, counted, answered, quarantine) = Default::default();
+                let proposal = None;
+                let stream = Stream { file, secret, proposal, batches, blocks, sealed, counted, answered, quarantine };
                 self.streams.insert(name, stream);
             }
         }

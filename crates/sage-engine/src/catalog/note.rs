@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Step;
 use crate::plan::Terms;
+use crate::query::Answer;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,17 @@ pub(crate) enum Note {
     BlocksSealed { stream: String, blocks: Vec<String>, by: String },
     /// The private number of units in a run of sealed blocks, on the train and on the test lane.
     UnitsCounted { stream: String, level: u32, first: u64, train: i64, test: i64 },
+    /// A question was answered. This whole note is what its charge released.
+    QueryAnswered {
+        stream: String,
+        /// The asker's own name for the question.
+        key: String,
+        sql: String,
+        by: String,
+        /// The number of the charge.
+        charge: u64,
+        answer: Answer,
+    },
     /// The files of these retired blocks are no longer kept.
     BlocksDeleted { stream: String, blocks: Vec<String>, by: String },
     /// A pipeline was submitted, in milliseconds since 1970. Its run has the next number.
@@ -91,6 +103,7 @@ impl Note {
             | Self::RowsIngested { stream, .. }
             | Self::BlocksSealed { stream, .. }
             | Self::UnitsCounted { stream, .. }
+            | Self::QueryAnswered { stream, .. }
             | Self::RunSubmitted { stream, .. }
             | Self::BlocksDeleted { stream, .. } => Some(stream),
         }
@@ -131,12 +144,16 @@ mod hex {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::{Cell, Line};
 
     #[test]
     fn a_note_is_read_back_as_it_was_written() {
         let (stream, by) = (|| "taxi".to_owned(), || "ada".to_owned());
         let (text, blocks) = (|| "[stream]".to_owned(), || vec!["day=2026-11-01".to_owned()]);
         let secret = Some("00".to_owned());
+        let cell = Cell { value: Some(1.5), low: Some(-1.0), high: None };
+        let line = || Line { keys: vec!["card".to_owned()], cells: vec![cell] };
+        let answer = || Answer { keys: vec![by()], columns: vec![by()], confidence: 0.95, lines: vec![line()] };
         for note in [
             Note::StreamDefined { stream: stream(), text: text(), secret, by: by() },
             Note::StreamDefined { stream: stream(), text: text(), secret: None, by: by() },
@@ -146,6 +163,7 @@ mod tests {
             Note::BlocksSealed { stream: stream(), blocks: blocks(), by: by() },
             Note::UnitsCounted { stream: stream(), level: 3, first: 8, train: -1, test: 70 },
             Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: by() },
+            Note::QueryAnswered { stream: stream(), key: text(), sql: text(), by: by(), charge: 7, answer: answer() },
         ] {
             assert_eq!(note.stream(), Some("taxi"));
             assert_eq!(Note::from_bytes(&note.to_bytes()), Some(note));

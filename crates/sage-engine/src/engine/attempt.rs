@@ -177,7 +177,7 @@ impl Engine {
                 context: pipeline.context.clone(),
                 blocks: blocks.collect(),
                 filter: filter.rule().to_string(),
-                epsilon: submit::lane_losses(filter, bill).map(|epsilon| epsilon.to_string()),
+                epsilon: submit::lane_losses(filter, &bill.costs).map(|epsilon| epsilon.to_string()),
                 delta: filter.ceiling().delta.to_string(),
                 unit: known.file.unit_text().to_owned(),
                 door: if matches!(pipeline.train, Train::Command { .. }) { "attested" } else { "enforced" }.to_owned(),

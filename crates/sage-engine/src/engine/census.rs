@@ -87,7 +87,7 @@ impl Engine {
 }
 
 /// What one node costs on each lane.
-fn share(census: &Census, tree: Tree) -> Epsilon {
+pub(super) fn share(census: &Census, tree: Tree) -> Epsilon {
     Epsilon::from_units(census.epsilon.units() / u64::from(tree.levels())).unwrap_or(Epsilon::ZERO)
 }
 

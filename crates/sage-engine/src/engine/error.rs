@@ -6,11 +6,13 @@ use sage_kernel::noise::NoiseError;
 use sage_kernel::{BlocksError, CostError, GateError, GrantState, Refusal, SessionError};
 use sage_learn::bundle::PredictError;
 
+use crate::backup::BackupError;
 use crate::blocks::StoreError;
 use crate::ingest::IngestError;
 use crate::log::{HeadsError, OpenError};
 use crate::pipeline::PipelineFileError;
 use crate::plan::PlanRefusal;
+use crate::query::QuestionRefusal;
 use crate::read::{QueryRefusal, ReadError};
 use crate::release::ShelfError;
 use crate::stream::{Refused, Role, StreamFileError};
@@ -46,6 +48,10 @@ pub enum EngineError {
         /// Its number.
         number: u64,
     },
+    /// The directory was restored, and its fence stands.
+    Fenced,
+    /// A backup cannot be made or is not what was made.
+    Backup(BackupError),
     /// The stream's file cannot be meant.
     StreamFile(StreamFileError),
     /// A stream's file may not change like this.
@@ -90,6 +96,12 @@ pub enum EngineError {
     Served(GrantState),
     /// The query is not row by row.
     Query(QueryRefusal),
+    /// A question cannot be answered privately.
+    Question(QuestionRefusal),
+    /// A question went wrong on the way; its charge stands.
+    Unanswered(String),
+    /// The key was used for another question.
+    OtherQuestion(String),
     /// Granted blocks could not be read. The charge stands.
     Read(ReadError),
     /// A cost cannot be meant.
@@ -137,6 +149,11 @@ impl fmt::Display for EngineError {
                 "note {number} of the log breaks the rules of the catalog; use the release that wrote it, or compare \
                  the log with a copy"
             ),
+            Self::Fenced => write!(
+                out,
+                "the directory was restored from a backup; an officer answers for it with: sage restore --acknowledge"
+            ),
+            Self::Backup(error) => error.fmt(out),
             Self::StreamFile(error) => error.fmt(out),
             Self::Change(error) => error.fmt(out),
             Self::NoStream(name) => {
@@ -174,6 +191,11 @@ impl fmt::Display for EngineError {
                 "this request was served before, and a second run would be a second query; ask anew with another key"
             ),
             Self::Query(refusal) => refusal.fmt(out),
+            Self::Question(refusal) => write!(out, "{refusal}; nothing was charged"),
+            Self::Unanswered(reason) => write!(out, "{reason}; the charge stands"),
+            Self::OtherQuestion(key) => {
+                write!(out, "the key \"{key}\" was used for another question; use a new key for a new question")
+            }
             Self::Read(error) => write!(out, "{error}; the charge stands"),
             Self::Cost(error) => error.fmt(out),
             Self::Session(error) => write!(out, "{error}; the charge stands"),
@@ -236,6 +258,7 @@ macro_rules! from {
 }
 
 from! {
+    BackupError => Backup,
     OpenError => Open,
     HeadsError => Heads,
     GateError => Gate,
@@ -244,6 +267,7 @@ from! {
     StoreError => Store,
     IngestError => Ingest,
     QueryRefusal => Query,
+    QuestionRefusal => Question,
     ReadError => Read,
     NoiseError => Noise,
     ShelfError => Shelf,

@@ -7,6 +7,7 @@ use sage_kernel::{Event, GrantId, Log, Record, StreamId};
 
 use super::{Engine, EngineError, Principal};
 use crate::catalog::{Catalog, Note, Step};
+use crate::log::{RESTORE_NOTE, ROLLBACK_NOTE};
 use crate::stream::Role;
 
 /// Something that happened.
@@ -90,6 +91,8 @@ fn view(
             Some(note) => return noted(record, catalog, &note),
             None => ("note", None),
         },
+        Ok(Event::Note { kind, .. }) if kind == ROLLBACK_NOTE => ("rollback-acknowledged", None),
+        Ok(Event::Note { kind, .. }) if kind == RESTORE_NOTE => ("restore-acknowledged", None),
         _ => ("note", None),
     };
     EventView { number: record.number, time: record.time, kind, stream, run: None, release: None }
@@ -108,6 +111,7 @@ fn noted(record: &Record, catalog: &Catalog, note: &Note) -> EventView {
         Note::RowsIngested { stream, .. } => ("rows-ingested", Some(stream.clone()), None, None),
         Note::BlocksSealed { stream, .. } => ("blocks-sealed", Some(stream.clone()), None, None),
         Note::UnitsCounted { stream, .. } => ("units-counted", Some(stream.clone()), None, None),
+        Note::QueryAnswered { stream, .. } => ("query-answered", Some(stream.clone()), None, None),
         Note::BlocksDeleted { stream, .. } => ("blocks-deleted", Some(stream.clone()), None, None),
         Note::RunSubmitted { stream, .. } => ("run-submitted", Some(stream.clone()), None, None),
         Note::RunStepped { run, step } => {

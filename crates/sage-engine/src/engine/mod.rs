@@ -21,7 +21,10 @@ mod grant;
 mod offers;
 mod own_code;
 mod policy;
+mod printed;
 mod progress;
+pub(crate) mod put_back;
+mod query;
 mod releases;
 mod relief;
 mod rival;
@@ -37,7 +40,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sage_kernel::{Gate, GateError, Head};
+use sage_kernel::{Gate, GateError};
 use sage_learn::bundle::Predictor;
 
 pub use census::UnitCount;
@@ -48,6 +51,8 @@ pub use feed::Fed;
 pub use grant::{Ask, Granted};
 pub use policy::PolicyOutcome;
 pub use progress::ProgressView;
+pub use put_back::PutBack;
+pub use query::{QueryAnswer, QueryAsk, QueryPlan, Spend, Which};
 pub use releases::ReleaseView;
 pub use relief::Relief;
 pub use runs::{AttemptOutcome, AttemptView, RunView};
@@ -58,11 +63,12 @@ use agenda::Agenda;
 use checkpoint::History;
 use drive::Choices;
 use progress::Progress;
+use put_back::Doubted;
 
 use crate::allocate::Scheduler;
 use crate::blocks::BlockStore;
 use crate::catalog::{Catalog, Note, Noted};
-use crate::log::{Checked, Desk, Directory, Heads, KnownHead, RolledBack, Sound, SqliteLog};
+use crate::log::{Checked, Desk, Directory, Heads, Sound, SqliteLog};
 use crate::plan::Recipe;
 use crate::release::Shelf;
 use crate::schedule::Schedule;
@@ -108,34 +114,9 @@ const EXPORT_EVERY: NonZeroU64 = NonZeroU64::new(1000).expect("not zero");
 pub enum Opened {
     /// All is well.
     Ready(Box<Engine>),
-    /// The log is older than a head that was exported from it: it has been put back from a copy, and what was
+    /// The log is older than a head that was exported from it, or the directory was restored from a backup: what was
     /// spent since is forgotten. Nothing is granted until an officer has acknowledged that.
     PutBack(Box<PutBack>),
-}
-
-/// A directory whose log was put back from a copy.
-pub struct PutBack {
-    directory: Directory,
-    blocks: BlockStore,
-    log: RolledBack<Store>,
-    history: History,
-    places: Places,
-}
-
-impl PutBack {
-    /// Where the log ends, and the newest head that was exported from it.
-    pub const fn heads(&self) -> (Head, KnownHead) {
-        (self.log.head(), self.log.known())
-    }
-
-    /// Goes on, with the officer's name in the log.
-    ///
-    /// # Errors
-    /// When the log cannot be written.
-    pub fn acknowledge(self, officer: &Principal) -> Result<Engine, EngineError> {
-        let sound = self.log.acknowledge(now(), officer.name())?;
-        Engine::ready(self.directory, self.blocks, sound, self.history, self.places)
-    }
 }
 
 /// A directory that this process owns, and what can be done with it.
@@ -177,15 +158,20 @@ impl Engine {
     pub fn open(path: &Path, places: &Places) -> Result<Opened, EngineError> {
         let directory = Directory::open(path)?;
         let blocks = BlockStore::open(&places.address(path))?;
-        let (gate, history) = checkpoint::open(&directory)?;
-        Ok(match Heads::new(places.heads.clone(), EXPORT_EVERY, path).check(gate)? {
-            Checked::Sound(sound) => {
-                Opened::Ready(Box::new(Self::ready(directory, blocks, sound, history, places.clone())?))
+        let (gate, mut history) = checkpoint::open(&directory)?;
+        for (number, kind, body) in gate.log().take_below(gate.head().length) {
+            if kind == Note::KIND {
+                history.push(number, body);
             }
-            Checked::RolledBack(log) => {
-                Opened::PutBack(Box::new(PutBack { directory, blocks, log, history, places: places.clone() }))
+        }
+        let log = match Heads::new(places.heads.clone(), EXPORT_EVERY, path).check(gate)? {
+            Checked::Sound(log) if put_back::fence(path).exists() => Doubted::Restored(log),
+            Checked::Sound(log) => {
+                return Ok(Opened::Ready(Box::new(Self::ready(directory, blocks, log, history, places.clone())?)));
             }
-        })
+            Checked::RolledBack(log) => Doubted::RolledBack(log),
+        };
+        Ok(Opened::PutBack(Box::new(PutBack { directory, blocks, log, history, places: places.clone() })))
     }
 
     fn ready(

@@ -100,6 +100,7 @@ impl Engine {
         let mut spent = Spent::new(bill);
         let report =
             sandbox.run(&boxed, &mut |line: Line| spent.hear(&line)).map_err(|error| Lost(error.to_string()))?;
+        self.keep_printed(of, &report);
         spent.within()?;
         match report.ending {
             Ending::Exit(Exit::Ready) => {}

@@ -128,7 +128,7 @@ impl Engine {
             let ledgered = gate.ledger().stream(id);
             let Some(ledgered) = ledgered else { return Ok(Vec::new()) };
             let (context, _) = paying(gate, id, recipe.pipeline())?;
-            let amounts = priced(filter, bill);
+            let amounts = priced(filter, &bill.costs);
             let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
             let left = |block| {
                 if ledgered.is_retired(block) {
@@ -147,13 +147,13 @@ impl Engine {
 
 /// The ε that a bill by itself comes to at δ_g, on the lane where it costs more.
 pub(super) fn alone(filter: &Filter, bill: &Bill) -> Epsilon {
-    let lanes = lane_losses(filter, bill);
+    let lanes = lane_losses(filter, &bill.costs);
     lanes[0].max(lanes[1])
 }
 
-/// The ε that a bill by itself comes to at δ_g on each lane.
-pub(super) fn lane_losses(filter: &Filter, bill: &Bill) -> [Epsilon; 2] {
-    priced(filter, bill).map(|amounts| match amounts {
+/// The ε that costs by themselves come to at δ_g on each lane.
+pub(super) fn lane_losses(filter: &Filter, costs: &[Option<Cost>; 2]) -> [Epsilon; 2] {
+    priced(filter, costs).map(|amounts| match amounts {
         Some(amounts) => {
             let spent: Vec<u128> = amounts.units().iter().map(|&units| u128::from(units)).collect();
             odometer(filter, &spent)
@@ -162,10 +162,10 @@ pub(super) fn lane_losses(filter: &Filter, bill: &Bill) -> [Epsilon; 2] {
     })
 }
 
-/// What a bill comes to on each lane, wherever it is charged; nothing where a lane is not, or has no price.
-fn priced(filter: &Filter, bill: &Bill) -> [Option<Amounts>; 2] {
+/// What costs come to on each lane, wherever they are charged; nothing where a lane is not, or has no price.
+pub(super) fn priced(filter: &Filter, costs: &[Option<Cost>; 2]) -> [Option<Amounts>; 2] {
     let anywhere = Blocks::range(0, 0);
     let price = |cost: &Option<Cost>, lane| filter.price(cost.as_ref()?, lane, anywhere.as_ref().ok()?).ok();
-    let [train, test] = &bill.costs;
+    let [train, test] = costs;
     [price(train, Lane::Train), price(test, Lane::Test)]
 }

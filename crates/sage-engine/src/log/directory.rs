@@ -145,6 +145,12 @@ impl Directory {
         Ok(Self { path: path.to_owned(), lock: Arc::new(lock) })
     }
 
+    /// Whether another process owns the directory at this moment. Nothing is made or changed.
+    pub fn is_held(path: impl AsRef<Path>) -> bool {
+        let lock = File::open(path.as_ref().join("lock"));
+        lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
     /// Makes an empty log under another name and renames it, so that `log.db` is never half made.
     fn make_log(path: &Path) -> Result<(), OpenError> {
         let failed = |error| OpenError::File(path.to_owned(), error);

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Replaces a file by these bytes: after a crash there is the old one or the new one.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let fresh = beside(path, ".new");
     fill(File::create(&fresh)?, bytes)?;
     publish(&fresh, path)
@@ -37,7 +37,7 @@ pub(super) fn publish(fresh: &Path, path: &Path) -> io::Result<()> {
 }
 
 /// Makes the directory and those above it that are missing.
-pub(super) fn make_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
@@ -50,7 +50,7 @@ pub(super) fn make_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Flushes the names in a directory.
-pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
@@ -64,4 +64,11 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
 /// The directory a path is in; the present one for a bare name.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Lets nobody but the owner into a folder.
+pub(crate) fn only_owner(folder: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    Ok(())
 }

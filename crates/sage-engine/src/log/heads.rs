@@ -12,7 +12,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use sage_kernel::{Gate, GateError, GrantId, Head, Ledger, Log, LogError};
+use sage_kernel::{Blocks, Gate, GateError, GrantId, Head, Ledger, Log, LogError, Stream, StreamId};
 use serde::{Deserialize, Serialize};
 
 use super::durable;
@@ -20,6 +20,9 @@ use super::sign::{HeadKey, is_signed};
 
 /// The kind of the note by which an officer acknowledges a rollback.
 pub const ROLLBACK_NOTE: &str = "rollback acknowledged";
+
+/// The kind of the note by which an officer lets a restored directory grant again.
+pub const RESTORE_NOTE: &str = "restore acknowledged";
 
 /// What an exported head begins with, and what it began with before heads were signed.
 const MARK: &str = "sage-head-2";
@@ -37,6 +40,11 @@ pub struct KnownHead {
 impl KnownHead {
     fn after(self, mark: &str) -> String {
         format!("{mark} {} {} {}", self.head.length, hexadecimal(&self.head.hash), self.time)
+    }
+
+    /// The line without a signature, for who has the log beside it.
+    pub fn unsigned_line(self) -> String {
+        format!("{}\n", self.after(UNSIGNED))
     }
 
     fn to_line(self, key: &HeadKey) -> String {
@@ -83,6 +91,29 @@ pub struct Acknowledgement {
     /// Its hash, in hexadecimal.
     pub known_hash: String,
     /// The length of the log as it was found.
+    pub present_length: u64,
+    /// Its hash, in hexadecimal.
+    pub present_hash: String,
+}
+
+/// What an officer says of the time between a backup and its restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Since {
+    /// The original granted nothing after the backup was made.
+    Nothing,
+    /// It may have: so every block there is was retired.
+    Unknown,
+}
+
+/// The body of the note by which an officer lets a restored directory grant again, written as TOML.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestoreAcknowledgement {
+    /// The officer, who says that the original is out of service.
+    pub principal: String,
+    /// What was granted after the backup.
+    pub since: Since,
+    /// The length of the log as it was restored.
     pub present_length: u64,
     /// Its hash, in hexadecimal.
     pub present_hash: String,
@@ -162,10 +193,7 @@ impl Heads {
     /// directory without a key believes every head; it is new, was put back, or is of an earlier release.
     pub fn check<L: Log>(self, gate: Gate<L>) -> Result<Checked<L>, HeadsError> {
         let mut missing: Option<KnownHead> = None;
-        let key = match &self.files[..] {
-            [] => None,
-            _ => HeadKey::find(&self.directory).map_err(|error| HeadsError::File(self.directory.clone(), error))?,
-        };
+        let key = self.key()?;
         for file in &self.files {
             let Some(known) = read(file, key.as_ref())? else { continue };
             let newer = missing.is_none_or(|before| before.head.length < known.head.length);
@@ -177,6 +205,29 @@ impl Heads {
             None => Checked::Sound(Sound { gate, heads: self }),
             Some(known) => Checked::RolledBack(RolledBack { gate, heads: self, known }),
         })
+    }
+
+    /// The key of the directory, if heads are exported and it has one.
+    fn key(&self) -> Result<Option<HeadKey>, HeadsError> {
+        match &self.files[..] {
+            [] => Ok(None),
+            _ => HeadKey::find(&self.directory).map_err(|error| HeadsError::File(self.directory.clone(), error)),
+        }
+    }
+
+    /// Every exported head that there is, and whether the log holds it.
+    ///
+    /// # Errors
+    /// When a file holds something else, or something cannot be read.
+    pub fn compare<L: Log>(&self, gate: &Gate<L>) -> Result<Vec<(PathBuf, KnownHead, bool)>, HeadsError> {
+        let key = self.key()?;
+        let mut compared = Vec::new();
+        for file in &self.files {
+            if let Some(known) = read(file, key.as_ref())? {
+                compared.push((file.clone(), known, holds(gate, known.head)?));
+            }
+        }
+        Ok(compared)
     }
 
     /// Exports the head if the log has grown enough since the last time.
@@ -260,6 +311,37 @@ impl<L: Log> Sound<L> {
         let running: Vec<GrantId> = self.gate.ledger().running().collect();
         running.iter().try_for_each(|&grant| self.gate.burn(time, grant))?;
         Ok(running)
+    }
+
+    /// Writes into the log that an officer lets a restored directory grant again. Where it is not known what was
+    /// granted since the backup, every block is retired first.
+    ///
+    /// # Errors
+    /// When no officer is named, or the log fails.
+    pub fn acknowledge_restore(&mut self, time: u64, principal: &str, since: Since) -> Result<(), HeadsError> {
+        if principal.trim().is_empty() {
+            return Err(HeadsError::Nobody);
+        }
+        let present = self.gate.head();
+        if since == Since::Unknown {
+            let ledger = self.gate.ledger();
+            let streams = (0..).map_while(|place| Some((StreamId(place), ledger.stream(StreamId(place))?)));
+            let blocks = |stream: &Stream| u32::try_from(stream.block_keys().len()).ok()?.checked_sub(1);
+            let all: Vec<(StreamId, u32)> = streams.filter_map(|(id, stream)| Some((id, blocks(stream)?))).collect();
+            for (id, last) in all {
+                let Ok(blocks) = Blocks::range(0, last) else { continue };
+                self.gate.retire(time, id, blocks).map_err(HeadsError::Gate)?;
+            }
+        }
+        let note = RestoreAcknowledgement {
+            principal: principal.to_owned(),
+            since,
+            present_length: present.length,
+            present_hash: hexadecimal(&present.hash),
+        };
+        let body = toml::to_string(&note).expect("numbers and text can be written as TOML");
+        self.gate.note(time, RESTORE_NOTE, body.into_bytes()).map_err(HeadsError::Gate)?;
+        self.heads.export(self.gate.head(), time)
     }
 
     /// The state of the log.

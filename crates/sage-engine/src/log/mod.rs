@@ -6,14 +6,19 @@
 //! [`Desk`] serves many threads and takes nothing but a sound gate. Nothing here decides about a budget, and
 //! nothing here is trusted with history: the kernel verifies the chain whatever this module gives it.
 
+mod copy;
 mod desk;
 mod directory;
-mod durable;
+pub(crate) mod durable;
 mod heads;
 mod sign;
 mod sqlite;
 
+pub use copy::{LogCopy, copy_log, format_of};
 pub use desk::Desk;
 pub use directory::{Directory, OpenError};
-pub use heads::{Acknowledgement, Checked, Heads, HeadsError, KnownHead, ROLLBACK_NOTE, RolledBack, Sound};
+pub use heads::{
+    Acknowledgement, Checked, Heads, HeadsError, KnownHead, RESTORE_NOTE, ROLLBACK_NOTE, RestoreAcknowledgement,
+    RolledBack, Since, Sound,
+};
 pub use sqlite::{FORMAT, SqliteLog};

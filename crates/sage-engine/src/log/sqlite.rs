@@ -23,7 +23,7 @@ use super::durable;
 pub const FORMAT: i32 = 1;
 
 /// The letters SAGE, by which a file is known as ours.
-const APPLICATION: i32 = 0x5341_4745;
+pub(super) const APPLICATION: i32 = 0x5341_4745;
 
 const SCHEMA: &str = "
     CREATE TABLE record (
@@ -59,7 +59,7 @@ const SETTINGS: [(&str, &str); 6] = [
 ];
 
 /// How long to wait for another handle's transaction.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How much the write-ahead log may hold before it is moved into the file and written over from its start.
 /// Writing over it costs one flush a commit; letting it grow would also flush the file's new size each time.
@@ -300,11 +300,11 @@ fn failed(error: rusqlite::Error) -> LogError {
     LogError::Failed(error.to_string())
 }
 
-fn store(error: rusqlite::Error) -> OpenError {
+pub(super) fn store(error: rusqlite::Error) -> OpenError {
     OpenError::Store(error.to_string())
 }
 
-fn foreign(path: &Path, error: rusqlite::Error) -> OpenError {
+pub(super) fn foreign(path: &Path, error: rusqlite::Error) -> OpenError {
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase) => OpenError::Foreign(path.to_owned()),
         _ => store(error),

@@ -12,6 +12,7 @@ mod memory;
 mod own;
 mod preview;
 mod price;
+mod question;
 mod refusal;
 mod search;
 mod terms;
@@ -22,6 +23,7 @@ pub use inputs::Inputs;
 pub(crate) use own::{LABEL, value_of};
 pub use own::{OwnCode, Tested};
 pub use preview::Preview;
+pub(crate) use question::Priced;
 pub use refusal::PlanRefusal;
 pub use terms::Terms;
 

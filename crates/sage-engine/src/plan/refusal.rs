@@ -40,7 +40,7 @@ pub enum PlanRefusal {
 }
 
 impl PlanRefusal {
-    pub(super) fn part(part: impl Into<String>, why: impl Into<String>) -> Self {
+    pub(crate) fn part(part: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Part { part: part.into(), why: why.into() }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use libtest_mimic::{Arguments, Failed, Trial};
 use sage_engine::adapt::{End, Outcome};
 use sage_engine::ingest::Source;
-use sage_engine::{AttemptOutcome, Engine, Epsilon, Opened, Places, Principal, RunView};
+use sage_engine::{AttemptOutcome, Engine, EngineError, Epsilon, Opened, Places, Principal, RunView};
 use tempfile::TempDir;
 
 const STREAM: &str = r#"
@@ -26,7 +26,7 @@ doors = ["enforced", "declared"]
 [access]
 privacy-officer = ["ada"]
 data-engineer = ["dan"]
-ml-engineer = ["mia"]
+ml-engineer = ["mia", "max"]
 
 [[columns]]
 name = "at"
@@ -139,8 +139,15 @@ fn spent(engine: &Engine) -> Epsilon {
 }
 
 fn a_good_program_is_released_as_attested() {
-    let (_folder, engine, run) = tried(&MODEL.replace("COLUMN", "\"x\""));
+    let program = MODEL.replace("COLUMN", "\"x\"") + "\nprint('for its author')\n";
+    let (_folder, engine, run) = tried(&program);
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{:?}", reasons(&run));
+    let printed = engine.printed(&somebody("mia"), run.number).expect("hers");
+    assert!(printed.iter().any(|(_, text)| text.contains("for its author")), "{printed:?}");
+    for other in ["dan", "ada", "max"] {
+        let refused = engine.printed(&somebody(other), run.number);
+        assert!(matches!(refused, Err(EngineError::NotInRole { .. })), "{other} reads what the program printed");
+    }
     let release = engine.release_named("own").expect("released");
     let files = engine.release_files(&release).expect("files");
     let receipt = files.iter().find(|(name, _)| name == "receipt.json").expect("a receipt");

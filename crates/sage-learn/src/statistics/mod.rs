@@ -17,4 +17,4 @@ pub use interval::{StatisticError, charge_for, noise_reach};
 pub use join::fit_join;
 pub use number::{Count, Mean, Sum, Variance};
 pub use quantile::{Located, Quantiles};
-pub use target::epsilon_for_mean;
+pub use target::{epsilon_for_mean, half_width_of_mean};

@@ -59,22 +59,45 @@ impl Quantiles {
     pub fn run<R: Rows, N: NoiseSource>(
         &self, session: &mut Session<R, N>, lane: Lane, shares: &[f64], chance: f64, value: impl Fn(R::Row<'_>) -> f64,
     ) -> Result<Vec<Located>, StatisticError> {
-        if !(chance > 0.0 && chance < 1.0 && shares.iter().all(|share| (0.0..=1.0).contains(share))) {
+        let found = self.run_by_key(session, lane, 1, shares, chance, |row| Some((0, value(row))))?;
+        found.into_iter().next().ok_or(StatisticError::Bounds)
+    }
+
+    /// The same for every key from 0 to `keys` − 1, at the same charge: a row has one key at most. Rows without one
+    /// count nowhere.
+    ///
+    /// The intervals of all keys hold together but for `chance`.
+    ///
+    /// # Errors
+    /// When the charge does not cover it or a parameter is out of range.
+    pub fn run_by_key<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, lane: Lane, keys: u32, shares: &[f64], chance: f64,
+        value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
+    ) -> Result<Vec<Vec<Located>>, StatisticError> {
+        if !(keys > 0 && chance > 0.0 && chance < 1.0 && shares.iter().all(|share| (0.0..=1.0).contains(share))) {
             return Err(StatisticError::Bounds);
         }
-        let reach = self.reach(chance)?;
         let levels = self.levels;
+        let cells = |level: u32| keys.checked_mul(1 << level).ok_or(StatisticError::Bounds);
+        let chance = chance / f64::from(keys);
+        let reach = self.reach(chance)?;
         let mut nodes = Vec::with_capacity(levels as usize);
         for level in 1..=levels {
-            nodes.push(session.histogram(lane, 1 << level, self.noise, |row| {
-                let number = value(row);
+            let counted = session.histogram(lane, cells(level)?, self.noise, |row| {
+                let (key, number) = value(row).filter(|(key, _)| *key < keys)?;
                 let bucket = self.edges.partition_point(|edge| *edge <= number);
-                Some((bucket >> (levels - level)) as u32)
-            })?);
+                Some((key << level) + (bucket >> (levels - level)) as u32)
+            })?;
+            nodes.push(counted);
         }
-        let ranks: Vec<f64> = (1..=self.edges.len()).map(|buckets| rank(&nodes, buckets)).collect();
-        let total = nodes[0].iter().sum::<f64>();
-        Ok(shares.iter().map(|share| self.locate(*share, &ranks, total, reach, chance)).collect())
+        let of_key = |key: usize| {
+            let nodes: Vec<&[f64]> =
+                nodes.iter().zip(1..).map(|(counts, level)| &counts[key << level..(key + 1) << level]).collect();
+            let ranks: Vec<f64> = (1..=self.edges.len()).map(|buckets| rank(&nodes, buckets)).collect();
+            let total = nodes[0].iter().sum::<f64>();
+            shares.iter().map(|share| self.locate(*share, &ranks, total, reach, chance)).collect()
+        };
+        Ok((0..keys as usize).map(of_key).collect())
     }
 
     fn locate(&self, share: f64, ranks: &[f64], total: f64, reach: f64, chance: f64) -> Located {
@@ -111,7 +134,7 @@ impl Quantiles {
 }
 
 /// How many rows are in the first so many buckets: one node of each level whose bit is set.
-fn rank(nodes: &[Vec<f64>], buckets: usize) -> f64 {
+fn rank(nodes: &[&[f64]], buckets: usize) -> f64 {
     let levels = nodes.len();
     let set = (0..levels).filter(|&level| buckets >> (levels - 1 - level) & 1 == 1);
     set.map(|level| nodes[level][(buckets >> (levels - 1 - level)) - 1]).sum()

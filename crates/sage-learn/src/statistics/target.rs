@@ -5,6 +5,23 @@ use sage_kernel::{Epsilon, Pair, TableNoise};
 use super::interval::{StatisticError, noise_reach};
 use super::number::mean_of;
 
+/// The half-width of the mean of so many rows with this noise, wherever the mean lies, when the noise is what it is at
+/// its median; infinite where nothing can be said.
+///
+/// # Errors
+/// When the chance or the noise is out of range.
+pub fn half_width_of_mean(
+    rows: u64, bounds: (f64, f64), noise: TableNoise, chance: f64,
+) -> Result<f64, StatisticError> {
+    let reach = noise_reach(noise, chance / 8.0)?;
+    let half = |step: u32| {
+        let above = rows as f64 * f64::from(step) / 64.0;
+        let pair = Pair { above, below: rows as f64 - above };
+        mean_of(pair, bounds, reach, chance).half_width()
+    };
+    Ok((0..=64).map(half).fold(0.0, f64::max))
+}
+
 /// The smallest ε, to one part in a thousand, with which the mean of so many rows or more is certified to a
 /// half-width of `target`, wherever it lies, when the noise is what it is at its median; nothing if even an ε
 /// of a hundred does not do, which more rows would mend.
@@ -18,13 +35,8 @@ pub fn epsilon_for_mean(
         return Err(StatisticError::Bounds);
     }
     let within = |epsilon: Epsilon| {
-        let reach = noise_reach(TableNoise::Laplace(epsilon), chance / 8.0)?;
-        let half = |step: u32| {
-            let above = rows as f64 * f64::from(step) / 64.0;
-            let pair = Pair { above, below: rows as f64 - above };
-            mean_of(pair, bounds, reach, chance).half_width()
-        };
-        Ok::<bool, StatisticError>((0..=64).all(|step| half(step) <= target))
+        let half = half_width_of_mean(rows, bounds, TableNoise::Laplace(epsilon), chance)?;
+        Ok::<bool, StatisticError>(half <= target)
     };
     // From 10^-6 to 100, in units of 10^-12.
     let at = |log: f64| Epsilon::from_units(libm::ceil(libm::exp(log)) as u64).unwrap_or(Epsilon::LIMIT);

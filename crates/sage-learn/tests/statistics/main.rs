@@ -161,6 +161,30 @@ fn quantiles_of_a_known_law() {
     }
 }
 
+/// Two keys, one with numbers twice as large: one charge finds the quantiles of both, and rows without a key count nowhere.
+#[test]
+fn quantiles_by_key_cost_what_those_of_all_rows_do() {
+    let mut dice = Dice(6);
+    let plan = Quantiles::new((0..=1000).map(|step| f64::from(step) / 1000.0).collect(), gaussian("3")).unwrap();
+    let mut session = open(plan.mechanisms(), (0..300_000).map(|_| dice.unit()).collect());
+    let of = |row: f64| match row {
+        low if low < 0.25 => Some((0, low)),
+        high if high < 0.75 => Some((1, high)),
+        _ => None,
+    };
+    let found = plan.run_by_key(&mut session, Lane::Train, 2, &[0.5], 1e-4, of).unwrap();
+    assert_eq!(found.len(), 2);
+    for (found, median) in found.iter().zip([0.125, 0.5]) {
+        let found = found[0];
+        assert!((found.value - median).abs() < 0.01, "{found:?}");
+        assert!(found.low <= median && median <= found.high && found.high - found.low < 0.03, "{found:?}");
+    }
+    let again = plan.run_by_key(&mut session, Lane::Train, 2, &[0.5], 1e-4, of);
+    assert!(matches!(again, Err(StatisticError::Session(_))), "the charge is used up");
+    assert!(plan.run_by_key(&mut session, Lane::Train, 0, &[0.5], 0.1, of).is_err());
+    assert!(plan.run_by_key(&mut session, Lane::Train, u32::MAX, &[0.5], 0.1, of).is_err());
+}
+
 #[test]
 fn an_epsilon_meets_its_target() {
     let bounds = (0.0, 100.0);

@@ -22,6 +22,7 @@ mod openapi;
 mod pages;
 mod problem;
 mod programs;
+mod queries;
 mod releases;
 mod requests;
 mod routes;

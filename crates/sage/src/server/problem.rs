@@ -112,6 +112,8 @@ impl From<EngineError> for Problem {
             E::StreamFile(_) | E::PipelineFile(_) | E::Plan(_) | E::OtherLabel(_) | E::Alias(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
+            E::Question(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            E::OtherQuestion(_) => StatusCode::CONFLICT,
             E::Ingest(_) | E::Query(_) | E::Blocks(_) | E::Cost(_) | E::Predict(_) => StatusCode::UNPROCESSABLE_ENTITY,
             other => {
                 tell(&format!("a request failed: {error}"));

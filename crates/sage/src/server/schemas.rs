@@ -226,6 +226,35 @@ pub(super) const ALL: &[Schema] = &[
     ("Ingested", ingested),
     ("ChargeAsked", charge_asked),
     ("Charged", || object(&[("charge", count())])),
+    ("QueryAsked", || {
+        loose(
+            &[("sql", text())],
+            &[
+                ("epsilon", json!({"type": ["string", "number", "null"]})),
+                ("error", maybe("number")),
+                ("last", json!({"type": ["integer", "null"], "minimum": 0})),
+                ("blocks", list(text())),
+                ("since", maybe("string")),
+                ("until", maybe("string")),
+                ("all", truth()),
+                ("context", maybe("string")),
+                ("plan", truth()),
+            ],
+        )
+    }),
+    // With `plan`, what it would cost; else the lines of the answer.
+    ("QueryAnswer", || {
+        let line = object(&[("keys", json!({"type": "object"})), ("values", json!({"type": "object"}))]);
+        loose(
+            &[("columns", list(json!({"type": ["string", "object"]})))],
+            &[
+                ("charge", count()),
+                ("answered_before", truth()),
+                ("confidence", json!({"type": "number"})),
+                ("lines", list(line)),
+            ],
+        )
+    }),
     ("Attempt", attempt),
     ("RunSummary", || object(&run(count()))),
     ("Runs", || object(&[("runs", list(of("RunSummary"))), ("next", maybe("integer"))])),

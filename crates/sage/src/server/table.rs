@@ -3,7 +3,7 @@
 use super::call::{Answer, Call};
 use super::models::Protocol;
 use super::problem::{Problem, Style};
-use super::{charges, health, openapi, pages, programs, releases, runs, streams};
+use super::{charges, health, openapi, pages, programs, queries, releases, runs, streams};
 
 /// Which kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,6 +265,10 @@ const OURS: &[Route] = &[
         .to(Whom::MlEngineers)
         .of("ChargeAsked")
         .gives(&[Gives::Json(201, "Charged")]),
+    post("/v1/streams/{stream}/query", Takes::Json, "Answers private SQL, once for each Idempotency-Key", queries::ask)
+        .to(Whom::MlEngineers)
+        .of("QueryAsked")
+        .gives(&[Gives::Json(200, "QueryAnswer")]),
     get("/v1/runs", "The runs on streams the caller has a role in", runs::list)
         .with(&["stream", "after", "limit"])
         .gives(&[Gives::Json(200, "Runs")]),

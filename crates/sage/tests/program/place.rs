@@ -26,6 +26,18 @@ pub(crate) fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// The words of a command line; what stands between single quotes is one word, whole.
+fn in_words(line: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    for (place, piece) in line.split('\'').enumerate() {
+        match place % 2 {
+            0 => words.extend(piece.split_whitespace()),
+            _ => words.push(piece),
+        }
+    }
+    words
+}
+
 impl Place {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
@@ -67,12 +79,14 @@ impl Place {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sage"));
         command.args(arguments).current_dir(self.folder.path());
         command.env_remove("SAGE_DIR").env_remove("SAGE_PRINCIPAL").env_remove("USER");
+        command.env_remove("SAGE_CONFIG").env_remove("SAGE_SERVER").env_remove("SAGE_TOKEN");
+        command.env("XDG_CONFIG_HOME", self.path("settings"));
         command
     }
 
-    /// Runs a command line without quotes, with this on its standard input.
+    /// Runs a command line, of which single quotes keep words together, with this on its standard input.
     pub(crate) fn with_input(&self, line: &str, input: &str) -> Told {
-        let arguments: Vec<&str> = line.split_whitespace().collect();
+        let arguments = in_words(line);
         let mut command = self.command(&arguments);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program runs");

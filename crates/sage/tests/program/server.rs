@@ -237,6 +237,7 @@ const MATRIX: &[(&str, &str, [u16; 6])] = &[
     ("post", "/v1/streams/{stream}/blocks", [403, 200, 403, 403, 403, 401]),
     ("post", "/v1/streams/{stream}/rows", [403, 400, 403, 403, 403, 401]),
     ("post", "/v1/streams/{stream}/charges", [403, 403, 422, 403, 403, 401]),
+    ("post", "/v1/streams/{stream}/query", [403, 403, 200, 403, 403, 401]),
     ("get", "/v1/runs", [200, 200, 200, 200, 200, 401]),
     ("post", "/v1/runs", [403, 403, 201, 403, 403, 401]),
     ("post", "/v1/programs", [403, 403, 422, 403, 403, 401]),
@@ -299,6 +300,9 @@ fn body_of(place: &Place, verb: &str, path: &str) -> String {
     match (verb, path) {
         ("post", "/v1/runs" | "/v1/plan") => pipeline(place),
         ("post", "/v1/programs") => json!({"pipeline": pipeline(place), "files": {"../x": ""}}).to_string(),
+        ("post", "/v1/streams/{stream}/query") => {
+            json!({"sql": "SELECT count(*)", "epsilon": "0.01", "all": true, "plan": true}).to_string()
+        }
         ("post", "/v1/streams/{stream}/blocks") => "{\"do\": \"seal\"}".to_owned(),
         ("post", "/v1/releases/{name}/{version}/aliases") => "{\"alias\": \"good\"}".to_owned(),
         ("post", "/v1/streams/{stream}/approve" | "/v1/runs/{run}/cancel") => String::new(),

@@ -1,0 +1,66 @@
+//! What programs of their authors printed: the end of it is kept for the author, and for nobody else.
+//!
+//! A program sees rows, so what it prints can hold them. It lies in files that only the owner of the directory can
+//! read, and is shown to whoever submitted the run, while they have the role of an ML engineer.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use sage_sandbox::Report;
+
+use super::policy::in_role;
+use super::{Engine, EngineError, Principal};
+use crate::pipeline::Train;
+use crate::stream::Role;
+
+/// The folder of what was printed, beside the log.
+const OUTPUTS: &str = "outputs";
+
+impl Engine {
+    /// What the programs of a run printed last, by the serial numbers of its attempts; nothing where it has none.
+    ///
+    /// # Errors
+    /// When there is no such run, or the principal is not the ML engineer who submitted it.
+    pub fn printed(&self, by: &Principal, run: u64) -> Result<Vec<(u64, String)>, EngineError> {
+        let catalog = self.catalog();
+        let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
+        if !matches!(own.pipeline.train, Train::Command { .. }) {
+            return Ok(Vec::new());
+        }
+        let stream = &own.pipeline.stream;
+        let known = catalog.stream(stream).ok_or_else(|| EngineError::NoStream(stream.clone()))?;
+        in_role(&known.file, by, Role::MlEngineer)?;
+        if own.by != by.name() {
+            let principal = by.name().to_owned();
+            return Err(EngineError::NotInRole { principal, role: Role::MlEngineer, stream: stream.clone() });
+        }
+        let serials = own.tries.iter().map(|one| one.attempt.serial);
+        let kept =
+            serials.filter_map(|serial| Some((serial, fs::read_to_string(self.printed_file(run, serial)).ok()?)));
+        Ok(kept.collect())
+    }
+
+    /// Keeps the end of what a program printed. That it cannot be kept is no reason to lose an attempt.
+    pub(super) fn keep_printed(&self, (run, serial): (u64, u64), report: &Report) {
+        let text = format!(
+            "standard output:\n{}\nstandard error:\n{}\n",
+            report.standard_output.text().trim_end(),
+            report.standard_error.text().trim_end()
+        );
+        drop(self.write_printed(run, serial, &text));
+    }
+
+    fn write_printed(&self, run: u64, serial: u64, text: &str) -> io::Result<()> {
+        fs::create_dir_all(self.path().join(OUTPUTS))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(self.printed_file(run, serial))?.write_all(text.as_bytes())
+    }
+
+    fn printed_file(&self, run: u64, serial: u64) -> PathBuf {
+        self.path().join(OUTPUTS).join(format!("{run}-{serial}.txt"))
+    }
+}

@@ -1,0 +1,333 @@
+//! A question is asked: held against its stream, priced, charged, read, released, and written down.
+//!
+//! The order is that of attempts. Everything that can be refused is refused before the charge; the charge is durable
+//! before a row is read; the answer is released under the digest of the note that holds it, and the note follows. What
+//! an answer costs follows from public things alone.
+
+use sage_kernel::{BlockId, Door, Epsilon, Filter, Gate, Lane};
+use sage_learn::count::{Node, Tree, laplace_sum_quantile};
+use sage_learn::plan::fits;
+use sage_learn::statistics::StatisticError;
+
+use super::grant::context;
+use super::policy::{found, in_role};
+use super::{Ask, Engine, EngineError, Granted, Principal, Store, census, note, submit};
+use crate::catalog::{Note, Stage, Stream};
+use crate::plan::{PlanRefusal, Priced};
+use crate::query::{Answer, CONFIDENCE, Question, Width};
+use crate::quiet;
+use crate::stream::Role;
+
+/// What may be spent on a question.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Spend {
+    /// By itself it is differentially private with this ε, and where the filter counts a δ with a thousandth of δ_g.
+    /// What the ledger counts for it, at δ_g, can be a little more or less: [`QueryPlan`] has it.
+    Epsilon(Epsilon),
+    /// As little as makes every number known to within this half-width.
+    Error(f64),
+}
+
+/// Of which blocks a question is asked. Open, retired and deleted ones are passed over, unless they are named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those with these keys.
+    Named(Vec<String>),
+    /// So many of those that were sealed last.
+    Last(u32),
+    /// Those that lie wholly between these times, in microseconds since 1970.
+    Between(i64, i64),
+    /// All.
+    All,
+}
+
+/// A question in the user's words.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryAsk {
+    /// The asker's own name for this question: the same name with the same question is charged and answered once.
+    pub key: String,
+    /// The stream.
+    pub stream: String,
+    /// On whose account; nothing for the stream's first context.
+    pub context: Option<String>,
+    /// The question.
+    pub sql: String,
+    /// What may be spent.
+    pub spend: Spend,
+    /// Of which blocks.
+    pub which: Which,
+}
+
+/// What a question would cost. Looking costs nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryPlan {
+    /// The blocks that would be read.
+    pub blocks: Vec<String>,
+    /// The ε that the question by itself comes to at δ_g, on the train lane and on the test lane.
+    pub epsilon: [Epsilon; 2],
+    /// One more or less of this is hidden, and this is what is counted.
+    pub unit: &'static str,
+    /// The names of the numbers with their half-widths, where those follow from public things.
+    pub columns: Vec<(String, Option<f64>)>,
+    /// How many groups the answer will have.
+    pub groups: u32,
+    /// How many more such questions every one of the blocks admits.
+    pub left: u64,
+}
+
+/// What a question was answered, and what that cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct QueryAnswer {
+    /// The answer.
+    pub answer: Answer,
+    /// The number of its charge in the log.
+    pub charge: u64,
+    /// Whether it was answered before: then nothing was charged now.
+    pub before: bool,
+}
+
+/// A question with everything that follows from public things.
+struct Planned {
+    question: Question,
+    blocks: Vec<String>,
+    filter: Filter,
+    priced: Priced,
+    rows: Option<u64>,
+    unit: &'static str,
+}
+
+impl Engine {
+    /// What a question would cost and how wide its answer would be. It costs nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::query`], but for what happens after the charge.
+    pub fn plan_query(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryPlan, EngineError> {
+        let planned = self.planned(by, asked)?;
+        let Planned { question, blocks, filter, priced, rows, unit } = &planned;
+        let widths = question.widths(&priced.noises, *rows).map_err(unplanned)?;
+        let known = |width: Width| match width {
+            Width::Known(half) => Some(half),
+            Width::OfRows | Width::OfValues => None,
+        };
+        let columns = question.names().map(str::to_owned).zip(widths.into_iter().map(known));
+        Ok(QueryPlan {
+            epsilon: submit::lane_losses(filter, &priced.costs),
+            unit,
+            columns: columns.collect(),
+            groups: question.groups(),
+            left: self.left_for_question(asked, blocks, filter, priced)?,
+            blocks: blocks.clone(),
+        })
+    }
+
+    /// Answers a question, once for each key of each principal.
+    ///
+    /// # Errors
+    /// When the question cannot be answered privately, the ledger refuses, or the principal is no ML engineer of the
+    /// stream. If it fails after the charge, the charge stands.
+    pub fn query(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryAnswer, EngineError> {
+        let planned = self.planned(by, asked)?;
+        if let Some(before) = self.answered(by, asked)? {
+            return Ok(before);
+        }
+        let Planned { question, blocks, priced, .. } = planned;
+        let granted = self.charge(
+            by,
+            Ask {
+                key: format!("query of {}: {}", by.name(), asked.key),
+                stream: asked.stream.clone(),
+                context: asked.context.clone(),
+                blocks,
+                costs: priced.costs.clone(),
+                door: Door::Enforced,
+                purpose: format!("query by {}", by.name()),
+            },
+        )?;
+        let charge = granted.id();
+        let outcome = quiet::alone(|| self.read_and_release(by, asked, &question, &priced, granted));
+        // What a panic says may hold a value of a row.
+        let broken =
+            || Err(EngineError::Unanswered("the question broke off; this is a defect of the program".to_owned()));
+        let answer = outcome.unwrap_or_else(broken).inspect_err(|_| {
+            // The charge stands; that nothing will leave under it is worth a line in the log, if it takes one.
+            drop(self.burn(charge));
+        })?;
+        Ok(QueryAnswer { answer, charge: charge.0, before: false })
+    }
+
+    /// The answer that was given under this key, if there is one.
+    fn answered(&self, by: &Principal, asked: &QueryAsk) -> Result<Option<QueryAnswer>, EngineError> {
+        let catalog = self.catalog();
+        let key = (by.name().to_owned(), asked.key.clone());
+        let Some(known) = catalog.stream(&asked.stream).and_then(|stream| stream.answered.get(&key)) else {
+            return Ok(None);
+        };
+        if known.sql != asked.sql {
+            return Err(EngineError::OtherQuestion(asked.key.clone()));
+        }
+        Ok(Some(QueryAnswer { answer: known.answer.clone(), charge: known.charge, before: true }))
+    }
+
+    fn read_and_release(
+        &self, by: &Principal, asked: &QueryAsk, question: &Question, priced: &Priced, granted: Granted,
+    ) -> Result<Answer, EngineError> {
+        let charge = granted.id().0;
+        let mut session = self.open_session(granted, question.query())?;
+        let answer = question.answer(&mut session, &priced.noises);
+        let answer = answer.map_err(|error| EngineError::Unanswered(error.to_string()))?;
+        let told = Note::QueryAnswered {
+            stream: asked.stream.clone(),
+            key: asked.key.clone(),
+            sql: asked.sql.clone(),
+            by: by.name().to_owned(),
+            charge,
+            answer: answer.clone(),
+        };
+        self.release(session.finish(), *blake3::hash(&told.to_bytes()).as_bytes())?;
+        self.with(|gate, catalog| Ok(note(gate, catalog, &told)?))?;
+        Ok(answer)
+    }
+
+    /// Everything that follows from public things.
+    fn planned(&self, by: &Principal, asked: &QueryAsk) -> Result<Planned, EngineError> {
+        let (known, filter, blocks) = self.with(|gate, catalog| {
+            let (id, known) = found(gate, catalog, &asked.stream)?;
+            in_role(&known.file, by, Role::MlEngineer)?;
+            let missing = || EngineError::NoStream(asked.stream.clone());
+            let policy = gate.ledger().stream(id).map(|stream| stream.policy()).ok_or_else(missing)?;
+            let place = context(policy, asked.context.as_deref())?;
+            let own = policy.contexts().get(place.0 as usize).ok_or_else(missing)?;
+            Ok((known.clone(), own.filter.clone(), chosen(gate, asked, known)?))
+        })?;
+        let question = Question::new(&asked.sql, &known.file)?;
+        if blocks.is_empty() {
+            let why = "no sealed block is chosen; see them with: sage blocks STREAM";
+            return Err(EngineError::Plan(PlanRefusal::part("blocks", why)));
+        }
+        let rows = counted(&known, &blocks);
+        let priced = match asked.spend {
+            Spend::Epsilon(epsilon) => Priced::new(&filter, epsilon, &question.parts()).map_err(EngineError::Plan)?,
+            Spend::Error(error) => cheapest(&filter, &question, error, rows)?,
+        };
+        let unit = known.file.unit_text();
+        Ok(Planned { question, blocks, filter, priced, rows, unit })
+    }
+
+    /// How many more such questions every one of the blocks admits.
+    fn left_for_question(
+        &self, asked: &QueryAsk, blocks: &[String], filter: &Filter, priced: &Priced,
+    ) -> Result<u64, EngineError> {
+        self.with(|gate, catalog| {
+            let (id, _) = found(gate, catalog, &asked.stream)?;
+            let Some(ledgered) = gate.ledger().stream(id) else { return Ok(0) };
+            let place = context(ledgered.policy(), asked.context.as_deref())?;
+            let amounts = submit::priced(filter, &priced.costs);
+            let left = |block: BlockId| {
+                let lanes = Lane::BOTH.into_iter().zip(&amounts).filter_map(|(lane, amounts)| {
+                    let spent = ledgered.spent(place, block, lane).unwrap_or_default();
+                    amounts.as_ref().map(|amounts| fits(filter, spent, amounts))
+                });
+                if ledgered.is_retired(block) { 0 } else { lanes.min().unwrap_or(0) }
+            };
+            let numbers = super::blocks::numbers(gate, id, blocks)?;
+            Ok(numbers.into_iter().map(left).min().unwrap_or(0))
+        })
+    }
+}
+
+/// The keys of the blocks that are asked about, in the order in which they were sealed.
+fn chosen(gate: &Gate<Store>, asked: &QueryAsk, known: &Stream) -> Result<Vec<String>, EngineError> {
+    let id = gate.ledger().stream_named(&asked.stream);
+    let id = id.ok_or_else(|| EngineError::NoStream(asked.stream.clone()))?;
+    if let Which::Named(keys) = &asked.which {
+        super::blocks::numbers(gate, id, keys)?;
+        return Ok(keys.clone());
+    }
+    let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
+    let ledgered = gate.ledger().stream(id);
+    let usable = known.sealed.iter().zip(numbers).filter(|(key, number)| {
+        known.stage(key) == Stage::Sealed && ledgered.is_some_and(|stream| !stream.is_retired(*number))
+    });
+    let mut keys: Vec<String> = usable.map(|(key, _)| key.clone()).collect();
+    match asked.which {
+        Which::Last(most) => {
+            let spare = keys.len().saturating_sub(most as usize);
+            keys.drain(..spare);
+        }
+        Which::Between(first, end) => keys.retain(|key| {
+            let span = known.file.blocks.parse(key).and_then(|levels| levels.span);
+            span.is_some_and(|span| span.start >= first && span.end <= end)
+        }),
+        Which::Named(_) | Which::All => {}
+    }
+    Ok(keys)
+}
+
+/// At least how many units the train lanes of these blocks have, if a census has counted every one of them.
+fn counted(known: &Stream, blocks: &[String]) -> Option<u64> {
+    let census = known.file.census.as_ref()?;
+    let epsilon = census::share(census, Tree::for_steps(census.horizon)).units() as f64 / 1e12;
+    let mut all = 0i64;
+    for key in blocks {
+        let step = known.sealed.iter().position(|sealed| sealed == key)?;
+        let [train, _] = known.counted.get(&Node { level: 0, first: step as u64 })?;
+        all = all.saturating_add(*train);
+    }
+    let terms = u32::try_from(blocks.len()).ok()?;
+    let off = laplace_sum_quantile(terms, epsilon, 1.0 - CONFIDENCE)?;
+    u64::try_from(all.saturating_sub(off.ceil().min(9e15) as i64)).ok()
+}
+
+/// The cheapest price at which every number is known to within the error.
+fn cheapest(filter: &Filter, question: &Question, error: f64, rows: Option<u64>) -> Result<Priced, EngineError> {
+    let refused = |why: &str| EngineError::Plan(PlanRefusal::part("error", why));
+    let price = |units: u64| {
+        let epsilon = Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT);
+        Priced::new(filter, epsilon, &question.parts())
+    };
+    let exact = |priced: &Priced| {
+        let mut exact = true;
+        for width in question.widths(&priced.noises, rows).map_err(unplanned)? {
+            match width {
+                Width::Known(half) => exact &= half <= error,
+                Width::OfRows => {
+                    return Err(refused(
+                        "how well a mean is known depends on how many rows there are, and that is public only where a \
+                         census has counted all of the blocks and the question has neither WHERE nor GROUP BY; give an \
+                         epsilon instead",
+                    ));
+                }
+                Width::OfValues => {
+                    return Err(refused(
+                        "how well a variance, deviation or quantile is known depends on the rows; give an epsilon instead",
+                    ));
+                }
+            }
+        }
+        Ok(exact)
+    };
+    let (mut outside, mut inside) = (LEAST, filter.ceiling().epsilon.units());
+    let best = price(inside).map_err(EngineError::Plan)?;
+    if !exact(&best)? {
+        let why = "even the whole budget of a block does not make every number so exact; allow a larger error, ask for \
+                   fewer aggregates or groups, or for a larger mean over more rows";
+        return Err(EngineError::Plan(PlanRefusal::part("budget", why)));
+    }
+    let mut found = best;
+    while inside - outside > 1 + outside / 1000 {
+        let middle = u64::try_from((u128::from(outside) * u128::from(inside)).isqrt()).unwrap_or(inside);
+        let middle = middle.clamp(outside + 1, inside - 1);
+        match price(middle) {
+            Ok(priced) if exact(&priced)? => (inside, found) = (middle, priced),
+            _ => outside = middle,
+        }
+    }
+    Ok(found)
+}
+
+/// The least ε that is tried for an error: a millionth.
+const LEAST: u64 = 1_000_000;
+
+fn unplanned(error: StatisticError) -> EngineError {
+    EngineError::Plan(PlanRefusal::part("budget", error.to_string()))
+}

@@ -1,0 +1,190 @@
+//! `sage audit log`, `verify` and `export`: what happened, whether it still stands, and all of it to take away.
+//!
+//! All three work on a copy of the log as it is at one moment, so that a server may go on meanwhile.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use sage_engine::log::LogCopy;
+use sage_engine::verify::{Verified, verify};
+use sage_engine::{Engine, EngineError, EventView, Opened, Places, backup, stream};
+use serde_json::{Value, json};
+
+use crate::failure::Failure;
+use crate::output::{print, print_json, tell};
+use crate::place::PlaceArgs;
+use crate::runs::instant;
+
+#[derive(Args, Debug)]
+pub(crate) struct LogArgs {
+    /// Events of this stream alone
+    #[arg(long, value_name = "STREAM")]
+    stream: Option<String>,
+
+    /// Events of this kind alone, such as charged or released; repeats
+    #[arg(long = "kind", value_name = "KIND")]
+    kinds: Vec<String>,
+
+    /// Events of this time (UTC) or later: 2026-11-01, 2026-11-01T08
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+
+    /// The last so many of them
+    #[arg(long, value_name = "NUMBER")]
+    last: Option<usize>,
+
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Print one JSON object on each line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExportArgs {
+    /// A new folder
+    folder: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// How many events are read at a time.
+const AT_ONCE: usize = 10_000;
+
+pub(crate) fn log(asked: &LogArgs) -> Result<(), Failure> {
+    let since = asked.since.as_ref().map(|text| {
+        let wrong = || Failure::usage("--since is no time", "write it like 2026-11-01 or 2026-11-01T08:00 (UTC)");
+        stream::time_of(text).map(|micros| u64::try_from(micros / 1000).unwrap_or(0)).ok_or_else(wrong)
+    });
+    let since = since.transpose()?.unwrap_or(0);
+    asked.place.is_there()?;
+    let copy = LogCopy::of(&asked.place.dir).map_err(EngineError::from)?;
+    // A copy without heads and fence is always there to be looked at.
+    let Opened::Ready(engine) = Engine::open(copy.path(), &Places::default())? else {
+        return Err(Failure::no_answer("the log cannot be looked at", "sage audit verify says what is wrong"));
+    };
+    let wanted = |event: &EventView| {
+        event.time >= since
+            && asked.stream.as_ref().is_none_or(|name| event.stream.as_ref() == Some(name))
+            && (asked.kinds.is_empty() || asked.kinds.iter().any(|kind| kind == event.kind))
+    };
+    let mut found: Vec<EventView> = Vec::new();
+    let mut from = 0;
+    loop {
+        let events = engine.events(from, AT_ONCE)?;
+        from += events.len() as u64;
+        let ended = events.len() < AT_ONCE;
+        found.extend(events.into_iter().filter(wanted));
+        if ended {
+            break;
+        }
+    }
+    let skipped = asked.last.map_or(0, |last| found.len().saturating_sub(last));
+    let line = if asked.json { json_line } else { text_line };
+    print(&found.iter().skip(skipped).map(line).collect::<String>())
+}
+
+fn json_line(event: &EventView) -> String {
+    let EventView { number, time, kind, stream, run, release } = event;
+    let object = json!({
+        "number": number, "time": instant(*time), "kind": kind, "stream": stream, "run": run, "release": release,
+    });
+    format!("{object}\n")
+}
+
+fn text_line(event: &EventView) -> String {
+    let mut line = format!("{:>8}  {}  {:18}", event.number, instant(event.time), event.kind);
+    if let Some(stream) = &event.stream {
+        line += &format!("  {stream}");
+    }
+    if let Some(run) = event.run {
+        line += &format!("  run {run}");
+    }
+    if let Some(release) = &event.release {
+        line += &format!("  {release}");
+    }
+    format!("{}\n", line.trim_end())
+}
+
+pub(crate) fn check(asked: &VerifyArgs) -> Result<(), Failure> {
+    asked.place.is_there()?;
+    let verified = verify(&asked.place.dir, &asked.place.places())?;
+    if asked.json {
+        print_json(&object(&verified))?
+    } else {
+        print(&text(&verified))?
+    }
+    match verified.is_sound() {
+        true => Ok(()),
+        false => Err(Failure::no_answer(
+            "not everything is as the log and its exported heads say",
+            "compare the directory with a backup, and see: sage doctor",
+        )),
+    }
+}
+
+fn hexadecimal(hash: &[u8; 32]) -> String {
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn object(verified: &Verified) -> Value {
+    let head = |(file, known, held): &(PathBuf, sage_engine::log::KnownHead, bool)| json!({"file": file, "events": known.head.length, "held": held});
+    json!({
+        "sound": verified.is_sound(),
+        "events_verified": verified.head.length,
+        "head": hexadecimal(&verified.head.hash),
+        "heads": verified.heads.iter().map(head).collect::<Vec<_>>(),
+        "files_verified": verified.files,
+        "findings": verified.findings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "in_use": verified.in_use,
+        "fenced": verified.fenced,
+    })
+}
+
+fn text(verified: &Verified) -> String {
+    let mut text = format!(
+        "{} events verified from the first on: the chain, the rules of the ledger, and every sum\nhead {}\n{} files of \
+         blocks held against their digests, and every release\n",
+        verified.head.length,
+        hexadecimal(&verified.head.hash),
+        verified.files
+    );
+    for (file, known, held) in &verified.heads {
+        let says = if *held { "is in the log" } else { "is NOT in the log: it was cut or replaced" };
+        text += &format!("the head in {}, of {} events, {says}\n", file.display(), known.head.length);
+    }
+    if verified.heads.is_empty() {
+        text += "no exported head was given with --heads: that the end of the log was cut off would not be seen\n";
+    }
+    if verified.in_use {
+        text += "a process is working on the directory: files that no event names were not looked for\n";
+    }
+    if verified.fenced {
+        text += "the directory was restored from a backup and grants nothing until an officer has answered for it\n";
+    }
+    text += &verified.findings.iter().map(|finding| format!("  {finding}\n")).collect::<String>();
+    if verified.is_sound() { text + "nothing is wrong\n" } else { text }
+}
+
+pub(crate) fn export(asked: &ExportArgs) -> Result<(), Failure> {
+    asked.place.is_there()?;
+    let events = backup::export(&asked.place.dir, &asked.place.places(), &asked.folder)?;
+    let folder = asked.folder.display();
+    if asked.json {
+        return print_json(&json!({"folder": asked.folder, "events": events}));
+    }
+    tell("it holds the log, what was released, the files of streams and the heads; not a row");
+    print(&format!("{events} events in {folder}; check them with: python3 tools/audit.py {folder}\n"))
+}

@@ -1,0 +1,133 @@
+//! `sage backup` and `sage restore`: a copy of everything, and a directory made from it behind a fence.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use sage_engine::log::Since;
+use sage_engine::{Engine, Opened, backup};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::{print, print_json, tell};
+use crate::place::{PlaceArgs, WhoArgs};
+
+pub(crate) const BACKUP_EXAMPLES: &str = "\
+Examples:
+  sage backup /backups/monday
+  sage backup /backups/monday --dir sage-data --json
+
+The directory may be in use: the log is copied as it is at one moment, then every file that it names, each held against
+its digest. The copy holds rows and secrets and is readable by its owner alone; keep it as safe as the directory.";
+
+pub(crate) const RESTORE_EXAMPLES: &str = "\
+Examples:
+  sage restore /backups/monday --dir sage-new
+  sage restore --acknowledge --nothing-since --dir sage-new --as ada
+  sage restore --acknowledge --retire-all --dir sage-new --as ada
+
+A restored log forgets what was spent after the backup, and two directories of one past would spend one budget twice. So
+a restored directory grants nothing until an officer says that the original is out of service, and either that it granted
+nothing after the backup, or that this is not known: then every block in it is retired and new blocks are the refresh.";
+
+#[derive(Args, Debug)]
+pub(crate) struct BackupArgs {
+    /// A new folder
+    folder: PathBuf,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RestoreArgs {
+    /// The backup's folder; the directory is made at --dir
+    #[arg(required_unless_present = "acknowledge")]
+    folder: Option<PathBuf>,
+
+    /// Say, as an officer, that the original is out of service, and let the restored directory grant again
+    #[arg(long, conflicts_with = "folder")]
+    acknowledge: bool,
+
+    /// With --acknowledge: the original granted nothing after the backup was made
+    #[arg(long, requires = "acknowledge", conflicts_with = "retire_all")]
+    nothing_since: bool,
+
+    /// With --acknowledge: what the original granted since is not known, so retire every block
+    #[arg(long, requires = "acknowledge")]
+    retire_all: bool,
+
+    #[command(flatten)]
+    who: WhoArgs,
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn save(asked: &BackupArgs) -> Result<(), Failure> {
+    asked.place.is_there()?;
+    let saved = backup::save(&asked.place.dir, &asked.place.places(), &asked.folder)?;
+    if asked.json {
+        return print_json(&json!({
+            "folder": asked.folder, "events": saved.events, "head": saved.head, "files": saved.files.len(),
+        }));
+    }
+    tell("it holds rows and secrets: keep it as safe as the directory");
+    print(&format!(
+        "{} files in {}, with the log up to event {}\n",
+        saved.files.len(),
+        asked.folder.display(),
+        saved.events
+    ))
+}
+
+pub(crate) fn restore(asked: &RestoreArgs) -> Result<(), Failure> {
+    let Some(folder) = &asked.folder else { return acknowledge(asked) };
+    let saved = backup::restore(folder, &asked.place.dir, &asked.place.places())?;
+    let place = asked.place.dir.display();
+    if asked.json {
+        return print_json(&json!({
+            "directory": asked.place.dir, "events": saved.events, "files": saved.files.len(), "fenced": true,
+        }));
+    }
+    tell(&format!(
+        "it grants nothing until an officer has answered for it: sage restore --acknowledge --nothing-since --dir {place} \
+         --as NAME"
+    ));
+    print(&format!("{} files in {place}, with the log up to event {}\n", saved.files.len(), saved.events))
+}
+
+fn acknowledge(asked: &RestoreArgs) -> Result<(), Failure> {
+    let since = match (asked.nothing_since, asked.retire_all) {
+        (true, false) => Since::Nothing,
+        (false, true) => Since::Unknown,
+        _ => {
+            return Err(Failure::usage(
+                "it is not said what the original granted after the backup",
+                "add --nothing-since if it granted nothing, or --retire-all if that is not known",
+            ));
+        }
+    };
+    let who = asked.who.principal()?;
+    asked.place.is_there()?;
+    let said = match Engine::open(&asked.place.dir, &asked.place.places())? {
+        Opened::Ready(_) => "the directory is not fenced; there is nothing to acknowledge",
+        Opened::PutBack(log) if !log.is_restored() => {
+            return Err(Failure::no_answer(
+                "the directory was put back by other means than sage restore",
+                "sage doctor --acknowledge --as NAME",
+            ));
+        }
+        Opened::PutBack(log) => {
+            log.acknowledge_restore(&who, since)?.close()?;
+            match since {
+                Since::Nothing => "acknowledged; the log says by whom",
+                Since::Unknown => "acknowledged, and every block is retired; the log says by whom",
+            }
+        }
+    };
+    if asked.json { print_json(&json!({"said": said})) } else { print(&format!("{said}\n")) }
+}

@@ -1,0 +1,44 @@
+//! `sage migrate`: which format a directory has, and whether this release can work on it.
+//!
+//! There has been one format so far, so there is nothing to migrate from; what another one would need is said.
+
+use clap::Args;
+use sage_engine::EngineError;
+use sage_engine::log::{FORMAT, OpenError, format_of};
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::output::{print, print_json};
+use crate::place::PlaceArgs;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  sage migrate
+  sage migrate --dir sage-data --json
+
+A directory of this release's format is left as it is. One of another format is never written to.";
+
+#[derive(Args, Debug)]
+pub(crate) struct MigrateArgs {
+    #[command(flatten)]
+    place: PlaceArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(asked: &MigrateArgs) -> Result<(), Failure> {
+    asked.place.is_there()?;
+    let found = format_of(&asked.place.dir).map_err(EngineError::from)?;
+    if asked.json {
+        print_json(&json!({"format": found, "format_of_this_release": FORMAT, "usable": found == FORMAT}))?;
+    }
+    if found != FORMAT {
+        return Err(Failure::from(EngineError::from(OpenError::Format { found, known: FORMAT })));
+    }
+    if asked.json {
+        Ok(())
+    } else {
+        print(&format!("format {found}, which is this release's: there is nothing to do\n"))
+    }
+}

@@ -25,7 +25,7 @@ Code 69 belongs to commands that talk to a server. Data goes to standard output 
 else to standard error, so that a script can trust both.
 ";
 
-const TOPICS: [&str; 22] = [
+const TOPICS: [&str; 25] = [
     "account",
     "audit",
     "blocks",
@@ -39,14 +39,17 @@ const TOPICS: [&str; 22] = [
     "generate",
     "help",
     "ingest",
+    "init",
     "models",
     "plan",
     "predict",
     "runs",
     "serve",
+    "simulate",
     "stream",
     "submit",
     "token",
+    "watch",
     "work",
 ];
 

@@ -16,19 +16,23 @@ mod fields;
 mod generate;
 mod help;
 mod ingest;
+mod init;
 mod mechanism;
 mod models;
 mod output;
 mod place;
 mod plan;
+mod plot;
 mod predict;
 mod report;
 mod runs;
 mod server;
+mod simulate;
 mod stream;
 mod submit;
 mod suggest;
 mod token;
+mod watch;
 mod work;
 
 use std::process::ExitCode;
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Command::Account(asked) => account::run(asked),
         Command::Audit { command } => audit::run(command),
         Command::Demo(asked) => demo::run(asked),
+        Command::Init(asked) => init::run(asked),
         Command::Stream { command } => stream::run(command),
         Command::Ingest(asked) => ingest::run(asked),
         Command::Blocks(asked) => blocks::run(asked),
@@ -59,6 +64,7 @@ fn main() -> ExitCode {
         Command::Plan(asked) => plan::run(asked),
         Command::Submit(asked) => submit::run(asked),
         Command::Work(asked) => work::run(asked),
+        Command::Watch(asked) => watch::run(asked),
         Command::Runs(asked) => runs::run(asked),
         Command::Explain(asked) => explain::run(asked),
         Command::Cancel(asked) => submit::cancel(asked),
@@ -67,6 +73,7 @@ fn main() -> ExitCode {
         Command::Predict(asked) => predict::run(asked),
         Command::Serve(asked) => server::run(asked),
         Command::Token { command } => token::run(command),
+        Command::Simulate(asked) => simulate::run(asked),
         Command::Doctor(asked) => doctor::run(asked),
         Command::Generate(asked) => generate::run(asked),
         Command::Help { topic } => help::run(topic.as_deref()),

@@ -34,7 +34,7 @@ pub struct Terms {
 /// The part of a block's budget that a first attempt takes where the file says nothing.
 const FIRST_SHARE: u64 = 64;
 /// The part of δ_g that an attempt takes where the file says nothing.
-const DELTA_SHARE: u64 = 1000;
+pub(super) const DELTA_SHARE: u64 = 1000;
 /// More blocks than any window has.
 const ALL_BLOCKS: u32 = 1 << 30;
 

@@ -55,7 +55,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "SAGE_LISTEN", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
     #[command(flatten)]
-    place: PlaceArgs,
+    pub(crate) place: PlaceArgs,
 }
 
 /// How many requests are worked on at a time; more are asked to come again.

@@ -8,12 +8,14 @@ mod generate;
 mod hostile;
 mod hostile_requests;
 mod http;
+mod newcomer;
 mod pages;
 mod place;
 mod refusals;
 mod rows;
 mod server;
 mod serving;
+mod simulate;
 mod story;
 mod usage;
 

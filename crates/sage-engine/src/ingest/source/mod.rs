@@ -7,6 +7,7 @@ mod csv;
 mod ipc;
 mod lines;
 mod ndjson;
+mod outline;
 mod parquet;
 
 use std::fs::{self, File};
@@ -15,6 +16,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow::array::ArrayRef;
+
+pub use outline::{Outlined, Typed, outline};
 
 use super::error::IngestError;
 use crate::stream::StreamFile;

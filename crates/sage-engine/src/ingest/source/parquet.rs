@@ -52,6 +52,15 @@ impl Rows {
     }
 }
 
+/// The columns and their types, as the footer has them.
+pub(super) fn schema(file: &str, mut bytes: File) -> Result<Schema, IngestError> {
+    check_footer(file, &mut bytes)?;
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let metadata = ArrowReaderMetadata::load(&bytes, options);
+    let damaged = |_| IngestError::Malformed { file: file.to_owned(), line: None, reason: DAMAGED };
+    Ok(metadata.map_err(damaged)?.schema().as_ref().clone())
+}
+
 /// The end of the file says how long its footer is; nobody is to make room for more than the file has.
 fn check_footer(file: &str, bytes: &mut File) -> Result<(), IngestError> {
     let damaged = || IngestError::Malformed { file: file.to_owned(), line: None, reason: DAMAGED };

@@ -34,8 +34,8 @@ pub(crate) struct InitArgs {
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
     /// The stream's name [default: that of the file, or "rides"]
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
+    #[arg(long = "name", value_name = "NAME")]
+    called: Option<String>,
     #[command(flatten)]
     who: WhoArgs,
 }
@@ -79,7 +79,7 @@ impl InitArgs {
                 && name.starts_with(|sign: char| sign.is_ascii_lowercase())
                 && name.chars().all(|sign| sign.is_ascii_lowercase() || sign.is_ascii_digit() || "-_".contains(sign))
         };
-        if let Some(name) = &self.name {
+        if let Some(name) = &self.called {
             let message = format!("--name: a stream cannot be called {}", quoted(name));
             let help = "1 to 64 small letters, digits, - and _, starting with a letter";
             return if fits(name) { Ok(name.clone()) } else { Err(Failure::usage(message, help)) };

@@ -311,7 +311,7 @@ fn text(asked: &SimulateArgs, lived: &[Lived]) -> String {
         }
         format!("{}\n", line.trim_end())
     };
-    let mut text = format!("{}\n\n", sentence(asked, lived));
+    let mut text = format!("{}\n\n", sentence(asked, lived).replace(". ", ".\n"));
     text += &line(&|column| heads[column].to_owned());
     for row in &rows {
         text += &line(&|column| row[column].clone());

@@ -7,10 +7,12 @@ use serde_json::Value;
 
 use crate::http::Serving;
 use crate::place::Place;
+use crate::story::documented;
 use crate::{sage, stderr};
 
 /// What the end must say, whatever the noise was.
 fn is_a_good_end(end: &Value) {
+    documented(end);
     let runs = end["runs"].as_array().expect("runs");
     let names: Vec<&str> = runs.iter().filter_map(|run| run["pipeline"].as_str()).collect();
     assert_eq!(
@@ -42,7 +44,7 @@ fn is_a_good_end(end: &Value) {
 #[test]
 fn a_year_passes_and_leaves_a_directory_like_any_other() {
     let place = Place::new();
-    let told = place.run("demo --once --json --rows 1_000_000 --dir year");
+    let told = place.run("demo --once --json --rows 1_500_000 --dir year");
     assert_eq!(told.code, Some(0), "{}", told.err);
     let end: Value = serde_json::from_str(&told.out).expect("one JSON object");
     is_a_good_end(&end);
@@ -68,7 +70,7 @@ fn the_dashboard_is_a_server_and_a_temporary_directory_goes_with_it() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sage"));
     // Where the surroundings name another directory, it is left alone.
     command
-        .args(["demo", "--rows", "1_000_000"])
+        .args(["demo", "--rows", "1_500_000"])
         .env("SAGE_DIR", place.path("other"))
         .env("SAGE_BLOCKS", place.path("b"));
     let mut child =

@@ -73,6 +73,7 @@ fn a_newcomer_gets_from_a_csv_to_a_released_number() {
     let (out, err) = (crate::stdout(&output), crate::stderr(&output));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     let events: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+    events.iter().for_each(crate::story::documented);
     let kinds: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
     assert!(kinds.ends_with(&["attempt", "verdict", "end"]), "{out}");
     assert_eq!(events.last().expect("an end")["release"], "rides-count@1", "{out}");
@@ -160,7 +161,7 @@ fn a_server_is_followed_by_its_events() {
     let output = watch(&mia, &["1"]);
     let out = crate::stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{out}{}", crate::stderr(&output));
-    assert!(out.contains("attempt 1: accept") && out.contains("released as taxi-duration@1"), "{out}");
+    assert!(out.contains(": accept: ") && out.contains("released as taxi-duration@1"), "{out}");
     for (token, more, code) in [(&carl, &["1"][..], 13), (&"wrong".to_owned(), &[], 13), (&mia, &["7"], 14)] {
         let output = watch(token, more);
         assert_eq!(output.status.code(), Some(code), "{more:?}: {}", crate::stderr(&output));

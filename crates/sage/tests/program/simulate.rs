@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::http::Serving;
 use crate::place::Place;
+use crate::story::documented;
 
 #[test]
 fn a_simulation_is_told_as_text_json_and_pictures() {
@@ -19,7 +20,9 @@ fn a_simulation_is_told_as_text_json_and_pictures() {
     assert!(picture.starts_with("<svg xmlns=") && picture.ends_with("</svg>"), "{picture}");
     assert_eq!(picture.matches("<polyline").count(), 12, "three pictures of four lines");
     let found = place.json(line);
+    documented(&found);
     let ways = found["ways"].as_array().expect("ways");
+    documented(&ways[0]);
     assert_eq!(ways.len(), 4);
     for way in ways {
         let number = |key: &str| way[key].as_u64().unwrap_or_else(|| panic!("{key} is no number in {way}"));

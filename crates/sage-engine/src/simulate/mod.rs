@@ -99,7 +99,8 @@ impl Scenario {
         if !above(self.rate) || self.rate * f64::from(self.blocks) > MOST_PIPELINES {
             return wrong("rate", "above 0, and at most 5000 pipelines in all");
         }
-        if !above(self.rows) || !(self.need.rows >= 0.0 && self.need.rows.is_finite()) || !above(self.need.noisy_rows) {
+        let countable = self.need.rows.is_finite() && self.need.rows >= 0.0;
+        if !(countable && above(self.rows) && above(self.need.noisy_rows)) {
             return wrong("rows", "a number above 0");
         }
         let filter = match self.rule {

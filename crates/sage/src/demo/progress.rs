@@ -31,7 +31,7 @@ impl Progress {
         year.set_prefix("2026, a block a day");
         let bar = |run: &RunView| {
             let bar = all.add(ProgressBar::new(1));
-            bar.set_style(style("{prefix:24} {msg}"));
+            bar.set_style(style("{prefix:24} {wide_msg}"));
             bar.set_prefix(run.pipeline.clone());
             bar.set_message("… waits for blocks");
             bar

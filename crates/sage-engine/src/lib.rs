@@ -17,7 +17,7 @@
 //! - [`serve`]: rows of those who ask a released model, turned into what it takes;
 //! - [`log`]: the log on disk, its single owner, the desk where many threads charge, exported heads;
 //! - [`verify`]: chain, heads and files held against each other while a server goes on;
-//! - [`simulate`]: a stream on a log in memory, for demonstrations, with neither rows nor noise.
+//! - [`simulate`]: the loop under a simulated clock, with neither rows nor noise.
 //!
 //! Nothing here draws noise, only [`read`] sees rows, and nothing can make a charge smaller: only the
 //! kernel's gate charges. Results are plain structs in the user's words.

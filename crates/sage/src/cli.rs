@@ -6,9 +6,11 @@ use crate::audit::AuditCommand;
 use crate::backup::{self, BackupArgs, RestoreArgs};
 use crate::blocks::BlocksArgs;
 use crate::budget::{self, BudgetArgs};
+use crate::demo::{self, DemoArgs};
 use crate::doctor::DoctorArgs;
 use crate::explain::{self, ExplainArgs};
 use crate::ingest::IngestArgs;
+use crate::init::{self, InitArgs};
 use crate::login::{self, LoginArgs};
 use crate::logs::{self, LogsArgs};
 use crate::migrate::{self, MigrateArgs};
@@ -19,14 +21,17 @@ use crate::query::{self, QueryArgs};
 use crate::runs::{self, RunsArgs};
 use crate::server::{self, ServeArgs};
 use crate::settings::{self, ConfigCommand};
+use crate::simulate::{self, SimulateArgs};
 use crate::stream::StreamCommand;
 use crate::submit::{self, CancelArgs, SubmitArgs};
 use crate::token::{self, TokenCommand};
+use crate::watch::{self, WatchArgs};
 use crate::work::{self, WorkArgs};
 
 const ROOT_EXAMPLES: &str = "\
 Examples:
   sage demo
+  sage init --from rides.csv
   sage plan taxi.toml
   sage submit taxi.toml --wait
   sage account --sampled-gaussian q=0.01,sigma=1,steps=1000 --delta 1e-6
@@ -150,8 +155,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: AuditCommand,
     },
-    /// A small simulated stream: blocks arrive, are charged, and retire
+    /// A year of made-up rides, five pipelines and a dashboard: what Sage does, in a minute
+    #[command(after_help = demo::EXAMPLES)]
     Demo(DemoArgs),
+    /// A new directory with a stream's file and a pipeline's file to edit
+    #[command(after_help = init::EXAMPLES)]
+    Init(InitArgs),
     /// Streams and their policies: create, change, approve, show
     #[command(after_help = STREAM_EXAMPLES)]
     Stream {
@@ -176,6 +185,9 @@ pub(crate) enum Command {
     /// Perform attempts until every run waits or is over
     #[command(after_help = work::EXAMPLES)]
     Work(WorkArgs),
+    /// Follow a run, or all of them, until the end
+    #[command(after_help = watch::EXAMPLES)]
+    Watch(WatchArgs),
     /// Every submission of a pipeline and how it stands
     #[command(after_help = runs::EXAMPLES)]
     Runs(RunsArgs),
@@ -214,6 +226,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: TokenCommand,
     },
+    /// The loop under a simulated clock: release times, starvation, used-up blocks
+    #[command(after_help = simulate::EXAMPLES)]
+    Simulate(Box<SimulateArgs>),
     /// Verify the log and hold the stored files against it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
@@ -299,17 +314,6 @@ pub(crate) struct AccountArgs {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct DemoArgs {
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// No colour, whatever the terminal can do
-    #[arg(long)]
-    pub(crate) no_color: bool,
 }
 
 /// What can be made up.

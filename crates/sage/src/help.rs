@@ -25,7 +25,7 @@ Code 69 belongs to commands that talk to a server. Data goes to standard output 
 else to standard error, so that a script can trust both.
 ";
 
-const TOPICS: [&str; 30] = [
+const TOPICS: [&str; 33] = [
     "account",
     "audit",
     "backup",
@@ -42,6 +42,7 @@ const TOPICS: [&str; 30] = [
     "generate",
     "help",
     "ingest",
+    "init",
     "login",
     "logs",
     "migrate",
@@ -52,9 +53,11 @@ const TOPICS: [&str; 30] = [
     "restore",
     "runs",
     "serve",
+    "simulate",
     "stream",
     "submit",
     "token",
+    "watch",
     "work",
 ];
 

@@ -18,6 +18,7 @@ mod fields;
 mod generate;
 mod help;
 mod ingest;
+mod init;
 mod login;
 mod logs;
 mod mechanism;
@@ -26,6 +27,7 @@ mod models;
 mod output;
 mod place;
 mod plan;
+mod plot;
 mod predict;
 mod query;
 mod remote;
@@ -33,10 +35,12 @@ mod report;
 mod runs;
 mod server;
 mod settings;
+mod simulate;
 mod stream;
 mod submit;
 mod suggest;
 mod token;
+mod watch;
 mod work;
 
 use std::process::ExitCode;
@@ -89,6 +93,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Account(asked) => account::run(asked),
         Command::Audit { command } => audit::run(command),
         Command::Demo(asked) => demo::run(asked),
+        Command::Init(asked) => init::run(asked),
         Command::Stream { command } => stream::run(command),
         Command::Ingest(asked) => ingest::run(asked),
         Command::Blocks(asked) => blocks::run(asked),
@@ -96,6 +101,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Plan(asked) => plan::run(asked),
         Command::Submit(asked) => submit::run(asked),
         Command::Work(asked) => work::run(asked),
+        Command::Watch(asked) => watch::run(asked),
         Command::Runs(asked) => runs::run(asked),
         Command::Explain(asked) => explain::run(asked),
         Command::Logs(asked) => logs::run(asked),
@@ -106,6 +112,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Query(asked) => query::run(asked),
         Command::Serve(asked) => server::run(asked),
         Command::Token { command } => token::run(command),
+        Command::Simulate(asked) => simulate::run(asked),
         Command::Doctor(asked) => doctor::run(asked),
         Command::Backup(asked) => backup::save(asked),
         Command::Restore(asked) => backup::restore(asked),

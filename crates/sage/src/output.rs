@@ -1,6 +1,6 @@
 //! How answers look: JSON on one hand, aligned text on the other, and numbers that never flatter.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
@@ -97,13 +97,6 @@ pub(crate) fn left(epsilon: Epsilon) -> String {
 /// A parameter as the user would write it: plain where that is short, otherwise with an exponent.
 pub(crate) fn parameter(value: f64) -> String {
     if value == 0.0 || (1e-3..1e15).contains(&value) { format!("{value}") } else { format!("{value:e}") }
-}
-
-/// Whether the reader of standard output wants colour.
-pub(crate) fn colour_wanted() -> bool {
-    let silenced = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    !silenced && !dumb && io::stdout().is_terminal()
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ pub use error::{EngineError, Principal};
 pub use events::EventView;
 pub use feed::Fed;
 pub use grant::{Ask, Granted};
+pub(crate) use offers::left_of_lane;
 pub use policy::PolicyOutcome;
 pub use progress::ProgressView;
 pub use put_back::PutBack;

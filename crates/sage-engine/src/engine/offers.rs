@@ -44,7 +44,7 @@ impl Engine {
                 let allowed = room.offer(PipelineId(number), BlockId(place));
                 let lanes = Lane::BOTH.map(|lane| {
                     let spent = ledgered.spent(ContextId(context), block, lane).unwrap_or_default();
-                    allowed.loss(lane).min(left(&own.filter, spent))
+                    allowed.loss(lane).min(left_of_lane(&own.filter, spent))
                 });
                 offered.push((place, lanes[0].min(within_share(&run.pipeline, lanes[1]))));
             }
@@ -54,7 +54,7 @@ impl Engine {
 }
 
 /// What is left of a lane in units of cost; under Rényi by the order that has most left.
-fn left(filter: &Filter, spent: &[u128]) -> u64 {
+pub(crate) fn left_of_lane(filter: &Filter, spent: &[u128]) -> u64 {
     let of = |place: usize| {
         let cap = u128::from(filter.caps()[place]);
         cap.saturating_sub(spent.get(place).copied().unwrap_or(cap))

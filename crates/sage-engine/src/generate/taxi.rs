@@ -125,6 +125,20 @@ impl Taxi {
         self.rows
     }
 
+    /// The instant, in microseconds since 1970, before which every ride is in the first so many chunks: a full hour.
+    pub fn complete_until(&self, chunks: u64) -> i64 {
+        let hours = self.demands.len() - 1;
+        let rows = chunks.saturating_mul(CHUNK);
+        let over = if rows >= self.rows {
+            hours
+        } else {
+            // Rounded as the rides themselves are, so that none of a later chunk lies before it.
+            let reached = rows as f64 * (self.demands[hours] / self.rows as f64);
+            self.demands.partition_point(|&demand| demand <= reached).saturating_sub(1)
+        };
+        (self.first_hour + over as i64) * HOUR
+    }
+
     /// How many chunks they come in.
     pub const fn chunks(&self) -> u64 {
         self.rows.div_ceil(CHUNK)

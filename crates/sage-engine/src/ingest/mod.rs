@@ -24,7 +24,7 @@ pub use error::IngestError;
 pub use manifest::{Manifest, NoManifest, QUARANTINE, file_name};
 pub use report::{Reason, Report};
 pub(crate) use source::CsvTexts;
-pub use source::{Format, Source};
+pub use source::{Format, Outlined, Source, Typed, outline};
 
 use assign::Assigner;
 use check::{Checked, Checker};

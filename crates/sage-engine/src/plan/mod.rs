@@ -23,6 +23,7 @@ pub use inputs::Inputs;
 pub(crate) use own::{LABEL, value_of};
 pub use own::{OwnCode, Tested};
 pub use preview::Preview;
+pub(crate) use price::{OneRelease, one_release};
 pub(crate) use question::Priced;
 pub use refusal::PlanRefusal;
 pub use terms::Terms;

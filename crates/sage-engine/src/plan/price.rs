@@ -8,6 +8,7 @@ use sage_learn::plan::gaussian_sigma;
 
 use super::refusal::PlanRefusal;
 use super::search::{edge, least};
+use super::terms::DELTA_SHARE;
 use crate::allocate::Resources;
 
 /// The prices of one filter.
@@ -16,6 +17,31 @@ pub(super) struct Prices<'filter> {
     pub(super) filter: &'filter Filter,
     /// The δ at which mechanisms are stated that need one.
     pub(super) delta: Delta,
+}
+
+/// One private release on each lane, as large as a cost allows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OneRelease {
+    /// What each lane is charged.
+    pub(crate) cost: Cost,
+    /// What that comes to.
+    pub(crate) resources: Resources,
+    /// Its noise, in sensitivities: the scale of Laplace noise, the standard deviation of Gaussian.
+    pub(crate) noise: f64,
+}
+
+/// The release with the least noise that loses at most so much on each lane; nothing if the filter has no price.
+pub(crate) fn one_release(filter: &Filter, most: u64) -> Option<OneRelease> {
+    let delta = Delta::from_units(filter.ceiling().delta.units() / DELTA_SHARE)?;
+    let prices = Prices { filter, delta };
+    let table = prices.table(most, 1).ok()??;
+    let noise = match table {
+        TableNoise::Laplace(epsilon) => 1e12 / epsilon.units() as f64,
+        TableNoise::Gaussian(sigma) => sigma.units() as f64 / 1e9,
+    };
+    let cost = prices.cost(vec![table.mechanism().ok()?]).ok()?;
+    let resources = prices.resources([Some(&cost), Some(&cost)]).ok()?;
+    Some(OneRelease { cost, resources, noise })
 }
 
 /// From a thousandth of the sensitivity to a million times.

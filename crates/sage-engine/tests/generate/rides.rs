@@ -46,6 +46,27 @@ fn a_seed_gives_the_same_rides_whatever_the_files() {
     assert!(chunk == slice, "a chunk needs no other");
 }
 
+/// A day can be sealed once no chunk that is still to come has a ride of it.
+#[test]
+fn what_is_complete_stays_so() {
+    for seed in [1, 2, 3] {
+        let taxi = Taxi::until(5 * CHUNK + 77, day("2026-01-01"), day("2026-03-01"), seed).expect("a stream");
+        let mut before = i64::MIN;
+        for chunks in 0..=taxi.chunks() {
+            let complete = taxi.complete_until(chunks);
+            assert!(complete > before, "seed {seed}: {chunks} chunks bring nothing");
+            let later = (chunks..taxi.chunks()).flat_map(|number| {
+                let rides = taxi.chunk(number);
+                let times = rides.column(0).as_primitive::<TimestampMicrosecondType>();
+                times.iter().flatten().collect::<Vec<i64>>()
+            });
+            assert!(later.min().is_none_or(|first| first >= complete), "seed {seed}, {chunks} chunks");
+            before = complete;
+        }
+        assert_eq!(before, 1_772_323_200_000_000, "seed {seed}: the first of March");
+    }
+}
+
 #[test]
 fn rides_come_in_order_and_in_rhythm() {
     let taxi = Taxi::until(1_000_000, day("2026-03-02"), day("2026-04-27"), 1).expect("a stream");

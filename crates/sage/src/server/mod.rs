@@ -91,7 +91,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS", env = "SAGE_HEADS_EVERY", requires = "heads")]
     heads_every: Option<NonZeroU64>,
     #[command(flatten)]
-    place: PlaceArgs,
+    pub(crate) place: PlaceArgs,
 }
 
 /// How many requests are worked on at a time; more are asked to come again.

@@ -327,6 +327,9 @@ const PAGES: &[Route] = &[
     get("/releases/{name}/{version}", "Page: a release", pages::release).page(),
     post("/releases/{name}/{version}", Takes::Form, "Page: a model is tried", pages::try_out).asking().page(),
     get("/audit", "Page: the end of the log", pages::audit).page().to(Whom::Insiders),
+    get("/simulate", "Page: the loop under a simulated clock", pages::simulate)
+        .with(&["blocks", "rate", "epsilon", "rows", "patience"])
+        .page(),
     get("/login", "Page: where a token is pasted", pages::ask).open().page(),
     post("/login", Takes::Form, "Page: a token becomes a cookie", pages::enter).open().page(),
     post("/logout", Takes::Form, "Page: the cookie is forgotten", pages::leave).open().page(),

@@ -81,6 +81,22 @@ impl Serving {
         assert!(ended.is_ok_and(|status| status.success()));
     }
 
+    /// One that was started otherwise.
+    pub(crate) fn at(child: Child, address: &str) -> Self {
+        Self { child, address: address.trim().to_owned() }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Asks it to end, and gives the code it ends with.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        let asked = std::process::Command::new("kill").arg(self.child.id().to_string()).status();
+        assert!(asked.is_ok_and(|status| status.success()));
+        self.child.wait().expect("an end").code()
+    }
+
     fn send(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");

@@ -259,6 +259,7 @@ const MATRIX: &[(&str, &str, [u16; 6])] = &[
     ("get", "/releases/{name}/{version}", [200, 200, 200, 200, 200, 303]),
     ("post", "/releases/{name}/{version}", [200, 200, 200, 200, 200, 303]),
     ("get", "/audit", [200, 200, 200, 200, 403, 303]),
+    ("get", "/simulate", [200, 200, 200, 200, 200, 303]),
     ("get", "/login", [200; 6]),
     ("post", "/login", [401; 6]),
     ("post", "/logout", [303; 6]),

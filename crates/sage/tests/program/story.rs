@@ -145,11 +145,18 @@ fn a_statistic_is_a_release_too() {
     place.fails("features get taxi-duration", 14, "it is a model");
 }
 
+/// Every key of an object stands in docs/commands.md.
+pub(crate) fn documented(object: &Value) {
+    let document = std::fs::read_to_string(project().join("docs/commands.md")).expect("the document");
+    for key in keys(object) {
+        assert!(document.contains(&format!("`{key}`")), "docs/commands.md does not say what `{key}` is");
+    }
+}
+
 /// Shapes that programs rely on: what is in docs/commands.md.
 #[test]
 fn objects_have_the_keys_that_are_documented() {
     let (place, _) = Place::with_rides("150_000");
-    let document = std::fs::read_to_string(project().join("docs/commands.md")).expect("the document");
     let submitted = place.json("submit examples/duration.toml --wait --as mia");
     let attempt = submitted["attempts"][0].clone();
     let runs = place.json("runs --stream taxi");
@@ -166,9 +173,5 @@ fn objects_have_the_keys_that_are_documented() {
         place.json("budget taxi --for examples/duration.toml --as mia"),
         place.json("work"),
     ];
-    for object in &objects {
-        for key in keys(object) {
-            assert!(document.contains(&format!("`{key}`")), "docs/commands.md does not say what `{key}` is");
-        }
-    }
+    objects.iter().for_each(documented);
 }

@@ -91,20 +91,24 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn open(file: &str, bytes: Box<dyn Read + Send>, names: &[String]) -> Result<Self, IngestError> {
-        let columns = names.iter().map(|_| Texts::new()).collect();
-        let mut rows = Self {
+        let mut rows = Self::at_start(file, bytes);
+        rows.columns = names.iter().map(|_| Texts::new()).collect();
+        rows.header(names)?;
+        Ok(rows)
+    }
+
+    fn at_start(file: &str, bytes: Box<dyn Read + Send>) -> Self {
+        Self {
             file: file.to_owned(),
             input: Buffered::new(bytes),
             delimiter: b',',
             fields: Vec::new(),
             width: 0,
             places: Vec::new(),
-            columns,
+            columns: Vec::new(),
             line: 1,
             ended: false,
-        };
-        rows.header(names)?;
-        Ok(rows)
+        }
     }
 
     fn wrong(&self, reason: &'static str) -> IngestError {
@@ -112,6 +116,14 @@ impl Rows {
     }
 
     fn header(&mut self, names: &[String]) -> Result<(), IngestError> {
+        let there = self.names()?;
+        let there: Vec<&str> = there.iter().map(String::as_str).collect();
+        self.places = places(&self.file, names, &there)?;
+        Ok(())
+    }
+
+    /// Reads the first record, which is the header.
+    fn names(&mut self) -> Result<Vec<String>, IngestError> {
         // The first line is short enough to be there at once, or the delimiter is a comma.
         self.input.more(&self.file, 1)?;
         if self.input.available().starts_with(b"\xEF\xBB\xBF") {
@@ -126,12 +138,11 @@ impl Rows {
         let mut there = Vec::with_capacity(self.fields.len());
         for field in &self.fields {
             let name = std::str::from_utf8(&record[field.start..field.end]).map_err(|_| self.wrong(NOT_UTF8))?;
-            there.push(name.trim());
+            there.push(name.trim().to_owned());
         }
-        self.places = places(&self.file, names, &there)?;
         self.width = self.fields.len();
         self.input.consume(length);
-        Ok(())
+        Ok(there)
     }
 
     /// Finds the fields of the next record and how long it is; nothing at the end.
@@ -191,6 +202,11 @@ impl Rows {
         self.input.consume(length);
         Ok(Some(length))
     }
+}
+
+/// The names of the header, and nothing of the rows below it.
+pub(super) fn names(file: &str, bytes: Box<dyn Read + Send>) -> Result<Vec<String>, IngestError> {
+    Rows::at_start(file, bytes).names()
 }
 
 const NOT_UTF8: &str = "the text is not UTF-8";

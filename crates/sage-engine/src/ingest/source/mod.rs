@@ -7,6 +7,7 @@ mod csv;
 mod ipc;
 mod lines;
 mod ndjson;
+mod outline;
 mod pages;
 mod parquet;
 mod spool;
@@ -18,6 +19,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow::array::ArrayRef;
+
+pub use outline::{Outlined, Typed, outline};
 
 use super::error::IngestError;
 use crate::stream::StreamFile;

@@ -83,6 +83,15 @@ impl Rows {
     }
 }
 
+/// The columns and their types, as the footer has them.
+pub(super) fn schema(file: &str, mut bytes: File) -> Result<Schema, IngestError> {
+    let wrong = |reason| IngestError::Malformed { file: file.to_owned(), line: None, reason };
+    pages::check_footer(&footer(file, &mut bytes)?).map_err(wrong)?;
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let metadata = ArrowReaderMetadata::load(&bytes, options).map_err(|_| wrong(DAMAGED))?;
+    Ok(metadata.schema().as_ref().clone())
+}
+
 /// The footer. The end of the file says how long it is; nobody is to make room for more than the file has.
 fn footer(file: &str, bytes: &mut File) -> Result<Vec<u8>, IngestError> {
     let damaged = || IngestError::Malformed { file: file.to_owned(), line: None, reason: DAMAGED };

@@ -52,7 +52,7 @@ pub(super) fn page(call: &Call<'_>, life: Life, title: &str, content: &str) -> A
         )
     });
     let links = "<a href=\"/\">Streams</a> <a href=\"/runs\">Runs</a> <a href=\"/releases\">Releases</a> <a \
-                 href=\"/audit\">Audit</a>";
+                 href=\"/audit\">Audit</a> <a href=\"/simulate\">Simulate</a>";
     let live = if life == Life::Live { " data-live" } else { "" };
     whole(title, &format!("<nav aria-label=\"pages\">{links}{who}</nav>"), live, content)
 }

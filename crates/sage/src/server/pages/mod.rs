@@ -8,12 +8,14 @@ mod login;
 mod picture;
 mod releases;
 mod runs;
+mod simulate;
 mod streams;
 
 pub(super) use html::problem;
 pub(super) use login::{ask, enter, leave};
 pub(super) use releases::{list as releases, show as release, try_out};
 pub(super) use runs::{list as runs, show as run};
+pub(super) use simulate::show as simulate;
 pub(super) use streams::{audit, list as streams, show as stream};
 
 use super::call::{Answer, Call};

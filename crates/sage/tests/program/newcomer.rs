@@ -1,0 +1,221 @@
+//! Somebody new: makes a directory from a file of their own, states what is known, and follows a run to its end.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::http::Serving;
+use crate::place::{Place, project};
+
+/// Rides of four weeks, a thousand a day, by a fixed rule.
+fn write_rides(place: &Place) {
+    let mut text = String::from("at,distance,minutes,payment\n");
+    let mut state = 7_u64;
+    let mut roll = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for _ in 0..28_000 {
+        let (day, hour, minute, distance) = (1 + roll(28), roll(24), roll(60), 50 + roll(950));
+        let minutes = 40 + distance * 3 / 10 + roll(60);
+        let payment = if roll(10) < 7 { "card" } else { "cash" };
+        text += &format!("2026-03-{day:02}T{hour:02}:{minute:02}:00,{}.{:02},", distance / 100, distance % 100);
+        text += &format!("{}.{},{payment}\n", minutes / 10, minutes % 10);
+    }
+    std::fs::write(place.path("rides.csv"), text).expect("a file");
+}
+
+/// What the user states in the proposed file.
+fn state_bounds(place: &Place) {
+    let file = place.path("sage-data/stream.toml");
+    let mut text = std::fs::read_to_string(&file).expect("the file");
+    for (column, stated) in [
+        ("distance", "\"number\"\nmin = 0.0\nmax = 20.0"),
+        ("minutes", "\"number\"\nmin = 0.0\nmax = 60.0"),
+        ("payment", "\"category\"\ncategories = [\"card\", \"cash\"]"),
+    ] {
+        let open = format!("name = \"{column}\"\ntype = \"?\"");
+        assert!(text.contains(&open), "{column}: {text}");
+        text = text.replace(&open, &format!("name = \"{column}\"\ntype = {stated}"));
+    }
+    std::fs::write(file, text).expect("written");
+}
+
+#[test]
+fn a_newcomer_gets_from_a_csv_to_a_released_number() {
+    let place = Place::new();
+    write_rides(&place);
+    let told = place.good("init --from rides.csv --as ada");
+    assert!(told.contains("3 places in sage-data/stream.toml are marked \"?\""), "{told}");
+    let next: Vec<&str> = told.lines().filter_map(|line| line.trim().strip_prefix("sage ")).collect();
+    assert_eq!(next.len(), 3, "{told}");
+    let stream = std::fs::read_to_string(place.path("sage-data/stream.toml")).expect("the file");
+    assert!(stream.contains("type = \"time\"") && stream.contains("time = \"at\""), "{stream}");
+    assert!(!stream.contains("card") && !stream.contains("2026"), "something of a row is in the file: {stream}");
+    place.fails("init --from rides.csv --as ada", 1, "nothing is overwritten");
+    place.fails("init", 1, "nothing is overwritten");
+    assert!(place.good("runs").contains("no run yet"));
+    assert!(place.good("watch").contains("no run yet"));
+    // As it stands it is refused, with the line.
+    place.fails(next[0], 1, "columns");
+    state_bounds(&place);
+    place.good(next[0]);
+    place.good(next[1]);
+    place.good(&next[2].replace("TIME", "2026-04-01"));
+    let then = told.lines().last().and_then(|line| line.split("sage ").nth(1)).expect("a last command");
+    let submit = then.replace(" --wait", "");
+    place.good(&submit);
+    // Somebody watches while somebody else works.
+    let mut watching = place.command(&["watch", "1", "--json", "--timeout", "60"]);
+    let watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    place.good("work");
+    let output = watching.wait_with_output().expect("an end");
+    let (out, err) = (crate::stdout(&output), crate::stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    let events: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("a JSON line")).collect();
+    events.iter().for_each(crate::story::documented);
+    let kinds: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
+    assert!(kinds.ends_with(&["attempt", "verdict", "end"]), "{out}");
+    assert_eq!(events.last().expect("an end")["release"], "rides-count@1", "{out}");
+    let seen = place.good("watch");
+    assert!(
+        seen.contains("run 1 (rides-count): attempt 1: epsilon ") && seen.contains("accepted, released as"),
+        "{seen}"
+    );
+    assert_eq!(place.json("features get rides-count")["lines"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn a_directory_without_a_file_is_a_sample_that_works_and_parquet_has_types() {
+    let place = Place::new();
+    let told = place.good("init city --name trips --as ada");
+    assert!(told.contains("is a sample") && told.contains("--dir city --as ada"), "{told}");
+    place.good("stream create city/stream.toml --dir city --as ada");
+    assert!(place.good("stream show trips --dir city").contains("trips"));
+    place.good("plan city/pipeline.toml --dir city --as ada");
+    place.good("generate taxi --rows 2_000 --start 2026-01-01 --out rides");
+    let file = place.path("rides").read_dir().expect("files").flatten().map(|entry| entry.path());
+    let file = file.filter(|path| path.extension().is_some_and(|kind| kind == "parquet")).min().expect("a file");
+    let told = place.good(&format!("init taxi --from {} --name taxi --as ada", file.display()));
+    let stream = std::fs::read_to_string(place.path("taxi/stream.toml")).expect("the file");
+    for part in ["name = \"airport\"\ntype = \"boolean\"", "name = \"vendor\"\ntype = \"integer\"", "time = \"pickup\""]
+    {
+        assert!(stream.contains(part), "{part}: {stream}");
+    }
+    assert!(told.contains("are marked") && !stream.contains("type = \"?\""), "{told}{stream}");
+    std::fs::write(place.path("no.ndjson"), "{\"a\": 1}\n").expect("written");
+    place.fails("init other --from no.ndjson --as ada", 1, "it has no header");
+    place.fails("init other --from nowhere.csv --as ada", 1, "cannot be read");
+    place.fails("init other --name Other --as ada", 2, "a stream cannot be called");
+    assert!(!place.path("other").exists(), "a refusal leaves nothing");
+}
+
+#[test]
+fn watching_ends_with_the_runs_own_code() {
+    let (place, _) = Place::with_rides("150_000");
+    place.variant(
+        "examples/speed.toml",
+        "never.toml",
+        &[("target = 4.0", "target = 0.000001"), ("[validate]", "[adapt]\nattempts = 1\n[validate]")],
+    );
+    place.good("submit never.toml --as mia");
+    let early = place.run("watch 1 --timeout 1");
+    assert_eq!(early.code, Some(11), "{}", early.err);
+    assert!(
+        early.out.contains("run 1 (speed-by-vendor): waiting") && early.err.contains("sage work does"),
+        "{}",
+        early.err
+    );
+    place.good("work");
+    let told = place.fails("watch 1", 11, "run 1 is out of attempts");
+    assert!(told.contains("sage explain 1"), "{told}");
+    place.good("submit examples/speed.toml --as mia");
+    place.good("cancel 2 --as mia");
+    place.fails("watch 2", 1, "run 2 is cancelled");
+    place.fails("watch 9", 14, "run 9");
+    // Of several, the first that was not accepted.
+    place.fails("watch", 11, "run 1");
+}
+
+#[test]
+fn a_server_is_followed_by_its_events() {
+    let (place, _) = Place::with_rides("150_000");
+    let mia = place.good("token create --as mia").trim().to_owned();
+    let carl = place.good("token create --as carl").trim().to_owned();
+    let serving = Serving::start(&place);
+    let address = format!("http://{}", serving.address());
+    let watch = |token: &str, more: &[&str]| {
+        let mut command = place.command(&["watch"]);
+        command.args(more).args(["--server", &address, "--timeout", "60"]).env("SAGE_TOKEN", token);
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it runs")
+            .wait_with_output()
+            .expect("an end")
+    };
+    assert!(crate::stdout(&watch(&mia, &[])).contains("no run yet"));
+    let text = std::fs::read_to_string(place.path("examples/duration.toml")).expect("an example");
+    assert_eq!(serving.with_token("POST", "/v1/runs", &mia, &text).status, 201);
+    let output = watch(&mia, &["1"]);
+    let out = crate::stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{}", crate::stderr(&output));
+    assert!(out.contains(": accept: ") && out.contains("released as taxi-duration@1"), "{out}");
+    for (token, more, code) in [(&carl, &["1"][..], 13), (&"wrong".to_owned(), &[], 13), (&mia, &["7"], 14)] {
+        let output = watch(token, more);
+        assert_eq!(output.status.code(), Some(code), "{more:?}: {}", crate::stderr(&output));
+    }
+    drop(serving);
+    let gone = watch(&mia, &["1"]);
+    assert_eq!(gone.status.code(), Some(69), "{}", crate::stderr(&gone));
+    let mut without = place.command(&["watch", "--server", &address]);
+    let without = without.env_remove("SAGE_TOKEN").output().expect("it runs");
+    assert_eq!(without.status.code(), Some(2), "{}", crate::stderr(&without));
+}
+
+/// The tutorial as one script: its command lines, and its files where it shows them.
+fn script_of_the_tutorial() -> String {
+    let text = std::fs::read_to_string(project().join("docs/tutorial.md")).expect("the tutorial");
+    let mut script = String::new();
+    let mut fence: Option<&str> = None;
+    for line in text.lines() {
+        match (fence, line.strip_prefix("```")) {
+            (None, Some(kind)) => fence = Some(kind),
+            (Some("toml"), Some(_)) => {
+                script += "END\n";
+                fence = None;
+            }
+            (Some(_), Some(_)) => fence = None,
+            (Some("toml"), None) => match line.strip_prefix("# file: ") {
+                Some(name) => script += &format!("cat > {name} <<'END'\n"),
+                None => script += &format!("{line}\n"),
+            },
+            (Some("sh"), None) => script += &format!("{line}\n"),
+            _ => {}
+        }
+    }
+    script
+}
+
+#[test]
+fn the_tutorial_works_as_it_stands() {
+    let script = script_of_the_tutorial();
+    for wanted in
+        ["sage init", "sage ingest", "sage submit", "sage watch", "sage explain", "sage predict", "sage budget"]
+    {
+        assert!(script.contains(wanted), "the tutorial does not show {wanted}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_sage")).parent().expect("a folder");
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-e", "-x", "-c", &script]).current_dir(folder.path()).env("PATH", path);
+    let output =
+        shell.env_remove("SAGE_DIR").env_remove("SAGE_PRINCIPAL").env_remove("USER").output().expect("a shell");
+    assert!(output.status.success(), "{}\n{}", crate::stdout(&output), crate::stderr(&output));
+    let said = crate::stdout(&output);
+    for part in ["released as rides-minutes@1", "more runs like rides-minutes", "nothing is wrong"] {
+        assert!(said.contains(part), "{part:?} is missing in\n{said}");
+    }
+}

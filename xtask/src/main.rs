@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod deny;
 mod packages;
+mod pages;
 mod postgres;
 mod seeded;
 mod soak;
@@ -39,6 +40,12 @@ Developer commands of Sage.
       virtual environment of their own; for the engine PostgreSQL, as Debian has it. NAME: kernel, learn, engine, loop.
       Example: cargo xtask bench kernel --json
 
+  cargo xtask pages [--picture]
+      Every page of the server in a real browser, for an engineer and for a consumer: keyboard, contrast, both schemes of
+      colours, narrow screens, live updates. Installs Chromium; screenshots stay in target/pages/screenshots. With
+      --picture the picture of the README is drawn anew.
+      Example: cargo xtask pages
+
   cargo xtask soak [TEST]
       The tests of kernel, learners and engine in release mode at full size: they read SAGE_SOAK=1 and scale
       themselves up.
@@ -70,6 +77,8 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["trust"] => trust::show(trust::Form::Text),
         ["trust", "--json"] => trust::show(trust::Form::Json),
         ["bench", rest @ ..] => bench::run(rest),
+        ["pages"] => pages::check(),
+        ["pages", "--picture"] => pages::draw(),
         ["soak"] => soak::run(None),
         ["soak", test] => soak::run(Some(test)),
         _ => Err(format!("there is no `cargo xtask {}`\n\n{HELP}", words.join(" "))),

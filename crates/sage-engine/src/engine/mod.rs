@@ -23,6 +23,7 @@ mod releases;
 mod rival;
 mod runs;
 mod secret;
+mod shares;
 mod snapshot;
 mod submit;
 mod waiting;
@@ -45,6 +46,7 @@ pub use grant::{Ask, Granted};
 pub use policy::PolicyOutcome;
 pub use releases::ReleaseView;
 pub use runs::{AttemptOutcome, AttemptView, RunView};
+pub use shares::THOUSANDTHS;
 pub use snapshot::{BlockView, LaneView, Snapshot, State, StreamView};
 pub use waiting::Waiting;
 

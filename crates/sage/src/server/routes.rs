@@ -95,7 +95,7 @@ async fn attempted(
         Does::Answer(answer) => {
             let work = move || {
                 let headers = head.headers;
-                answer(&Call { server: &shared, caller, parameters, query, headers, body })
+                answer(&Call { server: &shared, route: route.path, caller, parameters, query, headers, body })
             };
             let done = tokio::task::spawn_blocking(work).await;
             done.map_err(|_| Problem::busy("this request ended badly, and nothing came of it"))?.map(respond)

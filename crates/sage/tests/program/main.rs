@@ -2,6 +2,7 @@
 
 mod account;
 mod audit;
+mod browser;
 mod demo;
 mod document;
 mod generate;

@@ -1,4 +1,4 @@
-// What a person does on the pages: logs in, goes by keyboard, asks a model, verifies the log, waits for something to happen.
+// What a person does on the pages: logs in, goes by keyboard, asks a model, verifies the log, waits for something.
 
 export async function signIn(page, address, token) {
   await page.goto(`${address}/login`);
@@ -94,7 +94,8 @@ export async function verify(page, address, check) {
 /** Something happens while a page is open, and the page shows it by itself. */
 export async function live(page, walk, check) {
   const post = async (path, token, body) => {
-    const answer = await fetch(walk.address + path, { method: "POST", headers: { Authorization: `Bearer ${token}` }, body });
+    const headers = { Authorization: `Bearer ${token}` };
+    const answer = await fetch(walk.address + path, { method: "POST", headers, body });
     check(answer.ok, `${path}: ${answer.status} ${await answer.text()}`);
   };
   const opened = async (path) => {

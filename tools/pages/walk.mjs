@@ -1,7 +1,8 @@
 // Walks through every page of a running server in a real browser and holds each against what pages promise.
 //
-// It is started by the test `pages_hold_in_a_browser`, which has made a directory with runs in every state and says in
-// SAGE_WALK (JSON) where the server is, who has which token, and where things go. What fails is printed; all checks run.
+// It is started by the test `pages_hold_in_a_browser`, which has made a directory with runs in every state and says
+// in SAGE_WALK (JSON) where the server is, who has which token, and where things go. What fails is printed; all
+// checks run.
 
 import { readFileSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -41,6 +42,31 @@ async function watched(context, who) {
   return page;
 }
 
+/** A page with one fault of each kind, all of which must be found: a check that finds nothing is none. */
+async function sample(browser) {
+  const context = await browser.newContext({ viewport: { width: 360, height: 740 } });
+  const page = await watched(context, "sample");
+  await page.setContent(`<main><p style="color: #aaa; background: #bbb">pale</p><div style="width: 2000px">wide</div>
+    <a href="#x" style="outline: none">unseen</a><script>console.error("told"); throw new Error("thrown")</script>
+    <img src="http://127.0.0.1:9/elsewhere.png"></main>`);
+  const violations = await audited(page);
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  await page.keyboard.press("Tab");
+  const unseen = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle === "none");
+  const found = failures.splice(0).join("\n");
+  const missed = Object.entries({
+    contrast: violations.some((one) => one.startsWith("color-contrast")),
+    text: violations.some((one) => one.startsWith("image-alt")),
+    elsewhere: found.includes("elsewhere.png"),
+    told: found.includes("told"),
+    thrown: found.includes("thrown"),
+    wide: wide > 360,
+    unseen,
+  }).filter(([, holds]) => !holds);
+  check(missed.length === 0, `faults that were not found: ${missed.map(([name]) => name).join(", ")}`);
+  await context.close();
+}
+
 /** Every page that can be reached from the first by links, by its path; of pages alike some are enough. */
 async function reachable(page, starts) {
   const [found, todo, alike] = [[], [...starts], new Map()];
@@ -55,7 +81,8 @@ async function reachable(page, starts) {
     found.push(path);
     const links = await page.locator("a[href]").evaluateAll((all) => all.map((one) => one.getAttribute("href")));
     check(links.every((link) => /^[/#]/.test(link)), `${path} has a link to elsewhere`);
-    todo.push(...links.filter((link) => link.startsWith("/") && !link.startsWith("/v1/")).map((link) => link.replace(/#.*/, "")));
+    const pages = links.filter((link) => link.startsWith("/") && !link.startsWith("/v1/"));
+    todo.push(...pages.map((link) => link.replace(/#.*/, "")));
   }
   return found;
 }
@@ -102,7 +129,7 @@ async function looked(page, who, path) {
 
 /** The picture of the README: a stream with all kinds of blocks. */
 async function portrait(browser, token) {
-  const context = await browser.newContext({ viewport: { width: 1180, height: 820 }, colorScheme: "light" });
+  const context = await browser.newContext({ viewport: { width: 1180, height: 900 }, colorScheme: "light" });
   const page = await watched(context, "picture");
   await signIn(page, walk.address, token);
   await page.goto(`${walk.address}/streams/taxi`);
@@ -126,7 +153,8 @@ async function privileged(browser) {
   page.expected = [];
   check(new URL(page.url()).pathname === "/", `logging in leads to ${page.url()}`);
   const paths = await reachable(page, ["/"]);
-  for (const wanted of ["/streams/taxi", "/streams/taxi/blocks/", "/runs", "/runs/1", "/releases/", "/audit", ...walk.pages]) {
+  const known = ["/streams/taxi", "/streams/taxi/blocks/", "/runs", "/runs/1", "/releases/", "/audit"];
+  for (const wanted of [...known, ...walk.pages]) {
     check(paths.some((path) => path.startsWith(wanted)), `no link leads to ${wanted}`);
   }
   for (const path of paths) await looked(page, who, path);
@@ -165,8 +193,10 @@ async function consumer(browser) {
 
 rmSync(walk.screenshots, { recursive: true, force: true });
 mkdirSync(walk.screenshots, { recursive: true });
-const browser = await chromium.launch({ executablePath: walk.browser, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+const args = ["--no-sandbox", "--disable-dev-shm-usage"];
+const browser = await chromium.launch({ executablePath: walk.browser, args });
 try {
+  await sample(browser);
   if (walk.picture) await portrait(browser, walk.tokens.mia);
   await privileged(browser);
   await consumer(browser);
@@ -174,10 +204,10 @@ try {
 } finally {
   await browser.close();
 }
-const version = { browser: browser.version?.() ?? "", axe: require("axe-core/package.json").version };
+const version = { axe: require("axe-core/package.json").version };
 writeFileSync(join(walk.screenshots, "report.json"), JSON.stringify({ ...counts, ...version, failures }, null, 2));
 console.log(`pages: ${JSON.stringify(counts)}`);
 if (failures.length > 0) {
-  console.log(`${failures.length} of ${counts.checks} checks do not hold:\n${failures.map((one) => `  ${one}`).join("\n")}`);
+  console.log(`${failures.length} of ${counts.checks} checks do not hold:\n  ${failures.join("\n  ")}`);
   process.exit(1);
 }

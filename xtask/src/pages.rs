@@ -1,5 +1,5 @@
-//! `cargo xtask pages`: every page in a real browser. Chromium and node are Debian's; what drives them is installed below
-//! target/, where screenshots of the walk stay.
+//! `cargo xtask pages`: every page in a real browser. Chromium and node are Debian's; what drives them is installed
+//! below target/, where screenshots of the walk stay.
 
 use std::path::PathBuf;
 

@@ -46,7 +46,8 @@ pub mod suggest;
 
 pub use engine::{
     Ask, AttemptOutcome, AttemptView, BlockView, Engine, EngineError, EventView, Fed, Granted, Job, LaneView, Opened,
-    Places, PolicyOutcome, Principal, PutBack, ReleaseView, RunView, Snapshot, State, StreamView, THOUSANDTHS, UnitCount, Waiting,
+    Places, PolicyOutcome, Principal, PutBack, ReleaseView, RunView, Snapshot, State, StreamView, THOUSANDTHS,
+    UnitCount, Waiting,
 };
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,

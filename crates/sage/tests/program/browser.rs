@@ -86,7 +86,8 @@ fn lived_in() -> Place {
     place
 }
 
-/// A run whose attempt a crash ends, and which tries again after it; behind it one that waits and one that is cancelled.
+/// A run whose attempt a crash ends, and which tries again after it; behind it one that waits and one that is
+/// cancelled.
 fn crashed(place: &Place, mia: &str) -> Serving {
     let text = |name| std::fs::read_to_string(place.path(name)).expect("a file");
     let serving = Serving::start(place);
@@ -117,14 +118,17 @@ fn pages_hold_in_a_browser() {
     let serving = crashed(&place, &mia);
     let season = std::fs::read_to_string(place.path("season.toml")).expect("a file");
     let folder = modules.parent().expect("a folder");
+    let states = json!({
+        "1": "accepted", "4": "rejected", "5": "out of attempts", "7": "running", "8": "waiting", "9": "cancelled",
+    });
     let walk = json!({
         "address": serving.address(),
         "modules": modules,
-        "browser": std::env::var("SAGE_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".to_owned()),
+        "browser": std::env::var("SAGE_CHROMIUM").expect("where the browser is"),
         "screenshots": folder.join("screenshots"),
         "picture": std::env::var("SAGE_PICTURE").ok(),
         "tokens": tokens,
-        "states": {"1": "accepted", "4": "rejected", "5": "out of attempts", "7": "running", "8": "waiting", "9": "cancelled"},
+        "states": states,
         "pages": ["/releases/taxi-duration/1", "/releases/speed-by-hour/1", "/releases/speed-by-vendor/1"],
         "pipeline": season.replace("taxi-season", "taxi-seen-at-once"),
         "name": "taxi-seen-at-once",

@@ -7,7 +7,7 @@ use crate::server::call::{Answer, Call};
 use crate::server::problem::Problem;
 
 /// How many events are shown at a time.
-const SHOWN: u64 = 100;
+const SHOWN: u64 = 50;
 
 pub(in crate::server) fn show(call: &Call<'_>) -> Result<Answer, Problem> {
     told(call, "")
@@ -26,7 +26,9 @@ pub(in crate::server) fn verify(call: &Call<'_>) -> Result<Answer, Problem> {
                 hexadecimal(&head.hash)
             ),
         ),
-        Err(EngineError::Gate(GateError::Chain(broken))) => notice("bad", &format!("✕ {}", escaped(&broken.to_string()))),
+        Err(EngineError::Gate(GateError::Chain(broken))) => {
+            notice("bad", &format!("✕ {}", escaped(&broken.to_string())))
+        }
         Err(other) => return Err(other.into()),
     };
     told(call, &found)
@@ -65,10 +67,10 @@ fn told(call: &Call<'_>, found: &str) -> Result<Answer, Problem> {
         false => "",
     };
     let content = format!(
-        "<p class=\"lead\">Everything that happened is an event of one log, each chained to the one before. Whoever keeps its \
-         head can show later that nothing was taken out or changed.</p>{}<form method=\"post\" action=\"/audit\"><button>Verify \
-         the log</button> <span class=\"hint\">reads every event again, from the first on</span></form>{found}<h2>Events</h2>\
-         <p>{newer} {older}</p>{}",
+        "<p class=\"lead\">Everything that happened is an event of one log, each chained to the one before. Whoever \
+         keeps its head can show later that nothing was taken out or changed.</p>{}<form method=\"post\" \
+         action=\"/audit\"><button>Verify the log</button> <span class=\"hint\">reads every event again, from the \
+         first on</span></form>{found}<h2>Events</h2><p>{newer} {older}</p>{}",
         facts(&[
             ("Events", head.length.to_string()),
             ("Head", format!("<code class=\"long\">{}</code>", hexadecimal(&head.hash))),

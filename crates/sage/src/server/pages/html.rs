@@ -63,7 +63,9 @@ pub(super) fn page(call: &Call<'_>, life: Life, title: &str, content: &str) -> A
         let here = if own(one) { " aria-current=\"page\"" } else { "" };
         format!("<li><a href=\"{}\"{here}>{}</a></li>", one.0, one.2)
     };
-    let links: String = PLACES.iter().map(link).collect();
+    // The log is for those who have a role; others are not led to a refusal.
+    let open = |one: &&(&str, &str, &str)| one.0 != "/audit" || call.has_a_role();
+    let links: String = PLACES.iter().filter(open).map(link).collect();
     let top = format!(
         "<nav aria-label=\"Pages\"><ul>{links}</ul></nav><form class=\"who\" method=\"post\" action=\"/logout\">{told}\
          <span class=\"name\">{}</span><button class=\"quiet\">Log out</button></form>",
@@ -82,9 +84,10 @@ fn whole(title: &str, top: &str, live: &str, above: &str, content: &str) -> Answ
     let text = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} · Sage</title><meta \
          name=\"viewport\" content=\"width=device-width, initial-scale=1\"><meta name=\"color-scheme\" content=\"light \
-         dark\"><link rel=\"icon\" href=\"/assets/icon.svg\"><link rel=\"stylesheet\" href=\"/assets/style.css\"><script \
-         src=\"/assets/script.js\" defer></script></head><body><a class=\"skip\" href=\"#content\">Skip to the \
-         content</a><header><div class=\"bar\"><a class=\"home\" href=\"/\">Sage</a>{top}</div></header><main id=\"content\" \
+         dark\"><link rel=\"icon\" href=\"/assets/icon.svg\"><link rel=\"stylesheet\" \
+         href=\"/assets/style.css\"><script src=\"/assets/script.js\" defer></script></head><body><a class=\"skip\" \
+         href=\"#content\">Skip to the content</a><header><div class=\"bar\"><a class=\"home\" \
+         href=\"/\">Sage</a>{top}</div></header><main id=\"content\" \
          tabindex=\"-1\"{live}>{above}<h1>{title}</h1>\n{content}\n</main></body></html>\n"
     );
     Answer::of("text/html; charset=utf-8", text)
@@ -188,9 +191,14 @@ mod tests {
 
     #[test]
     fn numbers_are_short_and_true() {
-        for (number, text) in
-            [(0.016_751_9, "0.01675"), (0.02, "0.02"), (25.456, "25.46"), (12_345.6, "12346"), (-0.5, "-0.5"), (0.0, "0")]
-        {
+        for (number, text) in [
+            (0.016_751_9, "0.01675"),
+            (0.02, "0.02"),
+            (25.456, "25.46"),
+            (12_345.6, "12346"),
+            (-0.5, "-0.5"),
+            (0.0, "0"),
+        ] {
             assert_eq!(short(number), text);
         }
     }

@@ -13,8 +13,8 @@ pub(super) fn stacked(name: &str, spent: u32, aside: u32) -> String {
     };
     let percent = |share: u32| short(f64::from(share) / 10.0);
     format!(
-        "<div class=\"stacked\"><svg viewBox=\"0 0 1000 12\" preserveAspectRatio=\"none\" aria-hidden=\"true\">{}{}{}</svg>\
-         <p>{name}: <strong>{} %</strong> spent, {} % set aside, {} % left</p></div>",
+        "<div class=\"stacked\"><svg viewBox=\"0 0 1000 12\" preserveAspectRatio=\"none\" \
+         aria-hidden=\"true\">{}{}{}</svg><p>{name}: <strong>{} %</strong> spent, {} % set aside, {} % left</p></div>",
         part("left", 0, 1000),
         part("q3", 0, spent),
         part("aside", spent, aside),
@@ -34,7 +34,7 @@ pub(super) struct Line {
 }
 
 const NAMES: f64 = 150.0;
-const PLOT: f64 = 560.0;
+const PLOT: f64 = 760.0;
 const LINE: usize = 26;
 
 /// Estimates with their limits, one below the other, against what was to be reached.
@@ -67,15 +67,15 @@ pub(super) fn intervals(title: &str, lines: &[Line], target: Option<f64>) -> Str
     if let Some(target) = target {
         let at = x(target);
         inside += &format!(
-            "<line class=\"target\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"18\" y2=\"{bottom}\"/><text class=\"tick strong\" \
-             x=\"{at:.1}\" y=\"13\">target {}</text>",
+            "<line class=\"target\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"18\" y2=\"{bottom}\"/><text class=\"tick \
+             strong\" x=\"{at:.1}\" y=\"13\">target {}</text>",
             short(target)
         );
     }
     format!(
-        "<figure class=\"plot\"><div class=\"wide\" role=\"group\" aria-label=\"{0}\" tabindex=\"0\"><svg viewBox=\"0 0 \
-         {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"{0}: bars are intervals, dots \
-         estimates, the broken line the target; the table says the same\">{inside}</svg></div></figure>",
+        "<figure class=\"plot\"><div class=\"wide\" role=\"group\" aria-label=\"{0}\" tabindex=\"0\"><svg viewBox=\"0 \
+         0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"{0}: bars are intervals, \
+         dots estimates, the broken line the target; the table says the same\">{inside}</svg></div></figure>",
         escaped(title)
     )
 }
@@ -124,7 +124,7 @@ pub(super) struct Track {
     pub(super) ends: &'static str,
 }
 
-const TRACK: usize = 56;
+const TRACK: usize = 68;
 
 /// All tracks, one below the other.
 pub(super) fn tracks(tracks: &[Track]) -> String {
@@ -132,31 +132,20 @@ pub(super) fn tracks(tracks: &[Track]) -> String {
     let mut inside = String::new();
     let mut right = 640;
     for (place, track) in tracks.iter().enumerate() {
-        let ground = place * TRACK + 36;
+        let ground = place * TRACK + 46;
         inside += &format!(
-            "<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{0}\" y2=\"{0}\"/><a href=\"/runs/{1}\"><text class=\"strong\" \
-             x=\"0\" y=\"{2}\">{3}</text></a><text class=\"soft\" x=\"0\" y=\"{4}\">run {1}</text>",
-            ground + 18,
+            "<line class=\"grid\" x1=\"0\" x2=\"4000\" y1=\"{0}\" y2=\"{0}\"/><a href=\"/runs/{1}\"><text \
+             class=\"strong\" x=\"0\" y=\"{2}\">{3}</text></a><text class=\"soft\" x=\"0\" y=\"{4}\">run {1}</text>",
+            ground + 22,
             track.run,
-            ground - 12,
+            ground - 14,
             escaped(&clipped(&track.name)),
             ground + 4
         );
-        let mut x = 160;
+        let mut x = 176;
         for bar in &track.bars {
-            let wide = 34 + (f64::from(bar.blocks.max(1)).log2() * 5.0) as usize;
-            let tall = bar.loss.filter(|_| most > 0.0).map_or(6, |loss| 6 + (24.0 * loss / most) as usize);
-            inside += &format!(
-                "<rect class=\"bar {0}\" x=\"{x}\" y=\"{1}\" width=\"{wide}\" height=\"{tall}\" rx=\"2\"/><text \
-                 class=\"sign\" x=\"{2}\" y=\"{3}\">{4}</text><text class=\"tick\" x=\"{2}\" y=\"{5}\">{6}</text>",
-                bar.kind,
-                ground - tall,
-                x + wide / 2,
-                ground - tall - 3,
-                bar.sign,
-                ground + 12,
-                bar.blocks
-            );
+            let wide = 60 + (f64::from(bar.blocks.max(1)).log2() * 5.0) as usize;
+            inside += &drawn(bar, (x, ground, wide), most);
             x += wide + 6;
         }
         inside += &format!("<text class=\"soft\" x=\"{}\" y=\"{}\">{}</text>", x + 4, ground - 2, track.ends);
@@ -164,12 +153,29 @@ pub(super) fn tracks(tracks: &[Track]) -> String {
     }
     let height = tracks.len() * TRACK + 4;
     format!(
-        "<figure class=\"plot\"><div class=\"wide\" role=\"group\" aria-label=\"Attempts of the newest runs\" \
-         tabindex=\"0\"><svg viewBox=\"0 0 {right} {height}\" width=\"{right}\" height=\"{height}\" role=\"group\" \
-         aria-label=\"A track for each run, a bar for each attempt; the table of runs says the \
-         same\">{inside}</svg></div><figcaption>A bar is an attempt: the wider, the more blocks it read (their number stands \
-         below); the taller, the more it lost on each of them. ✓ accepted, ↻ not shown yet, tried again, ✕ rejected, – ended \
-         otherwise, … under way.</figcaption></figure>"
+        "<figure class=\"plot tracks\"><div class=\"wide\" role=\"group\" aria-label=\"Attempts of the newest runs\" \
+         tabindex=\"0\"><svg viewBox=\"0 0 {right} {height}\" width=\"{right}\" height=\"{height}\" \
+         preserveAspectRatio=\"xMinYMin\" role=\"group\" aria-label=\"A track for each run, a bar for each attempt; \
+         the table of runs says the same\">{inside}</svg></div><figcaption>A bar is an attempt. Below it stand its \
+         blocks and what it lost on each of them: the wider, the more blocks; the taller, the more was lost. ✓ \
+         accepted, ↻ not enough yet and tried again, ✕ rejected, – ended otherwise, … under way.</figcaption></figure>"
+    )
+}
+
+/// An attempt at this place, on this ground and so wide.
+fn drawn(bar: &Bar, (x, ground, wide): (usize, usize, usize), most: f64) -> String {
+    let tall = bar.loss.filter(|_| most > 0.0).map_or(6, |loss| 6 + (22.0 * loss / most) as usize);
+    let middle = x + wide / 2;
+    let lost = bar.loss.map_or_else(String::new, |loss| format!(" · ε {loss:.2}"));
+    format!(
+        "<rect class=\"bar {}\" x=\"{x}\" y=\"{}\" width=\"{wide}\" height=\"{tall}\" rx=\"2\"/><text class=\"sign\" \
+         x=\"{middle}\" y=\"{}\">{}</text><text class=\"tick\" x=\"{middle}\" y=\"{}\">{}{lost}</text>",
+        bar.kind,
+        ground - tall,
+        ground - tall - 4,
+        bar.sign,
+        ground + 14,
+        bar.blocks
     )
 }
 

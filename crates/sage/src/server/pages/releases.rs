@@ -17,8 +17,8 @@ pub(in crate::server) fn list(call: &Call<'_>) -> Result<Answer, Problem> {
         return Ok(page(call, Life::Live, "Releases", "<p class=\"lead\">Nothing is released yet.</p>"));
     }
     let content = format!(
-        "<p class=\"lead\">Everything here was paid for when it was released. Looking at it, and asking it, costs nothing \
-         more.</p>{}{}",
+        "<p class=\"lead\">Everything here was paid for when it was released. Looking at it, and asking it, costs \
+         nothing more.</p>{}{}",
         section("Models", Kind::Model, &releases),
         section("Features", Kind::Statistic, &releases)
     );
@@ -65,7 +65,11 @@ fn shown(call: &Call<'_>, given: &[(String, String)], answer: &str) -> Result<An
     let what = match release.kind {
         Kind::Model => format!(
             "{}{}",
-            form(&release, &call.engine().predictor(&release)?.columns().iter().map(field_of(given)).collect::<String>(), answer),
+            form(
+                &release,
+                &call.engine().predictor(&release)?.columns().iter().map(field_of(given)).collect::<String>(),
+                answer
+            ),
             folded("The card of the model", &format!("<pre>{}</pre>", escaped(&text_of(&files, "README.md"))))
         ),
         Kind::Statistic => {
@@ -111,12 +115,22 @@ fn lineage(call: &Call<'_>, release: &ReleaseView, receipt: &str) -> String {
     };
     let [train, test] = &receipt.epsilon;
     let mut about = vec![
-        ("Cost", format!("ε {} on the train lane, {} on the test lane, δ {}", escaped(train), escaped(test), escaped(&receipt.delta))),
+        (
+            "Cost",
+            format!(
+                "ε {} on the train lane, {} on the test lane, δ {}",
+                escaped(train),
+                escaped(test),
+                escaped(&receipt.delta)
+            ),
+        ),
         ("One unit", escaped(&receipt.unit)),
         ("Counted by", escaped(&receipt.filter)),
         ("Door", escaped(&receipt.door)),
     ];
-    if let (Some(validator), Some(target), Some(confidence)) = (&receipt.validator, &receipt.target, &receipt.confidence) {
+    if let (Some(validator), Some(target), Some(confidence)) =
+        (&receipt.validator, &receipt.target, &receipt.confidence)
+    {
         let text = format!("{validator} {target}, with confidence {confidence}");
         about.push(("Tested by", escaped(&text)));
     }
@@ -208,7 +222,10 @@ fn field_of(given: &[(String, String)]) -> impl Fn(&Column) -> String {
                 )
             }
         };
-        format!("<div><label for=\"field-{name}\">{name}</label>{field}<p class=\"hint\" id=\"hint-{name}\">{hint}</p></div>")
+        format!(
+            "<div><label for=\"field-{name}\">{name}</label>{field}<p class=\"hint\" \
+             id=\"hint-{name}\">{hint}</p></div>"
+        )
     }
 }
 

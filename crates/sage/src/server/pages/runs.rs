@@ -7,8 +7,8 @@ use sage_engine::{AttemptOutcome, AttemptView, Epsilon, RunView};
 use super::html::{Head, Life, badge, escaped, facts, folded, named_table, page, part, short, time};
 use super::picture::{Bar, Line, Track, intervals, tracks};
 use crate::explain::{attempt_text, conclusion, verdict_text, word};
+use crate::models::full;
 use crate::output::loss;
-use crate::runs::released;
 use crate::server::call::{Answer, Call};
 use crate::server::problem::Problem;
 
@@ -55,7 +55,12 @@ fn track(run: &RunView, losses: &[Option<Epsilon>]) -> Track {
         Phase::Over(Outcome::Accepted | Outcome::Rejected) => "",
         _ => run.status(),
     };
-    Track { run: run.number, name: run.pipeline.clone(), bars: run.attempts.iter().zip(losses).map(bar).collect(), ends }
+    Track {
+        run: run.number,
+        name: run.pipeline.clone(),
+        bars: run.attempts.iter().zip(losses).map(bar).collect(),
+        ends,
+    }
 }
 
 /// How many runs are drawn, and how many are listed.
@@ -94,8 +99,8 @@ pub(in crate::server) fn list(call: &Call<'_>) -> Result<Answer, Problem> {
         more => format!("<p>{more} older runs are not listed; each has its page by its number.</p>"),
     };
     let content = format!(
-        "<p class=\"lead\">A run tries until a test shows that its target is met, and pays for each attempt.</p>{}<h2>All \
-         runs</h2>{}{hidden}",
+        "<p class=\"lead\">A run tries until a test shows that its target is met, and pays for each \
+         attempt.</p>{}<h2>All runs</h2>{}{hidden}",
         tracks(&drawn),
         named_table("All runs", &heads, &rows)
     );
@@ -123,13 +128,19 @@ pub(in crate::server) fn show(call: &Call<'_>) -> Result<Answer, Problem> {
         ("Stream", format!("<a href=\"/streams/{}\">{}</a>", part(&run.stream), escaped(&run.stream))),
         ("Submitted", format!("{} by {}", time(run.submitted), escaped(&run.by))),
     ];
-    if let Some(name) = released(engine, &run) {
-        let (own, version) = name.split_once('@').unwrap_or((&name, "latest"));
-        about.push(("Released as", format!("<a href=\"/releases/{}/{version}\">{}</a>", part(own), escaped(&name))));
+    if let Some(release) = engine.releases().into_iter().find(|release| release.run == run.number) {
+        let name = escaped(&full(&release));
+        about.push(match &release.withdrawn {
+            Some(reason) => ("Released as", format!("{name}, withdrawn: {}", escaped(reason))),
+            None => {
+                let place = format!("/releases/{}/{}", part(&release.name), release.version);
+                ("Released as", format!("<a href=\"{place}\">{name}</a>"))
+            }
+        });
     }
     let losses = engine.attempt_losses(run.number)?;
     let content = format!(
-        "<p class=\"lead\">{}</p><p class=\"hint\">What would help: {}</p>{}{}{}",
+        "<p class=\"lead\">{}</p><p class=\"hint\">Next: {}</p>{}{}{}",
         escaped(&why),
         escaped(&help),
         facts(&about),

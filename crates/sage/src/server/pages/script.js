@@ -22,9 +22,11 @@
       const reachable = "a[href], button, input, select, summary, [tabindex]";
       const focused = [...main.querySelectorAll(reachable)].indexOf(document.activeElement);
       const opened = [...main.querySelectorAll("details")].map((one) => one.open);
+      const chosen = [...(main.querySelector(".chosen")?.childNodes ?? [])];
       const scrolled = [...main.querySelectorAll(".wide")].map((one) => one.scrollLeft);
       main.replaceChildren(...fresh.childNodes);
       main.querySelectorAll("details").forEach((one, place) => { one.open = opened[place] ?? one.open; });
+      main.querySelector(".chosen")?.replaceChildren(...chosen);
       maps();
       main.querySelectorAll(".wide").forEach((one, place) => { one.scrollLeft = scrolled[place] ?? 0; });
       if (focused >= 0) main.querySelectorAll(reachable)[focused]?.focus({ preventScroll: true });
@@ -36,10 +38,10 @@
       setTimeout(refresh, Math.max(300, last + LEAST - Date.now()));
     };
     main.addEventListener("focusout", () => { if (missed) soon(); });
-    const kinds = ["stream-created", "stream-defined", "policy-proposed", "policy-changed", "rows-ingested", "blocks-added",
-      "blocks-sealed", "blocks-retired", "blocks-deleted", "run-submitted", "attempt-chosen", "attempt-charged",
-      "attempt-refused", "attempt-withdrawn", "attempt-judged", "attempt-lost", "released", "run-ended", "alias-moved",
-      "release-withdrawn"];
+    const kinds = ["stream-created", "stream-defined", "policy-proposed", "policy-changed", "rows-ingested",
+      "blocks-added", "blocks-sealed", "blocks-retired", "blocks-deleted", "run-submitted", "attempt-chosen",
+      "attempt-charged", "attempt-refused", "attempt-withdrawn", "attempt-judged", "attempt-lost", "released",
+      "run-ended", "alias-moved", "release-withdrawn"];
     const events = new EventSource("/v1/events");
     kinds.forEach((kind) => events.addEventListener(kind, soon));
     events.onopen = () => say("Live", true);
@@ -62,8 +64,9 @@
       const [column, row] = [Math.floor(cell / rows), cell % rows];
       svg.querySelector(".here")?.remove();
       const here = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-      const place = { x: left + (column % across) * pitch - 1, y: Math.floor(column / across) * band + top + row * pitch - 1,
-        width: pitch, height: pitch, class: "here" };
+      const x = left + (column % across) * pitch - 1;
+      const y = Math.floor(column / across) * band + top + row * pitch - 1;
+      const place = { x, y, width: pitch, height: pitch, class: "here" };
       Object.entries(place).forEach(([name, value]) => here.setAttribute(name, value));
       svg.append(here);
     };
@@ -73,7 +76,8 @@
       cell = wanted;
       mark();
       const stream = encodeURIComponent(map.dataset.stream);
-      const answer = await fetch(`/v1/streams/${stream}/blocks?after=${number}&limit=1`, { credentials: "same-origin" });
+      const address = `/v1/streams/${stream}/blocks?after=${number}&limit=1`;
+      const answer = await fetch(address, { credentials: "same-origin" });
       if (!answer.ok || cell !== wanted) return;
       const [found] = (await answer.json()).blocks;
       const link = document.createElement("a");
@@ -82,9 +86,12 @@
       const lane = (name) => `${name}: ε ${found[name].epsilon_spent} spent, ${found[name].epsilon_left} left`;
       told.replaceChildren(link, ` ${found.state}; ${lane("train")}; ${lane("test")}`);
     };
+    const hint = "Click a block, or go to it with the arrow keys, to see what it has left.";
+    if (!told.hasChildNodes()) told.textContent = hint;
     frame.tabIndex = 0;
     frame.setAttribute("role", "group");
-    frame.setAttribute("aria-label", `${svg.getAttribute("aria-label")}. Arrow keys go from block to block, Enter opens one.`);
+    const name = svg.getAttribute("aria-label");
+    frame.setAttribute("aria-label", `${name}. Arrow keys go from block to block, Enter opens one.`);
     frame.addEventListener("click", (event) => {
       const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
       const [column, row] = [Math.floor((point.x - left) / pitch), Math.floor(((point.y % band) - top) / pitch)];
@@ -96,8 +103,8 @@
       if (event.key === "Enter" && cell !== null) told.querySelector("a")?.click();
       if (!(event.key in steps)) return;
       event.preventDefault();
-      const [first, , ] = stretches[stretches.length - 1];
-      if (cell === null) { show(first + stretches[stretches.length - 1][2] - 1); return; }
+      const [first, , count] = stretches[stretches.length - 1];
+      if (cell === null) { show(first + count - 1); return; }
       // Over gaps to the next block there is.
       const step = steps[event.key];
       for (let next = cell + step, tries = 0; next >= 0 && tries < 400; next += step, tries += 1) {

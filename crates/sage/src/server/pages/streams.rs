@@ -1,6 +1,6 @@
 //! Streams: what is promised, what has been lost, and every block of one.
 
-use sage_engine::{BlockView, Lane, State, StreamView};
+use sage_engine::{BlockView, Epsilon, Lane, State, StreamView};
 
 use super::html::{Head, Life, escaped, facts, folded, named_table, page, part};
 use super::map::{LEGEND, Layout, Map, Shown, mark};
@@ -13,7 +13,23 @@ use crate::server::problem::Problem;
 fn promise(view: &StreamView) -> String {
     let mut text = view.promise.chars();
     let first: String = text.next().into_iter().flat_map(char::to_uppercase).collect();
-    format!("<p class=\"lead promise\">{}{}.</p>", escaped(&first), escaped(text.as_str()))
+    // A power is written as one.
+    let rest = match text.as_str().split_once("e^") {
+        Some((before, after)) => {
+            let (power, after) = after.split_once(',').unwrap_or((after, ""));
+            format!("{}e<sup>{}</sup>,{}", escaped(before), escaped(power), escaped(after))
+        }
+        None => escaped(text.as_str()),
+    };
+    format!("<p class=\"lead promise\">{}{rest}.</p>", escaped(&first))
+}
+
+/// What the block that has lost most has lost, and of how much.
+fn lost(view: &StreamView, blocks: &[BlockView]) -> String {
+    let lanes = blocks.iter().flat_map(|block| &block.lanes);
+    let most = lanes.map(|lane| lane.spent.units() + lane.left.units()).max().and_then(Epsilon::from_units);
+    let ceiling = most.map_or_else(String::new, |most| format!(" of {}", loss(most)));
+    format!("ε {}{ceiling}", loss(view.spent))
 }
 
 /// How many blocks are in which state.
@@ -40,9 +56,10 @@ fn lanes(blocks: &[Shown<'_>]) -> String {
         blocks.iter().filter(|shown| matches!(shown.block.state, State::Open | State::Sealed)).collect();
     let Ok(count @ 1..) = u64::try_from(readable.len()) else { return String::new() };
     let mean = |lane: Lane| {
-        let sum = readable.iter().map(|shown| shown.shares(lane)).fold((0, 0), |(spent, aside), (one, other)| {
-            (spent + u64::from(one), aside + u64::from(other))
-        });
+        let sum = readable
+            .iter()
+            .map(|shown| shown.shares(lane))
+            .fold((0, 0), |(spent, aside), (one, other)| (spent + u64::from(one), aside + u64::from(other)));
         // The mean of thousandths is at most a thousand.
         (sum.0.div_ceil(count) as u32, (sum.1 / count) as u32)
     };
@@ -69,7 +86,7 @@ pub(in crate::server) fn list(call: &Call<'_>) -> Result<Answer, Problem> {
             escaped(&view.name),
             promise(view),
             facts(&[
-                ("Lost so far", format!("ε {}", loss(view.spent))),
+                ("Lost so far", lost(view, &blocks)),
                 ("Blocks", states(view)),
                 ("Runs under way", going.to_string()),
                 ("Releases", released.to_string()),
@@ -78,9 +95,10 @@ pub(in crate::server) fn list(call: &Call<'_>) -> Result<Answer, Problem> {
         );
     }
     if content.is_empty() {
-        content = "<p class=\"lead\">You have no role in a stream.</p><p>What was released is for everybody with a token: \
+        content =
+            "<p class=\"lead\">You have no role in a stream.</p><p>What was released is for everybody with a token: \
                    <a href=\"/releases\">releases</a>. A role is given by an officer, in the file of the stream.</p>"
-            .to_owned();
+                .to_owned();
     }
     Ok(page(call, Life::Live, "Streams", &content))
 }
@@ -96,12 +114,12 @@ pub(in crate::server) fn show(call: &Call<'_>) -> Result<Answer, Problem> {
     });
     let about = facts(&[
         ("One unit", escaped(view.unit)),
-        ("Lost so far", format!("ε {} on the block that has lost most", loss(view.spent))),
+        ("Lost by the block that has lost most", lost(&view, &blocks)),
         ("Blocks", states(&view)),
     ]);
     let content = format!(
-        "{}{waits}{about}<h2>Blocks</h2>{}{}<h2>Policy</h2><p>Whoever may do what with the stream, what its columns hold and \
-         what is promised stand in one file. A change that loosens the promise needs two officers.</p>{}",
+        "{}{waits}{about}<h2>Blocks</h2>{}{}<h2>Policy</h2><p>Whoever may do what with the stream, what its columns \
+         hold and what is promised stand in one file. A change that loosens the promise needs two officers.</p>{}",
         promise(&view),
         lanes(&shown),
         pictures(call, name, &shown)?,
@@ -126,8 +144,8 @@ fn pictures(call: &Call<'_>, name: &str, blocks: &[Shown<'_>]) -> Result<String,
 
 /// The pattern of what is set aside, for all pictures of a page.
 const HATCH: &str = "<svg class=\"patterns\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" \
-                     width=\"4\" height=\"4\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect \
-                     class=\"stripe\" width=\"1.6\" height=\"4\"/></pattern></defs></svg>";
+                     width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect \
+                     class=\"stripe\" width=\"1.2\" height=\"5\"/></pattern></defs></svg>";
 
 /// How many blocks the table shows at a time.
 const AT_A_TIME: usize = 200;
@@ -163,8 +181,8 @@ fn blocks_table(call: &Call<'_>, name: &str, blocks: &[Shown<'_>]) -> Result<Str
     let which = format!("Blocks {} to {to} of {}", from + 1, blocks.len());
     let open = if asked.is_some() { " open" } else { "" };
     Ok(format!(
-        "<details id=\"table\"{open}><summary>The same as a table</summary><p>{which}, in order of arrival. ε at the δ of \
-         the policy; set aside is a share of what is left. {}</p>{}</details>",
+        "<details id=\"table\"{open}><summary>The same as a table</summary><p>{which}, in order of arrival. ε at the δ \
+         of the policy; set aside is a share of what is left. {}</p>{}</details>",
         links.join(" · "),
         named_table(&which, &heads, &rows)
     ))
@@ -217,7 +235,8 @@ pub(in crate::server) fn block(call: &Call<'_>) -> Result<Answer, Problem> {
     let lanes = own.block.lanes.iter().zip(own.set_aside).map(|(lane, aside)| {
         vec![lane.lane.to_string(), loss(lane.spent), format!("{} %", f64::from(aside) / 10.0), left(lane.left)]
     });
-    let heads = [Head::Text("lane"), Head::Number("ε spent"), Head::Number("set aside of the rest"), Head::Number("ε left")];
+    let heads =
+        [Head::Text("lane"), Head::Number("ε spent"), Head::Number("set aside of the rest"), Head::Number("ε left")];
     content += &named_table("Budget of the block", &heads, &lanes.collect::<Vec<_>>());
     content += "<h2>Who read it</h2>";
     content += &readers(call, name, key)?;
@@ -242,7 +261,12 @@ fn readers(call: &Call<'_>, stream: &str, key: &str) -> Result<String, Problem> 
     if rows.is_empty() {
         return Ok("<p>No attempt was charged to it.</p>".to_owned());
     }
-    let heads =
-        [Head::Text("run"), Head::Text("pipeline"), Head::Number("attempt"), Head::Number("ε by itself"), Head::Text("ended")];
+    let heads = [
+        Head::Text("run"),
+        Head::Text("pipeline"),
+        Head::Number("attempt"),
+        Head::Number("ε by itself"),
+        Head::Text("ended"),
+    ];
     Ok(named_table("Attempts on the block", &heads, &rows))
 }

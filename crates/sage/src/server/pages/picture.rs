@@ -33,8 +33,9 @@ pub(super) struct Line {
     pub(super) found: Interval,
 }
 
-const NAMES: f64 = 150.0;
-const PLOT: f64 = 760.0;
+/// Room for names in front of a line; the rest is counted in parts of the width, so that a narrow screen shows all.
+const NAMES: usize = 88;
+const PLOT: f64 = 68.0;
 const LINE: usize = 26;
 
 /// Estimates with their limits, one below the other, against what was to be reached.
@@ -46,18 +47,17 @@ pub(super) fn intervals(title: &str, lines: &[Line], target: Option<f64>) -> Str
         return String::new();
     }
     let (low, high, step) = scale(low, high);
-    let x = |number: f64| NAMES + PLOT * ((number - low) / (high - low)).clamp(0.0, 1.0);
+    let x = |number: f64| format!("{:.2}%", PLOT * ((number - low) / (high - low)).clamp(0.0, 1.0));
     let bottom = 30 + lines.len() * LINE;
-    let (height, width) = (bottom + 24, NAMES + PLOT + 30.0);
     let mut inside = String::new();
     let mut tick = (low / step).ceil() * step;
     while tick <= high + step / 1e6 {
-        let at = x(tick);
+        let (at, number) = (x(tick), if tick.abs() < step / 1e6 { 0.0 } else { tick });
         inside += &format!(
-            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"22\" y2=\"{bottom}\"/><text class=\"tick\" \
-             x=\"{at:.1}\" y=\"{}\">{}</text>",
+            "<line class=\"grid\" x1=\"{at}\" x2=\"{at}\" y1=\"22\" y2=\"{bottom}\"/><text class=\"tick\" x=\"{at}\" \
+             y=\"{}\">{}</text>",
             bottom + 16,
-            short(if tick.abs() < step / 1e6 { 0.0 } else { tick })
+            short(number)
         );
         tick += step;
     }
@@ -67,30 +67,30 @@ pub(super) fn intervals(title: &str, lines: &[Line], target: Option<f64>) -> Str
     if let Some(target) = target {
         let at = x(target);
         inside += &format!(
-            "<line class=\"target\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"18\" y2=\"{bottom}\"/><text class=\"tick \
-             strong\" x=\"{at:.1}\" y=\"13\">target {}</text>",
+            "<line class=\"target\" x1=\"{at}\" x2=\"{at}\" y1=\"18\" y2=\"{bottom}\"/><text class=\"tick strong\" \
+             x=\"{at}\" y=\"13\">target {}</text>",
             short(target)
         );
     }
     format!(
-        "<figure class=\"plot\"><div class=\"wide\" role=\"group\" aria-label=\"{0}\" tabindex=\"0\"><svg viewBox=\"0 \
-         0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\" aria-label=\"{0}: bars are intervals, \
-         dots estimates, the broken line the target; the table says the same\">{inside}</svg></div></figure>",
+        "<figure class=\"plot\"><svg width=\"100%\" height=\"{}\" role=\"img\" aria-label=\"{}: bars are intervals, \
+         dots estimates, the broken line the target; the table says the same\"><g \
+         transform=\"translate({NAMES})\">{inside}</g></svg></figure>",
+        bottom + 24,
         escaped(title)
     )
 }
 
-fn one(line: &Line, y: usize, (low, high): (f64, f64), x: &dyn Fn(f64) -> f64) -> String {
+fn one(line: &Line, y: usize, (low, high): (f64, f64), x: &dyn Fn(f64) -> String) -> String {
     let (from, to) = (x(line.found.low.unwrap_or(low)), x(line.found.high.unwrap_or(high)));
     let value = line.found.value.map_or_else(String::new, |value| {
-        format!("<circle class=\"estimate\" cx=\"{:.1}\" cy=\"{y}\" r=\"4.5\"/>", x(value))
+        format!("<circle class=\"estimate\" cx=\"{}\" cy=\"{y}\" r=\"4.5\"/>", x(value))
     });
     format!(
-        "<text class=\"name\" x=\"{}\" y=\"{}\">{}</text><line class=\"interval {}\" x1=\"{from:.1}\" x2=\"{to:.1}\" \
+        "<text class=\"name\" x=\"-12\" y=\"{}\">{}</text><line class=\"interval {}\" x1=\"{from}\" x2=\"{to}\" \
          y1=\"{y}\" y2=\"{y}\"/>{value}",
-        NAMES - 12.0,
         y + 4,
-        escaped(&line.name),
+        escaped(&clipped(&line.name, 12)),
         line.kind
     )
 }
@@ -139,7 +139,7 @@ pub(super) fn tracks(tracks: &[Track]) -> String {
             ground + 22,
             track.run,
             ground - 14,
-            escaped(&clipped(&track.name)),
+            escaped(&clipped(&track.name, 20)),
             ground + 4
         );
         let mut x = 176;
@@ -179,11 +179,10 @@ fn drawn(bar: &Bar, (x, ground, wide): (usize, usize, usize), most: f64) -> Stri
     )
 }
 
-/// As much of a name as has room.
-fn clipped(name: &str) -> String {
-    const ROOM: usize = 20;
-    match name.chars().count() > ROOM {
-        true => name.chars().take(ROOM - 1).chain(['…']).collect(),
+/// As much of a name as has room for so many signs.
+fn clipped(name: &str, room: usize) -> String {
+    match name.chars().count() > room {
+        true => name.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
         false => name.to_owned(),
     }
 }
@@ -206,7 +205,7 @@ mod tests {
         let found = Interval { value: Some(2.0), low: None, high: Some(3.0) };
         let lines = [Line { name: "<one>".to_owned(), kind: "good", found }];
         let text = intervals("t", &lines, Some(1.0));
-        assert!(text.contains("x1=\"150.0\"") && text.contains("&lt;one&gt;") && text.contains("target 1"), "{text}");
+        assert!(text.contains("x1=\"0.00%\"") && text.contains("&lt;one&gt;") && text.contains("target 1"), "{text}");
         assert_eq!(intervals("t", &[], None), "");
     }
 }

@@ -129,7 +129,7 @@ async function looked(page, who, path) {
 
 /** The picture of the README: a stream with all kinds of blocks. */
 async function portrait(browser, token) {
-  const context = await browser.newContext({ viewport: { width: 1180, height: 900 }, colorScheme: "light" });
+  const context = await browser.newContext({ viewport: { width: 1180, height: 1000 }, colorScheme: "light" });
   const page = await watched(context, "picture");
   await signIn(page, walk.address, token);
   await page.goto(`${walk.address}/streams/taxi`);

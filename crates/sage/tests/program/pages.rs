@@ -22,7 +22,7 @@ fn a_token_becomes_a_cookie_and_pages_are_whole() {
         ("/", &["taxi", "changes the probability"][..]),
         (
             "/streams/taxi",
-            &["<svg", "each block of taxi, train lane", "test lane", "as a table", "<table", "class=\"q1\""],
+            &["<svg", "each block of taxi, train lane", "test lane", "as a table", "<table", "</svg></div></figure>"],
         ),
         ("/streams/taxi?after=0", &["Blocks 1 to", "<details id=\"table\" open>"]),
         ("/streams/taxi/blocks/hour%3D2026-01-01T20", &["sealed, it can be charged", "Who read it", "run 1</a>"]),
@@ -60,7 +60,7 @@ fn a_token_becomes_a_cookie_and_pages_are_whole() {
     let waits = std::fs::read_to_string(place.path("examples/duration.toml")).expect("an example");
     serving.good("POST", "/v1/runs", &mia, &waits.replace("\"12h\"", "\"60d\""));
     let page = serving.get("/streams/taxi", &mia);
-    assert!(page.body.contains("class=\"aside\"") && page.body.contains("100 %"), "{}", page.body);
+    assert!(page.body.contains("<td class=\"number\">100 %</td>"), "{}", page.body);
     let verified = serving.ask("POST", "/audit", &[("Cookie", cookie), kind], b"");
     assert!(verified.status == 200 && verified.body.contains("Verified: each of the"), "{}", verified.body);
     let missing = serving.ask("GET", "/streams/taxi/blocks/none", &[("Cookie", cookie)], b"");

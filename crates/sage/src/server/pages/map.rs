@@ -15,6 +15,8 @@ use super::html::escaped;
 const MOST_ROWS: usize = 31;
 /// How many blocks stand above each other where nothing else orders them.
 const STRIP_ROWS: usize = 12;
+/// So many columns are drawn large, the lanes side by side.
+const FEW: usize = 31;
 const DAY: i64 = 86_400_000_000;
 /// Room for the names of rows and of columns.
 const LEFT: usize = 44;
@@ -125,7 +127,7 @@ impl Layout {
     /// The side of a square, with the gap beside it, and how many columns stand beside each other.
     const fn sizes(&self) -> (usize, usize) {
         match self.columns.len() {
-            0..=31 => (17, 31),
+            0..=FEW => (17, FEW),
             32..=48 => (13, 48),
             _ => (9, 112),
         }
@@ -163,9 +165,10 @@ impl<'page> Map<'page> {
     /// The picture of a lane. It needs a table beside it that says the same.
     pub(super) fn picture(&self, stream: &str, lane: Lane, blocks: &[Shown<'_>]) -> String {
         let columns = self.layout.columns.len();
-        let (width, height) =
-            (LEFT + columns.clamp(1, self.across) * self.pitch, columns.div_ceil(self.across).max(1) * self.band());
-        let broad = if columns > 31 { " broad" } else { "" };
+        // As wide with few columns as with many, so that squares keep their size.
+        let width = LEFT + columns.clamp(FEW, self.across) * self.pitch;
+        let height = columns.div_ceil(self.across).max(1) * self.band();
+        let broad = if columns > FEW { " broad" } else { "" };
         let (name, spread) = (escaped(stream), self.stretches());
         format!(
             "<figure class=\"map{broad}\" data-stream=\"{name}\" data-pitch=\"{}\" data-across=\"{}\" data-rows=\"{}\" \
@@ -226,7 +229,7 @@ impl<'page> Map<'page> {
             let text = if self.pitch > 9 { name.get(..10).unwrap_or(name) } else { month };
             // A name is about this wide; one that would stand on another, or over the edge, is left out.
             let end = x + 7 * text.len();
-            if x < free || !begins && end > LEFT + self.across.min(self.layout.columns.len()) * self.pitch {
+            if x < free || !begins && end > LEFT + self.layout.columns.len().clamp(FEW, self.across) * self.pitch {
                 continue;
             }
             free = end + 10;
@@ -327,6 +330,18 @@ mod tests {
             let block = block("x=1", spent);
             assert_eq!(Shown { block: &block, set_aside: [aside; 2] }.shares(Lane::Test), shares, "{spent} {aside}");
         }
+    }
+
+    #[test]
+    fn squares_keep_their_size_where_there_are_few() {
+        let blocks = [block("hour=2026-01-01T00", 300)];
+        let shown: Vec<Shown<'_>> = blocks.iter().map(|block| Shown { block, set_aside: [1000; 2] }).collect();
+        let layout = Layout::of(&shown);
+        let text = Map::new(&layout).picture("taxi", Lane::Train, &shown);
+        assert!(text.contains("width=\"571\""), "{text}");
+        // Three tenths of fifteen from below, and what is set aside above it.
+        assert!(text.contains("class=\"q2\" d=\"M44 33h15v-5h-15z\""), "{text}");
+        assert!(text.contains("class=\"aside\" d=\"M44 28h15v-10h-15z\""), "{text}");
     }
 
     #[test]

@@ -166,7 +166,8 @@ pub(super) fn tracks(tracks: &[Track]) -> String {
 fn drawn(bar: &Bar, (x, ground, wide): (usize, usize, usize), most: f64) -> String {
     let tall = bar.loss.filter(|_| most > 0.0).map_or(6, |loss| 6 + (22.0 * loss / most) as usize);
     let middle = x + wide / 2;
-    let lost = bar.loss.map_or_else(String::new, |loss| format!(" · ε {loss:.2}"));
+    // Rounded up, as every loss that is shown.
+    let lost = bar.loss.map_or_else(String::new, |loss| format!(" · ε {:.2}", (100.0 * loss).ceil() / 100.0));
     format!(
         "<rect class=\"bar {}\" x=\"{x}\" y=\"{}\" width=\"{wide}\" height=\"{tall}\" rx=\"2\"/><text class=\"sign\" \
          x=\"{middle}\" y=\"{}\">{}</text><text class=\"tick\" x=\"{middle}\" y=\"{}\">{}{lost}</text>",

@@ -104,7 +104,7 @@ export async function live(page, walk, check) {
     await page.evaluate(() => { globalThis.same = true; });
   };
   const follows = async (text, what) => {
-    const seen = await page.getByText(text).first().waitFor({ timeout: 20_000 }).then(() => true, () => false);
+    const seen = await page.getByText(text).first().waitFor({ timeout: 60_000 }).then(() => true, () => false);
     check(seen, `${what} is not shown by itself`);
     check(await page.evaluate(() => globalThis.same === true), `${what} was shown by loading the page anew`);
     const said = await page.locator(".live").innerText();
@@ -128,6 +128,7 @@ export async function live(page, walk, check) {
 export async function withoutScript(browser, walk, check) {
   const context = await browser.newContext({ javaScriptEnabled: false });
   const page = await context.newPage();
+  page.setDefaultTimeout(180_000);
   await signIn(page, walk.address, walk.tokens.mia);
   for (const path of ["/", "/streams/taxi", "/runs", "/runs/1", "/releases", "/releases/taxi-duration/1", "/audit"]) {
     await page.goto(walk.address + path);

@@ -43,7 +43,7 @@ pub(super) fn intervals(title: &str, lines: &[Line], target: Option<f64>) -> Str
     let all = lines.iter().flat_map(|line| [line.found.low, line.found.value, line.found.high]);
     let finite = || all.clone().chain([target]).flatten().filter(|number| number.is_finite());
     let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
-    if !low.is_finite() || !high.is_finite() {
+    if lines.is_empty() || !low.is_finite() || !high.is_finite() {
         return String::new();
     }
     let (low, high, step) = scale(low, high);
@@ -207,6 +207,6 @@ mod tests {
         let lines = [Line { name: "<one>".to_owned(), kind: "good", found }];
         let text = intervals("t", &lines, Some(1.0));
         assert!(text.contains("x1=\"0.00%\"") && text.contains("&lt;one&gt;") && text.contains("target 1"), "{text}");
-        assert_eq!(intervals("t", &[], None), "");
+        assert_eq!(intervals("t", &[], Some(1.0)), "", "a target alone is no picture");
     }
 }

@@ -100,6 +100,7 @@ pub(in crate::server) fn list(call: &Call<'_>) -> Result<Answer, Problem> {
                    <a href=\"/releases\">releases</a>. A role is given by an officer, in the file of the stream.</p>"
                 .to_owned();
     }
+    content.insert_str(0, HATCH);
     Ok(page(call, Life::Live, "Streams", &content))
 }
 

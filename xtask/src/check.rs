@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::workspace::{self, Failure};
-use crate::{bench, bucket, deny, packages, seeded, tidy};
+use crate::{bench, bucket, deny, packages, pages, seeded, tidy};
 
 const EXPERIMENTS: &str = "experiments/Cargo.toml";
 
@@ -43,6 +43,7 @@ pub(crate) fn everything() -> Result<(), Failure> {
     steps.push(call("bundles in Python", bundles_in_python));
     steps.push(call("blocks in a bucket", bucket::check));
     steps.push(call("clients in Python", clients_in_python));
+    steps.push(call("pages in a browser", pages::check));
     steps.push(call("bench kernel, with peers", || bench::run(&["kernel"])));
     steps.push(call("bench learn, with peers", || bench::run(&["learn"])));
     steps.push(call("bench engine, with peers", || bench::run(&["engine"])));

@@ -6,6 +6,7 @@ mod bucket;
 mod check;
 mod deny;
 mod packages;
+mod pages;
 mod postgres;
 mod seeded;
 mod soak;
@@ -41,6 +42,12 @@ Developer commands of Sage.
       server MLflow's. NAME: kernel, learn, engine, loop, server.
       Example: cargo xtask bench kernel --json
 
+  cargo xtask pages [--picture]
+      Every page of the server in a real browser, for an engineer and for a consumer: keyboard, contrast, both schemes of
+      colours, narrow screens, live updates. Installs Chromium; screenshots stay in target/pages/screenshots. With
+      --picture the picture of the README is drawn anew.
+      Example: cargo xtask pages
+
   cargo xtask soak [TEST]
       The tests of kernel, learners and engine in release mode at full size: they read SAGE_SOAK=1 and scale
       themselves up.
@@ -72,6 +79,8 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["trust"] => trust::show(trust::Form::Text),
         ["trust", "--json"] => trust::show(trust::Form::Json),
         ["bench", rest @ ..] => bench::run(rest),
+        ["pages"] => pages::check(),
+        ["pages", "--picture"] => pages::draw(),
         ["soak"] => soak::run(None),
         ["soak", test] => soak::run(Some(test)),
         _ => Err(format!("there is no `cargo xtask {}`\n\n{HELP}", words.join(" "))),

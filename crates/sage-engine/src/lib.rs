@@ -53,7 +53,7 @@ pub mod verify;
 pub use engine::{
     Ask, AttemptLimits, AttemptOutcome, AttemptView, BlockView, Engine, EngineError, EventView, Fed, Granted, Job,
     LaneView, Opened, Places, PolicyOutcome, Principal, ProgressView, PutBack, QueryAnswer, QueryAsk, QueryPlan,
-    ReleaseView, Relief, RunView, Snapshot, Spend, State, StreamView, UnitCount, Waiting, Which,
+    ReleaseView, Relief, RunView, Snapshot, Spend, State, StreamView, THOUSANDTHS, UnitCount, Waiting, Which,
 };
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,

@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use pool::Pool;
-use sage_kernel::{BlockId, Blocks};
+use sage_kernel::{BlockId, Blocks, Lane};
 
 pub use queue::{Scheduler, Unlock};
 pub(crate) use resources::SHARES;
@@ -198,6 +198,22 @@ struct Ask {
     blocks: Blocks,
     /// The largest share of any block's capacity, as numerator and denominator.
     dominant: (u64, u64),
+}
+
+/// What is left of a block, and how much of that is reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Reserved for pipelines that wait, and not used.
+    pub held: Resources,
+    /// What nobody has used.
+    pub left: Resources,
+}
+
+impl Held {
+    /// The loss of a lane: what is reserved of it, and what is left.
+    pub const fn of(self, lane: Lane) -> (u64, u64) {
+        (self.held.loss(lane), self.left.loss(lane))
+    }
 }
 
 /// Who may spend what.
@@ -430,6 +446,13 @@ impl Allocation {
     pub fn free(&self, block: BlockId) -> Option<Resources> {
         let block = self.blocks.get(block.0 as usize)?;
         Some(Resources(block.pools.each_ref().map(Pool::free)))
+    }
+
+    /// What is left of a block and how much of that is reserved for those that wait; nothing if there is none.
+    pub fn held(&self, block: BlockId) -> Option<Held> {
+        let block = self.blocks.get(block.0 as usize)?;
+        let of = |part: fn(&Pool) -> u64| Resources(block.pools.each_ref().map(part));
+        Some(Held { held: of(Pool::held), left: of(Pool::left) })
     }
 
     /// What pipelines that left have used of a block; nothing if there is none.

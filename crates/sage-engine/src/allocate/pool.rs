@@ -43,6 +43,11 @@ impl Pool {
         self.capacity - self.used - self.departed
     }
 
+    /// What those that wait hold and have not used.
+    pub(super) const fn held(&self) -> u64 {
+        self.reserved - self.used
+    }
+
     /// What a waiting pipeline has by handing out.
     pub(super) fn reserved_for(&self, pipeline: PipelineId) -> u64 {
         self.steps.iter().rev().take_while(|(last, _)| *last >= pipeline).map(|(_, amount)| amount).sum()

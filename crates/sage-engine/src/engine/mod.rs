@@ -30,6 +30,7 @@ mod relief;
 mod rival;
 mod runs;
 mod secret;
+mod shares;
 mod snapshot;
 mod submit;
 mod waiting;
@@ -57,6 +58,7 @@ pub use query::{QueryAnswer, QueryAsk, QueryPlan, Spend, Which};
 pub use releases::ReleaseView;
 pub use relief::Relief;
 pub use runs::{AttemptOutcome, AttemptView, RunView};
+pub use shares::THOUSANDTHS;
 pub use snapshot::{BlockView, LaneView, Snapshot, State, StreamView};
 pub use waiting::Waiting;
 

@@ -48,6 +48,60 @@ fn what_an_attempt_loses_is_what_its_receipt_says() {
 }
 
 #[test]
+fn what_is_set_aside_is_told_as_long_as_somebody_waits() {
+    let city = City::new(60_000);
+    let engine = city.with_rides("4");
+    city.seal_before(&engine, "2026-01-01T03:00");
+    let sealed = |engine: &sage_engine::Engine| engine.set_aside("taxi").expect("a stream")[..3].to_vec();
+    assert_eq!(sealed(&engine), [[0, 0]; 3], "nobody waits");
+    let run = engine.submit(&somebody("mia"), LINE).expect("submitted");
+    assert_eq!(sealed(&engine), [[1000, 1000]; 3], "one who waits has everything");
+    let shares = engine.set_aside("taxi").expect("a stream");
+    assert_eq!(shares.len(), engine.snapshot().expect("a look").blocks("taxi").expect("blocks").len());
+    assert_eq!(shares[3], [0, 0], "what is open is nobody's yet");
+    let first = engine.snapshot().expect("a look").blocks("taxi").expect("blocks")[0].key.clone();
+    engine.retire(&somebody("ada"), "taxi", std::slice::from_ref(&first)).expect("retired");
+    assert_eq!(sealed(&engine), [[0, 0], [1000, 1000], [1000, 1000]]);
+    engine.stop_run(&somebody("mia"), run).expect("stopped");
+    assert_eq!(sealed(&engine), [[0, 0]; 3]);
+    assert!(matches!(engine.set_aside("none"), Err(EngineError::NoStream(_))));
+}
+
+#[test]
+fn a_block_knows_who_read_it() {
+    let city = City::new(60_000);
+    let engine = city.with_rides("4");
+    city.seal_before(&engine, "2026-01-01T04:00");
+    let run = engine.submit(&somebody("mia"), SPEED).expect("submitted");
+    engine.work(1).expect("nothing fails");
+    let attempts = engine.run(run).expect("a run").attempts;
+    let (_, newest) = attempts[0].blocks.last().expect("blocks");
+    let on: Vec<(u64, usize)> = (0..attempts.len()).map(|place| (run, place)).collect();
+    assert_eq!(engine.attempts_on("taxi", newest), on, "every attempt reads the newest block");
+    assert_eq!(engine.attempts_on("taxi", "hour=2026-01-01T09"), []);
+    assert_eq!(engine.attempts_on("none", newest), []);
+}
+
+#[test]
+fn a_log_that_was_changed_on_the_disk_is_found_while_it_is_in_use() {
+    let city = City::new(2_000);
+    let engine = city.with_rides("4");
+    let head = engine.snapshot().expect("a look").head();
+    assert_eq!(engine.verify_log().expect("sound"), head);
+    let store = rusqlite::Connection::open(city.path().join("log.db")).expect("a database");
+    for (change, back) in [
+        ("UPDATE record SET time = time + 1 WHERE number = 1", "UPDATE record SET time = time - 1 WHERE number = 1"),
+        ("UPDATE record SET number = 1000 WHERE number = 1", "UPDATE record SET number = 1 WHERE number = 1000"),
+    ] {
+        store.execute_batch(change).expect("a change");
+        let said = engine.verify_log().expect_err("found").to_string();
+        assert!(said.contains("record 1 of the log is not what was written"), "{change}: {said}");
+        store.execute_batch(back).expect("a change");
+        assert_eq!(engine.verify_log().expect("sound again"), head);
+    }
+}
+
+#[test]
 fn files_that_were_changed_are_not_handed_out() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");

@@ -29,6 +29,8 @@ pub(crate) struct Call<'server> {
     pub(crate) server: &'server Server,
     /// The engine as it is during this request.
     pub(crate) engine: Arc<Engine>,
+    /// The path of its route, with names in place of what varies.
+    pub(crate) route: &'static str,
     /// Nobody where a route needs no token.
     pub(crate) caller: Option<Caller>,
     pub(crate) parameters: BTreeMap<String, String>,

@@ -153,7 +153,7 @@ async fn attempted(
     let body = whole(body, route.takes.most()).await?;
     let query = url::form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
     let query: BTreeMap<String, String> = query.into_owned().collect();
-    let asked = Asked { caller, parameters, query, headers: head.headers, body };
+    let asked = Asked { route: route.path, caller, parameters, query, headers: head.headers, body };
     match route.does {
         Does::Watch => {
             let caller = asked.caller.ok_or_else(Problem::unknown_caller)?;
@@ -170,6 +170,7 @@ async fn attempted(
 
 /// A request that was let in.
 struct Asked {
+    route: &'static str,
     caller: Option<Caller>,
     parameters: BTreeMap<String, String>,
     query: BTreeMap<String, String>,
@@ -187,10 +188,10 @@ async fn beside(
 ) -> Result<Response, Problem> {
     let shared = Arc::clone(server);
     let work = move || {
-        let Asked { caller, parameters, query, headers, body } = asked;
+        let Asked { route, caller, parameters, query, headers, body } = asked;
         let zipped = compress::is_wanted(headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()));
         let engine = shared.standing.engine()?;
-        let found = answer(&Call { server: &shared, engine, caller, parameters, query, headers, body })?;
+        let found = answer(&Call { server: &shared, engine, route, caller, parameters, query, headers, body })?;
         Ok(respond(if zipped { compress::compressed(found) } else { found }))
     };
     tokio::task::spawn_blocking(work).await.map_err(|_| ended_badly())?

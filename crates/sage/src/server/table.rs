@@ -320,13 +320,18 @@ const OURS: &[Route] = &[
 
 const PAGES: &[Route] = &[
     get("/", "Page: streams", pages::streams).page(),
-    get("/streams/{stream}", "Page: a stream and its blocks", pages::stream).page().to(Whom::OfTheStream),
+    get("/streams/{stream}", "Page: a stream and its blocks", pages::stream)
+        .page()
+        .with(&["after"])
+        .to(Whom::OfTheStream),
+    get("/streams/{stream}/blocks/{*path}", "Page: a block and who read it", pages::block).page().to(Whom::OfTheStream),
     get("/runs", "Page: runs", pages::runs).page(),
     get("/runs/{run}", "Page: a run against its target", pages::run).page().to(Whom::OfTheStream),
     get("/releases", "Page: releases", pages::releases).page(),
     get("/releases/{name}/{version}", "Page: a release", pages::release).page(),
     post("/releases/{name}/{version}", Takes::Form, "Page: a model is tried", pages::try_out).asking().page(),
-    get("/audit", "Page: the end of the log", pages::audit).page().to(Whom::Insiders),
+    get("/audit", "Page: the end of the log", pages::audit).page().with(&["before"]).to(Whom::Insiders),
+    post("/audit", Takes::Form, "Page: the log is verified", pages::verify).asking().page().to(Whom::Insiders),
     get("/simulate", "Page: the loop under a simulated clock", pages::simulate)
         .with(&["blocks", "rate", "epsilon", "rows", "patience"])
         .page(),
@@ -337,4 +342,5 @@ const PAGES: &[Route] = &[
     get("/assets/script.js", "What keeps pages up to date", pages::script)
         .open()
         .gives(&[Gives::Other(200, "text/javascript")]),
+    get("/assets/icon.svg", "The sign of pages", pages::icon).open().gives(&[Gives::Other(200, "image/svg+xml")]),
 ];

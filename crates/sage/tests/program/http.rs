@@ -97,6 +97,11 @@ impl Serving {
         self.child.wait().expect("an end").code()
     }
 
+    /// Where it is, for a browser.
+    pub(crate) fn address(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     fn send(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");

@@ -2,6 +2,7 @@
 
 mod account;
 mod audit;
+mod browser;
 mod clients;
 mod demo;
 mod document;

@@ -20,12 +20,25 @@ fn a_token_becomes_a_cookie_and_pages_are_whole() {
     let cookie = cookie.split(';').next().expect("a cookie");
     for (path, parts) in [
         ("/", &["taxi", "changes the probability"][..]),
-        ("/streams/taxi", &["<svg", "Blocks of taxi", "as a table", "<table"]),
+        (
+            "/streams/taxi",
+            &["<svg", "each block of taxi, train lane", "test lane", "as a table", "<table", "</svg></div></figure>"],
+        ),
+        ("/streams/taxi?after=0", &["Blocks 1 to", "<details id=\"table\" open>"]),
+        ("/streams/taxi/blocks/hour%3D2026-01-01T20", &["sealed, it can be charged", "Who read it", "run 1</a>"]),
         ("/runs", &["taxi-duration", "accepted", "✓"]),
-        ("/runs/1", &["class=\"target\"", "class=\"interval\"", "accepted and released"]),
+        (
+            "/runs/1",
+            &[
+                "class=\"target\"",
+                "class=\"interval good\"",
+                "accepted and released",
+                "href=\"/releases/taxi-duration/1\"",
+            ],
+        ),
         ("/releases", &["taxi-duration@1"]),
-        ("/releases/taxi-duration/1", &["Try it", "name=\"distance\"", "What it cost"]),
-        ("/audit", &["released", "head is"]),
+        ("/releases/taxi-duration/1", &["Try it", "name=\"distance\"", "Where it comes from", "href=\"/runs/1\""]),
+        ("/audit", &["released", "Verify the log"]),
         ("/login", &["type=\"password\""]),
     ] {
         let page = serving.ask("GET", path, &[("Cookie", cookie)], b"");
@@ -43,6 +56,17 @@ fn a_token_becomes_a_cookie_and_pages_are_whole() {
     assert!(page.body.contains("The prediction is <strong>"), "{}", page.body);
     let page = serving.ask("POST", "/releases/taxi-duration/1", &[("Cookie", cookie), kind], b"pickup=<i>");
     assert!(page.body.contains("&lt;i&gt;") && !page.body.contains("<i>"), "{}", page.body);
+    // One that waits has what is left set aside for it.
+    let waits = std::fs::read_to_string(place.path("examples/duration.toml")).expect("an example");
+    serving.good("POST", "/v1/runs", &mia, &waits.replace("\"12h\"", "\"60d\""));
+    let page = serving.get("/streams/taxi", &mia);
+    assert!(page.body.contains("<td class=\"number\">100 %</td>"), "{}", page.body);
+    let verified = serving.ask("POST", "/audit", &[("Cookie", cookie), kind], b"");
+    assert!(verified.status == 200 && verified.body.contains("Verified: each of the"), "{}", verified.body);
+    let missing = serving.ask("GET", "/streams/taxi/blocks/none", &[("Cookie", cookie)], b"");
+    assert_eq!(missing.status, 404, "{}", missing.body);
+    let wrong = serving.ask("POST", "/login", &[kind], b"token=wrong");
+    assert!(wrong.status == 401 && wrong.body.contains("role=\"alert\""), "{}", wrong.body);
     let page = serving.get("/", &evil);
     assert!(page.status == 200 && !page.body.contains("<script>alert"), "{}", page.body);
     assert!(serving.ask("GET", "/", &[], b"").head.contains("location: /login"));

@@ -253,18 +253,21 @@ const MATRIX: &[(&str, &str, [u16; 6])] = &[
     ("get", "/v1/events", [200, 200, 200, 200, 200, 401]),
     ("get", "/", [200, 200, 200, 200, 200, 303]),
     ("get", "/streams/{stream}", [200, 200, 200, 200, 403, 303]),
+    ("get", "/streams/{stream}/blocks/{path}", [200, 200, 200, 200, 403, 303]),
     ("get", "/runs", [200, 200, 200, 200, 200, 303]),
     ("get", "/runs/{run}", [200, 200, 200, 200, 403, 303]),
     ("get", "/releases", [200, 200, 200, 200, 200, 303]),
     ("get", "/releases/{name}/{version}", [200, 200, 200, 200, 200, 303]),
     ("post", "/releases/{name}/{version}", [200, 200, 200, 200, 200, 303]),
     ("get", "/audit", [200, 200, 200, 200, 403, 303]),
+    ("post", "/audit", [200, 200, 200, 200, 403, 303]),
     ("get", "/simulate", [200, 200, 200, 200, 200, 303]),
     ("get", "/login", [200; 6]),
     ("post", "/login", [401; 6]),
     ("post", "/logout", [303; 6]),
     ("get", "/assets/style.css", [200; 6]),
     ("get", "/assets/script.js", [200; 6]),
+    ("get", "/assets/icon.svg", [200; 6]),
     ("get", "/v2", [200, 200, 200, 200, 200, 401]),
     ("get", "/v2/health/live", [200; 6]),
     ("get", "/v2/health/ready", [200; 6]),
@@ -317,7 +320,12 @@ fn body_of(place: &Place, verb: &str, path: &str) -> String {
 pub(crate) fn filled(path: &str) -> String {
     let parts = [("{stream}", "taxi"), ("{run}", "1"), ("{name}", "taxi-duration"), ("{version}", "1")];
     let path = parts.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value));
-    path.replace("{path}", if path.starts_with("/api") { "taxi-duration/1/MLmodel" } else { "MLmodel" })
+    let own = match path.split('/').nth(1) {
+        Some("api") => "taxi-duration/1/MLmodel",
+        Some("streams") => "hour=2026-01-01T00",
+        _ => "MLmodel",
+    };
+    path.replace("{path}", own)
 }
 
 #[test]

@@ -1,12 +1,16 @@
 //! Logging in: a token is pasted once, and the browser sends it from then on, to this server alone.
 
+use axum::http::StatusCode;
+
 use super::html::{Life, page};
 use crate::server::call::{Answer, Call};
 use crate::server::problem::Problem;
 
-const FORM: &str = "<form method=\"post\" action=\"/login\"><label>Token <input name=\"token\" type=\"password\" \
-                    autocomplete=\"off\" required></label><button>log in</button></form><p class=\"hint\">A token is \
-                    made with: sage token create --as NAME</p>";
+const FORM: &str = "<form class=\"card narrow\" method=\"post\" action=\"/login\"><label \
+                    for=\"token\">Token</label><input id=\"token\" name=\"token\" type=\"password\" \
+                    autocomplete=\"off\" required aria-describedby=\"about\"><p class=\"hint\" id=\"about\">Whoever \
+                    runs the server makes one with <code>sage token create --as NAME</code>. It stays in a cookie that \
+                    no script can read.</p><button>Log in</button></form>";
 
 pub(in crate::server) fn ask(call: &Call<'_>) -> Result<Answer, Problem> {
     Ok(page(call, Life::Still, "Log in", FORM))
@@ -17,7 +21,9 @@ pub(in crate::server) fn enter(call: &Call<'_>) -> Result<Answer, Problem> {
     let fields: Vec<_> = url::form_urlencoded::parse(&call.body).into_owned().collect();
     let token = fields.iter().find(|(name, _)| name == "token").map_or("", |(_, value)| value.trim());
     if call.server.tokens.found(token).is_none() {
-        return Err(Problem::unknown_caller());
+        let content =
+            format!("<p class=\"notice bad\" role=\"alert\">This token does not count, or no longer.</p>{FORM}");
+        return Ok(Answer { status: StatusCode::UNAUTHORIZED, ..page(call, Life::Still, "Log in", &content) });
     }
     let mut answer = Answer::elsewhere("/");
     // Behind TLS of our own the cookie never leaves it.

@@ -3,20 +3,23 @@
 //! Every text that comes from somewhere is escaped where it is put in. Each picture has a table that says the same.
 //! What a page shows is what the routes under `/v1` would tell the same caller.
 
+mod audit;
 mod html;
 mod login;
+mod map;
 mod picture;
 mod releases;
 mod runs;
 mod simulate;
 mod streams;
 
+pub(super) use audit::{show as audit, verify};
 pub(super) use html::problem;
 pub(super) use login::{ask, enter, leave};
 pub(super) use releases::{list as releases, show as release, try_out};
 pub(super) use runs::{list as runs, show as run};
 pub(super) use simulate::show as simulate;
-pub(super) use streams::{audit, list as streams, show as stream};
+pub(super) use streams::{block, list as streams, show as stream};
 
 use super::call::{Answer, Call};
 use super::problem::Problem;
@@ -27,4 +30,8 @@ pub(super) fn style(_: &Call<'_>) -> Result<Answer, Problem> {
 
 pub(super) fn script(_: &Call<'_>) -> Result<Answer, Problem> {
     Ok(Answer::of("text/javascript; charset=utf-8", include_str!("script.js")))
+}
+
+pub(super) fn icon(_: &Call<'_>) -> Result<Answer, Problem> {
+    Ok(Answer::of("image/svg+xml", include_str!("icon.svg")))
 }

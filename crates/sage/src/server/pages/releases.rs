@@ -1,109 +1,285 @@
-//! What was released, with its card, what it cost, and a form to try it.
+//! What was released: where it comes from, what it cost, and a form to try it.
 
 use sage_engine::ReleaseView;
-use sage_engine::release::Kind;
-use sage_engine::serve::{allowed, cell_of_text};
-use serde_json::Value;
+use sage_engine::release::{Kind, Receipt};
+use sage_engine::run::{Interval, Published};
+use sage_engine::serve::{Column, Domain, Missing, allowed, cell_of_text};
 
-use super::html::{Life, escaped, page, part, table};
-use crate::models::{full, object, text_of, word};
+use super::html::{Head, Life, badge, escaped, facts, folded, named_table, page, part, short};
+use super::picture::{Line, intervals};
+use crate::models::{full, text_of, word};
 use crate::server::call::{Answer, Call};
 use crate::server::problem::Problem;
 
 pub(in crate::server) fn list(call: &Call<'_>) -> Result<Answer, Problem> {
-    let row = |release: &ReleaseView| {
-        let state = match &release.withdrawn {
-            Some(reason) => format!("withdrawn: {}", escaped(reason)),
-            None => escaped(&release.aliases.join(", ")),
-        };
-        let link = format!(
-            "<a href=\"/releases/{}/{}\">{}</a>",
-            part(&release.name),
-            release.version,
-            escaped(&full(release))
-        );
-        vec![link, word(release.kind).to_owned(), escaped(&release.stream), state]
-    };
-    let rows: Vec<Vec<String>> = call.releases().iter().map(row).collect();
-    let content = match rows.is_empty() {
-        true => "<p>Nothing is released yet.</p>".to_owned(),
-        false => table(&["release", "kind", "stream", "also called"], &rows),
-    };
+    let releases = call.releases();
+    if releases.is_empty() {
+        return Ok(page(call, Life::Live, "Releases", "<p class=\"lead\">Nothing is released yet.</p>"));
+    }
+    let content = format!(
+        "<p class=\"lead\">Everything here was paid for when it was released. Looking at it, and asking it, costs \
+         nothing more.</p>{}{}",
+        section("Models", Kind::Model, &releases),
+        section("Features", Kind::Statistic, &releases)
+    );
     Ok(page(call, Life::Live, "Releases", &content))
 }
 
-pub(in crate::server) fn show(call: &Call<'_>) -> Result<Answer, Problem> {
-    shown(call, "")
+fn section(title: &str, kind: Kind, releases: &[ReleaseView]) -> String {
+    let row = |release: &ReleaseView| {
+        let state = match &release.withdrawn {
+            Some(reason) => format!("{} {}", badge("off", "–", "withdrawn"), escaped(reason)),
+            None => release.aliases.iter().map(|alias| badge("good", "★", alias)).collect::<Vec<_>>().join(" "),
+        };
+        let name = match release.withdrawn {
+            Some(_) => escaped(&full(release)),
+            None => format!("<a href=\"{}\">{}</a>", address(release), escaped(&full(release))),
+        };
+        vec![name, escaped(&release.stream), release.run.to_string(), state]
+    };
+    // The newest version of each name first.
+    let mut own: Vec<&ReleaseView> = releases.iter().filter(|release| release.kind == kind).collect();
+    own.sort_by(|one, two| one.name.cmp(&two.name).then(two.version.cmp(&one.version)));
+    if own.is_empty() {
+        return format!("<h2>{title}</h2><p>None yet.</p>");
+    }
+    let rows: Vec<Vec<String>> = own.into_iter().map(row).collect();
+    let heads = [Head::Text("release"), Head::Text("stream"), Head::Number("run"), Head::Text("also called")];
+    format!("<h2>{title}</h2>{}", named_table(title, &heads, &rows))
 }
 
-fn shown(call: &Call<'_>, answer: &str) -> Result<Answer, Problem> {
+/// Where a release has its page.
+fn address(release: &ReleaseView) -> String {
+    format!("/releases/{}/{}", part(&release.name), release.version)
+}
+
+pub(in crate::server) fn show(call: &Call<'_>) -> Result<Answer, Problem> {
+    shown(call, &[], "")
+}
+
+/// The page of a release, with what was filled in and what came of it.
+fn shown(call: &Call<'_>, given: &[(String, String)], answer: &str) -> Result<Answer, Problem> {
     let release = call.release()?;
     let files = call.engine().release_files(&release)?;
-    let (name, version) = (part(&release.name), release.version);
+    let receipt = text_of(&files, "receipt.json");
     let what = match release.kind {
         Kind::Model => format!(
-            "{}{answer}<h2>Card</h2><pre>{}</pre>",
-            form(call, &release)?,
-            escaped(&text_of(&files, "README.md"))
+            "{}{}",
+            form(
+                &release,
+                &call.engine().predictor(&release)?.columns().iter().map(field_of(given)).collect::<String>(),
+                answer
+            ),
+            folded("The card of the model", &format!("<pre>{}</pre>", escaped(&text_of(&files, "README.md"))))
         ),
-        Kind::Statistic => lines(&object(call.engine(), &release)?),
+        Kind::Statistic => {
+            let published = call.engine().statistic(&release)?;
+            format!("{}{}", statistic(&published), form(&release, &keys(&published, given), answer))
+        }
     };
     let link = |file: &String| {
         let path: Vec<String> = file.split('/').map(part).collect();
-        format!("<li><a href=\"/v1/releases/{name}/{version}/files/{}\">{}</a></li>", path.join("/"), escaped(file))
+        format!("<li><a href=\"/v1{}/files/{}\">{}</a></li>", address(&release), path.join("/"), escaped(file))
     };
     let list: String = files.iter().map(|(file, _)| link(file)).collect();
+    let names = release.aliases.iter().map(|alias| badge("good", "★", alias)).collect::<Vec<_>>().join(" ");
     let content = format!(
-        "<p>{} of stream {}, digest <code>{}</code></p>{what}<h2>What it cost</h2><pre>{}</pre><h2>Files</h2><ul>{list}</ul>",
+        "<p class=\"lead\">A {} of stream {}. {names}</p>{}{what}{}{}<p class=\"hint\">Digest of its files: <code \
+         class=\"long\">{}</code></p>",
         word(release.kind),
         escaped(&release.stream),
-        escaped(&release.digest),
-        escaped(&text_of(&files, "receipt.json"))
+        lineage(call, &release, &receipt),
+        folded("The receipt", &format!("<pre>{}</pre>", escaped(&receipt))),
+        folded("Its files", &format!("<ul>{list}</ul>")),
+        escaped(&release.digest)
     );
     Ok(page(call, Life::Still, &full(&release), &content))
 }
 
-fn lines(object: &Value) -> String {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let lines = object["statistic"]["lines"].as_array().into_iter().flatten();
-    let row = |line: &Value| ["key", "low", "value", "high"].iter().map(|name| escaped(&text(&line[*name]))).collect();
-    let rows: Vec<Vec<String>> = lines.map(row).collect();
-    table(&["key", "at least", "value", "at most"], &rows)
-}
-
-/// A field for each column that the model needs.
-fn form(call: &Call<'_>, release: &ReleaseView) -> Result<String, Problem> {
-    let predictor = call.engine().predictor(release)?;
-    let field = |column: &sage_engine::serve::Column| {
-        format!(
-            "<label>{} <span class=\"hint\">{}</span><br><input name=\"{0}\"></label>",
-            escaped(&column.name),
-            escaped(&allowed(column))
-        )
+/// From which blocks, by which attempts, to what.
+fn lineage(call: &Call<'_>, release: &ReleaseView, receipt: &str) -> String {
+    let Ok(receipt) = serde_json::from_str::<Receipt>(receipt) else { return String::new() };
+    // A stream and a run are for those who have a role there; what the receipt says is for everybody.
+    let linked = |place: String, text: String| match call.sees(&release.stream) {
+        true => format!("<a href=\"{place}\">{text}</a>"),
+        false => text,
     };
-    let fields: String = predictor.columns().iter().map(field).collect();
-    let (name, version) = (part(&release.name), release.version);
-    Ok(format!(
-        "<h2>Try it</h2><form method=\"post\" action=\"/releases/{name}/{version}\">{fields}<button>predict</button></form>"
-    ))
+    let stretches = match receipt.blocks.split_at_checked(3) {
+        Some((shown, more @ [_, ..])) => format!("{} and {} others", shown.join(", "), more.len()),
+        _ => receipt.blocks.join(", "),
+    };
+    let before = match receipt.attempts.saturating_sub(1) {
+        0 => "the first attempt".to_owned(),
+        1 => "after 1 attempt that was not enough".to_owned(),
+        more => format!("after {more} attempts that were not enough"),
+    };
+    let [train, test] = &receipt.epsilon;
+    let mut about = vec![
+        (
+            "Cost",
+            format!(
+                "ε {} on the train lane, {} on the test lane, δ {}",
+                escaped(train),
+                escaped(test),
+                escaped(&receipt.delta)
+            ),
+        ),
+        ("One unit", escaped(&receipt.unit)),
+        ("Counted by", escaped(&receipt.filter)),
+        ("Door", escaped(&receipt.door)),
+    ];
+    if let (Some(validator), Some(target), Some(confidence)) =
+        (&receipt.validator, &receipt.target, &receipt.confidence)
+    {
+        let text = format!("{validator} {target}, with confidence {confidence}");
+        about.push(("Tested by", escaped(&text)));
+    }
+    format!(
+        "<h2>Where it comes from</h2><ol class=\"lineage\"><li><strong>Blocks</strong> of {}<br>{}</li>\
+         <li><strong>{}</strong>, submitted by {}<br>{before}</li><li><strong>{}</strong><br>charge {} of the \
+         log</li></ol>{}",
+        linked(format!("/streams/{}", part(&release.stream)), escaped(&release.stream)),
+        escaped(&stretches),
+        linked(format!("/runs/{}", release.run), format!("Run {}", release.run)),
+        escaped(&receipt.by),
+        escaped(&full(release)),
+        receipt.charge,
+        facts(&about)
+    )
 }
 
-/// The answer of the model to what was filled in.
+/// The lines of a statistic, drawn and as a table.
+fn statistic(published: &Published) -> String {
+    const DRAWN: usize = 60;
+    let key = |line: &sage_engine::run::Line| line.key.clone().unwrap_or_else(|| "all".to_owned());
+    let lines: Vec<Line> = published
+        .lines
+        .iter()
+        .take(DRAWN)
+        .map(|line| Line {
+            name: key(line),
+            kind: "plain",
+            found: Interval { value: line.value, low: line.low, high: line.high },
+        })
+        .collect();
+    let number = |number: Option<f64>| number.map_or_else(|| "–".to_owned(), short);
+    let row = |line: &sage_engine::run::Line| {
+        vec![escaped(&key(line)), number(line.low), number(line.value), number(line.high)]
+    };
+    let rows: Vec<Vec<String>> = published.lines.iter().map(row).collect();
+    let heads = [Head::Text("key"), Head::Number("at least"), Head::Number("value"), Head::Number("at most")];
+    format!(
+        "<h2>What it says</h2><p>{}; all limits hold together with a confidence of {} %.</p>{}{}",
+        escaped(&published.statistic),
+        short(100.0 * published.confidence),
+        intervals("The lines of the statistic", &lines, None),
+        folded("The same as a table", &named_table("The lines of the statistic", &heads, &rows))
+    )
+}
+
+fn form(release: &ReleaseView, fields: &str, answer: &str) -> String {
+    format!(
+        "<h2 id=\"try\">Try it</h2><form class=\"card\" method=\"post\" action=\"{}#try\"><div \
+         class=\"fields\">{fields}</div><button>Ask</button>{answer}</form>",
+        address(release)
+    )
+}
+
+/// A choice among texts, the one that was given chosen.
+fn choice(id: &str, options: &[&str], given: &str) -> String {
+    let option = |text: &&str| {
+        let chosen = if *text == given { " selected" } else { "" };
+        format!("<option{chosen}>{}</option>", escaped(text))
+    };
+    let name = escaped(id);
+    format!("<select id=\"field-{name}\" name=\"{name}\">{}</select>", options.iter().map(option).collect::<String>())
+}
+
+/// The field of a column, filled with what was given.
+fn field_of(given: &[(String, String)]) -> impl Fn(&Column) -> String {
+    move |column: &Column| {
+        let (name, hint) = (escaped(&column.name), escaped(&allowed(column)));
+        let value = given.iter().find(|(name, _)| *name == column.name).map_or("", |(_, text)| text.as_str());
+        let nothing = if column.missing == Missing::Possible { vec![""] } else { vec![] };
+        let field = match &column.domain {
+            Domain::Text { categories } if categories.len() <= 100 => {
+                let options: Vec<&str> = nothing.into_iter().chain(categories.iter().map(String::as_str)).collect();
+                choice(&column.name, &options, value)
+            }
+            Domain::Truth => choice(&column.name, &[nothing, vec!["true", "false"]].concat(), value),
+            domain => {
+                let (keys, example) = match domain {
+                    Domain::Number { .. } => (" inputmode=\"decimal\"", ""),
+                    Domain::Whole { .. } => (" inputmode=\"numeric\"", ""),
+                    Domain::Time { .. } => ("", " placeholder=\"2026-11-01T08:15:00\""),
+                    _ => ("", ""),
+                };
+                let needed = if column.missing == Missing::Never { " required" } else { "" };
+                format!(
+                    "<input id=\"field-{name}\" name=\"{name}\" value=\"{}\" autocomplete=\"off\" \
+                     aria-describedby=\"hint-{name}\"{keys}{example}{needed}>",
+                    escaped(value)
+                )
+            }
+        };
+        format!(
+            "<div><label for=\"field-{name}\">{name}</label>{field}<p class=\"hint\" \
+             id=\"hint-{name}\">{hint}</p></div>"
+        )
+    }
+}
+
+/// The choice of a line of a statistic.
+fn keys(published: &Published, given: &[(String, String)]) -> String {
+    let names: Vec<&str> = published.lines.iter().map(|line| line.key.as_deref().unwrap_or("all")).collect();
+    let value = given.iter().find(|(name, _)| name == "key").map_or("", |(_, text)| text.as_str());
+    format!("<div><label for=\"field-key\">key</label>{}</div>", choice("key", &names, value))
+}
+
+/// The answer to what was filled in.
 pub(in crate::server) fn try_out(call: &Call<'_>) -> Result<Answer, Problem> {
-    let predictor = call.engine().predictor(&call.release()?)?;
+    let release = call.release()?;
     let given: Vec<(String, String)> = url::form_urlencoded::parse(&call.body).into_owned().collect();
-    let cell = |column: &sage_engine::serve::Column| {
+    let found = match release.kind {
+        Kind::Model => predicted(call, &release, &given)?,
+        Kind::Statistic => looked_up(&call.engine().statistic(&release)?, &given),
+    };
+    let answer = match found {
+        Ok(text) => format!("<p class=\"notice good\" role=\"status\">{text}</p>"),
+        Err(why) => format!("<p class=\"notice bad\" role=\"alert\">{}</p>", escaped(&why)),
+    };
+    shown(call, &given, &answer)
+}
+
+/// What a model says of a row; or why it says nothing.
+fn predicted(
+    call: &Call<'_>, release: &ReleaseView, given: &[(String, String)],
+) -> Result<Result<String, String>, Problem> {
+    let predictor = call.engine().predictor(release)?;
+    let cell = |column: &Column| {
         let text = given.iter().find(|(name, _)| *name == column.name).map(|(_, text)| text.as_str());
         cell_of_text(column, text).map_err(|why| format!("{}: {why}", column.name))
     };
     let row: Result<Vec<_>, String> = predictor.columns().iter().map(cell).collect();
-    let answer = match row {
-        Err(why) => format!("<p role=\"status\">{}</p>", escaped(&why)),
-        Ok(row) => {
-            let found = predictor.rows(&[row]).map_err(sage_engine::EngineError::from)?;
-            let numbers: Vec<String> = found.iter().map(f32::to_string).collect();
-            format!("<p role=\"status\">The prediction is <strong>{}</strong>.</p>", numbers.join(", "))
-        }
+    let row = match row {
+        Ok(row) => row,
+        Err(why) => return Ok(Err(why)),
     };
-    shown(call, &answer)
+    let found = predictor.rows(&[row]).map_err(sage_engine::EngineError::from)?;
+    let numbers: Vec<String> = found.iter().map(f32::to_string).collect();
+    Ok(Ok(format!("The prediction is <strong>{}</strong>.", numbers.join(", "))))
+}
+
+/// What a statistic says of a key; or that it says nothing.
+fn looked_up(published: &Published, given: &[(String, String)]) -> Result<String, String> {
+    let key = given.iter().find(|(name, _)| name == "key").map_or("", |(_, text)| text.as_str());
+    let line = published.lines.iter().find(|line| line.key.as_deref().unwrap_or("all") == key);
+    let line = line.ok_or_else(|| "there is no such key".to_owned())?;
+    let number = |number: Option<f64>, none: &str| number.map_or_else(|| none.to_owned(), short);
+    Ok(format!(
+        "<strong>{}</strong>, at least {} and at most {}.",
+        number(line.value, "Nothing that stands out from the noise"),
+        number(line.low, "unknown"),
+        number(line.high, "unknown")
+    ))
 }

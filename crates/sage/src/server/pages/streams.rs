@@ -1,31 +1,106 @@
-//! Streams with their blocks, and the log's head.
+//! Streams: what is promised, what has been lost, and every block of one.
 
-use super::html::{Life, escaped, page, part, table};
-use super::picture::{heat_map, mark};
+use sage_engine::{BlockView, Epsilon, Lane, State, StreamView};
+
+use super::html::{Head, Life, escaped, facts, folded, named_table, page, part};
+use super::map::{LEGEND, Layout, Map, Shown, mark};
+use super::picture::stacked;
 use crate::output::{left, loss};
-use crate::runs::instant;
 use crate::server::call::{Answer, Call};
 use crate::server::problem::Problem;
 
+/// The promise of a stream as a sentence.
+fn promise(view: &StreamView) -> String {
+    let mut text = view.promise.chars();
+    let first: String = text.next().into_iter().flat_map(char::to_uppercase).collect();
+    // A power is written as one.
+    let rest = match text.as_str().split_once("e^") {
+        Some((before, after)) => {
+            let (power, after) = after.split_once(',').unwrap_or((after, ""));
+            format!("{}e<sup>{}</sup>,{}", escaped(before), escaped(power), escaped(after))
+        }
+        None => escaped(text.as_str()),
+    };
+    format!("<p class=\"lead promise\">{}{rest}.</p>", escaped(&first))
+}
+
+/// What the block that has lost most has lost, and of how much.
+fn lost(view: &StreamView, blocks: &[BlockView]) -> String {
+    let lanes = blocks.iter().flat_map(|block| &block.lanes);
+    let most = lanes.map(|lane| lane.spent.units() + lane.left.units()).max().and_then(Epsilon::from_units);
+    let ceiling = most.map_or_else(String::new, |most| format!(" of {}", loss(most)));
+    format!("ε {}{ceiling}", loss(view.spent))
+}
+
+/// How many blocks are in which state.
+fn states(view: &StreamView) -> String {
+    let kinds: Vec<String> = view
+        .blocks
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(state, count)| format!("{count}&nbsp;{state}"))
+        .collect();
+    if kinds.is_empty() { "none yet".to_owned() } else { kinds.join(", ") }
+}
+
+/// The blocks with what is set aside of them.
+fn shown<'block>(call: &Call<'_>, name: &str, blocks: &'block [BlockView]) -> Result<Vec<Shown<'block>>, Problem> {
+    let aside = call.engine().set_aside(name)?;
+    let aside = aside.into_iter().chain(std::iter::repeat([0; 2]));
+    Ok(blocks.iter().zip(aside).map(|(block, set_aside)| Shown { block, set_aside }).collect())
+}
+
+/// What is spent, set aside and left on the blocks that can be read, on average, for each lane.
+fn lanes(blocks: &[Shown<'_>]) -> String {
+    let readable: Vec<&Shown<'_>> =
+        blocks.iter().filter(|shown| matches!(shown.block.state, State::Open | State::Sealed)).collect();
+    let Ok(count @ 1..) = u64::try_from(readable.len()) else { return String::new() };
+    let mean = |lane: Lane| {
+        let sum = readable
+            .iter()
+            .map(|shown| shown.shares(lane))
+            .fold((0, 0), |(spent, aside), (one, other)| (spent + u64::from(one), aside + u64::from(other)));
+        // The mean of thousandths is at most a thousand.
+        (sum.0.div_ceil(count) as u32, (sum.1 / count) as u32)
+    };
+    Lane::BOTH
+        .map(|lane| {
+            let (spent, aside) = mean(lane);
+            stacked(&format!("Budget of the {lane} lane, over blocks that can be read"), spent, aside)
+        })
+        .concat()
+}
+
 pub(in crate::server) fn list(call: &Call<'_>) -> Result<Answer, Problem> {
     let mut content = String::new();
-    let views = call.engine().snapshot()?.streams();
-    for view in views.iter().filter(|view| call.sees(&view.name)) {
-        let blocks: Vec<String> = view.blocks.iter().map(|(state, count)| format!("{count} {state}")).collect();
+    let snapshot = call.engine().snapshot()?;
+    let (runs, releases) = (call.engine().runs(), call.engine().releases());
+    for view in snapshot.streams().iter().filter(|view| call.sees(&view.name)) {
+        let blocks = snapshot.blocks(&view.name).unwrap_or_default();
+        let own = runs.iter().filter(|run| run.stream == view.name);
+        let going = own.filter(|run| run.outcome().is_none()).count();
+        let released = releases.iter().filter(|release| release.stream == view.name).count();
         content += &format!(
-            "<h2><a href=\"/streams/{}\">{}</a></h2><p>{}.</p><p>Lost so far: ε {} on the block that has lost most. \
-             Blocks: {}.</p>",
+            "<article class=\"card\"><h2><a href=\"/streams/{}\">{}</a></h2>{}{}{}</article>",
             part(&view.name),
             escaped(&view.name),
-            escaped(&view.promise),
-            loss(view.spent),
-            blocks.join(", ")
+            promise(view),
+            facts(&[
+                ("Lost so far", lost(view, &blocks)),
+                ("Blocks", states(view)),
+                ("Runs under way", going.to_string()),
+                ("Releases", released.to_string()),
+            ]),
+            lanes(&shown(call, &view.name, &blocks)?)
         );
     }
     if content.is_empty() {
-        content = "<p>You have no role in a stream. What was released is under <a href=\"/releases\">Releases</a>.</p>"
-            .to_owned();
+        content =
+            "<p class=\"lead\">You have no role in a stream.</p><p>What was released is for everybody with a token: \
+                   <a href=\"/releases\">releases</a>. A role is given by an officer, in the file of the stream.</p>"
+                .to_owned();
     }
+    content.insert_str(0, HATCH);
     Ok(page(call, Life::Live, "Streams", &content))
 }
 
@@ -34,62 +109,165 @@ pub(in crate::server) fn show(call: &Call<'_>) -> Result<Answer, Problem> {
     let snapshot = call.engine().snapshot()?;
     let missing = || Problem::missing("there is no such stream");
     let (view, blocks) = snapshot.stream(name).zip(snapshot.blocks(name)).ok_or_else(missing)?;
-    let row = |block: &sage_engine::BlockView| {
-        let [train, test] = &block.lanes;
-        vec![
-            escaped(&block.key),
-            format!("{} {}", mark(block.state), block.state),
-            loss(train.spent),
-            left(train.left),
-            loss(test.spent),
-            left(test.left),
-        ]
-    };
-    let rows: Vec<Vec<String>> = blocks.iter().map(row).collect();
-    let heads = ["block", "state", "train spent", "train left", "test spent", "test left"];
+    let shown = shown(call, name, &blocks)?;
     let waits = view.proposed_by.as_ref().map_or_else(String::new, |by| {
-        format!("<p>A policy proposed by {} waits for another officer.</p>", escaped(by))
+        format!("<p class=\"notice wait\">A policy proposed by {} waits for another officer.</p>", escaped(by))
     });
+    let about = facts(&[
+        ("One unit", escaped(view.unit)),
+        ("Lost by the block that has lost most", lost(&view, &blocks)),
+        ("Blocks", states(&view)),
+    ]);
     let content = format!(
-        "<p>{}.</p>{waits}<h2>Blocks</h2>{}<details><summary>The same as a table</summary>{}</details><h2>Its \
-         file</h2><pre>{}</pre>",
-        escaped(&view.promise),
-        heat_map(name, &blocks),
-        table(&heads, &rows),
-        escaped(&view.file)
+        "{}{waits}{about}<h2>Blocks</h2>{}{}<h2>Policy</h2><p>Whoever may do what with the stream, what its columns \
+         hold and what is promised stand in one file. A change that loosens the promise needs two officers.</p>{}",
+        promise(&view),
+        lanes(&shown),
+        pictures(call, name, &shown)?,
+        folded("The file of the stream", &format!("<pre>{}</pre>", escaped(&view.file)))
     );
     Ok(page(call, Life::Live, name, &content))
 }
 
-/// The head of the log, and what happened last in streams that the caller may see.
-pub(in crate::server) fn audit(call: &Call<'_>) -> Result<Answer, Problem> {
-    const SHOWN: u64 = 200;
-    if !call.has_a_role() {
-        return Err(Problem::forbidden("the log is for those who have a role in a stream"));
+/// The map of both lanes, and the table that says the same.
+fn pictures(call: &Call<'_>, name: &str, blocks: &[Shown<'_>]) -> Result<String, Problem> {
+    if blocks.is_empty() {
+        return Ok("<p>There is no block yet; rows that come in make them.</p>".to_owned());
     }
-    let head = call.engine().snapshot()?.head();
-    let hash: String = head.hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    let events = call.engine().events(head.length.saturating_sub(SHOWN), SHOWN as usize)?;
-    let seen = events.iter().rev().filter(|event| event.stream.as_ref().is_none_or(|stream| call.sees(stream)));
-    let text = |value: Option<String>| escaped(&value.unwrap_or_default());
-    let rows: Vec<Vec<String>> = seen
-        .map(|event| {
-            let run = event.run.map(|run| run.to_string());
-            vec![
-                event.number.to_string(),
-                instant(event.time),
-                event.kind.to_owned(),
-                text(event.stream.clone()),
-                text(run),
-                text(event.release.clone()),
-            ]
-        })
-        .collect();
-    let content = format!(
-        "<p>The log has {} events, each chained to the one before. Its head is <code>{hash}</code>. Whoever keeps a copy \
-         of this can show later that nothing was taken out; <code>sage doctor</code> verifies every event.</p>{}",
-        head.length,
-        table(&["event", "time", "kind", "stream", "run", "release"], &rows)
+    let layout = Layout::of(blocks);
+    let map = Map::new(&layout);
+    let maps: String = Lane::BOTH.map(|lane| map.picture(name, lane, blocks)).concat();
+    Ok(format!(
+        "{HATCH}<div class=\"maps\">{maps}</div><p class=\"chosen\" role=\"status\"></p>{LEGEND}{}",
+        blocks_table(call, name, blocks)?
+    ))
+}
+
+/// The pattern of what is set aside, for all pictures of a page.
+const HATCH: &str = "<svg class=\"patterns\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" \
+                     width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect \
+                     class=\"stripe\" width=\"1.2\" height=\"5\"/></pattern></defs></svg>";
+
+/// How many blocks the table shows at a time.
+const AT_A_TIME: usize = 200;
+
+/// A part of the blocks as a table, the newest unless others are asked for.
+fn blocks_table(call: &Call<'_>, name: &str, blocks: &[Shown<'_>]) -> Result<String, Problem> {
+    let newest = blocks.len().saturating_sub(AT_A_TIME);
+    let asked = call.asked("after").map(|text| text.parse::<usize>());
+    let from = match asked.clone() {
+        None => newest,
+        Some(number) => number.map_err(|_| Problem::wrong("after is a whole number"))?.min(newest),
+    };
+    let to = (from + AT_A_TIME).min(blocks.len());
+    let rows: Vec<Vec<String>> = blocks[from..to].iter().map(|shown| row(name, shown)).collect();
+    let heads = [
+        Head::Text("block"),
+        Head::Text("state"),
+        Head::Number("train spent"),
+        Head::Number("set aside"),
+        Head::Number("left"),
+        Head::Number("test spent"),
+        Head::Number("set aside"),
+        Head::Number("left"),
+    ];
+    let link = |from: usize, text: &str| format!("<a href=\"/streams/{}?after={from}#table\">{text}</a>", part(name));
+    let mut links = Vec::new();
+    if from > 0 {
+        links.push(link(from.saturating_sub(AT_A_TIME), "older blocks"));
+    }
+    if to < blocks.len() {
+        links.push(link(to, "newer blocks"));
+    }
+    let which = format!("Blocks {} to {to} of {}", from + 1, blocks.len());
+    let open = if asked.is_some() { " open" } else { "" };
+    Ok(format!(
+        "<details id=\"table\"{open}><summary>The same as a table</summary><p>{which}, in order of arrival. ε at the δ \
+         of the policy; set aside is a share of what is left. {}</p>{}</details>",
+        links.join(" · "),
+        named_table(&which, &heads, &rows)
+    ))
+}
+
+fn row(stream: &str, shown: &Shown<'_>) -> Vec<String> {
+    let block = shown.block;
+    let percent = |thousandths: u16| format!("{} %", f64::from(thousandths) / 10.0);
+    let mut row = vec![
+        format!("<a href=\"{}\">{}</a>", address(stream, &block.key), escaped(&block.key)),
+        format!("<span aria-hidden=\"true\">{}</span> {}", mark(block.state), block.state),
+    ];
+    for (lane, aside) in block.lanes.iter().zip(shown.set_aside) {
+        row.extend([loss(lane.spent), percent(aside), left(lane.left)]);
+    }
+    row
+}
+
+/// Where a block has its page.
+pub(super) fn address(stream: &str, key: &str) -> String {
+    let key: Vec<String> = key.split('/').map(part).collect();
+    format!("/streams/{}/blocks/{}", part(stream), key.join("/"))
+}
+
+/// One block: what it has lost, and who read it.
+pub(in crate::server) fn block(call: &Call<'_>) -> Result<Answer, Problem> {
+    let (name, key) = (call.part("stream"), call.part("path"));
+    let snapshot = call.engine().snapshot()?;
+    let blocks = snapshot.blocks(name).unwrap_or_default();
+    let all = shown(call, name, &blocks)?;
+    let own = all.iter().find(|shown| shown.block.key == key);
+    let own = own.ok_or_else(|| Problem::missing("the stream has no such block; its page lists them"))?;
+    let mut content = format!(
+        "<p class=\"lead\">A block of <a href=\"/streams/{}\">{}</a>: {}.</p>",
+        part(name),
+        escaped(name),
+        match own.block.state {
+            State::Open => "open, rows still come and nothing can be charged",
+            State::Sealed => "sealed, it can be charged as long as something is left",
+            State::Retired => "retired, it can never be read again",
+            State::Deleted => "deleted, its files are gone",
+        }
     );
-    Ok(page(call, Life::Live, "Audit", &content))
+    content += "<h2>Budget</h2>";
+    content += HATCH;
+    for lane in Lane::BOTH {
+        let (spent, aside) = own.shares(lane);
+        content += &stacked(&format!("{lane} lane"), spent, aside);
+    }
+    let lanes = own.block.lanes.iter().zip(own.set_aside).map(|(lane, aside)| {
+        vec![lane.lane.to_string(), loss(lane.spent), format!("{} %", f64::from(aside) / 10.0), left(lane.left)]
+    });
+    let heads =
+        [Head::Text("lane"), Head::Number("ε spent"), Head::Number("set aside of the rest"), Head::Number("ε left")];
+    content += &named_table("Budget of the block", &heads, &lanes.collect::<Vec<_>>());
+    content += "<h2>Who read it</h2>";
+    content += &readers(call, name, key)?;
+    Ok(page(call, Life::Live, key, &content))
+}
+
+/// The attempts that were charged to a block.
+fn readers(call: &Call<'_>, stream: &str, key: &str) -> Result<String, Problem> {
+    let mut rows = Vec::new();
+    for (number, place) in call.engine().attempts_on(stream, key) {
+        let Some(run) = call.engine().run(number) else { continue };
+        let lost = call.engine().attempt_losses(number)?.get(place).copied().flatten();
+        let Some(attempt) = run.attempts.get(place) else { continue };
+        rows.push(vec![
+            format!("<a href=\"/runs/{number}\">run {number}</a>"),
+            escaped(&run.pipeline),
+            attempt.attempt.index.to_string(),
+            lost.map(loss).unwrap_or_default(),
+            super::runs::ended(attempt),
+        ]);
+    }
+    if rows.is_empty() {
+        return Ok("<p>No attempt was charged to it.</p>".to_owned());
+    }
+    let heads = [
+        Head::Text("run"),
+        Head::Text("pipeline"),
+        Head::Number("attempt"),
+        Head::Number("ε by itself"),
+        Head::Text("ended"),
+    ];
+    Ok(named_table("Attempts on the block", &heads, &rows))
 }

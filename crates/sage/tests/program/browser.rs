@@ -1,0 +1,141 @@
+//! Pages in a real browser: `tools/pages/walk.mjs` goes through all of them, here is what it finds there.
+//!
+//! A browser is a large thing, so this runs where `cargo xtask pages` has installed one and says so; elsewhere it says
+//! that it was left out.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::http::Serving;
+use crate::place::{Place, project};
+
+/// A table with a line for each hour of the day.
+const HOURS: &str = r#"
+[pipeline]
+name = "speed-by-hour"
+stream = "taxi"
+window = { min = 192 }
+filter = "duration > 60"
+
+[train]
+kind = "statistic"
+statistic = "group_mean"
+of = "3600 * distance / duration"
+by = "extract(hour from pickup)"
+keys = 24
+bounds = [0, 60]
+
+[validate]
+metric = "precision"
+target = 20.0
+"#;
+
+/// What no straight line through the kind of payment can do, and that it cannot is found out.
+const EXACT: &str = r#"
+[pipeline]
+name = "taxi-exact"
+stream = "taxi"
+label = { sql = "duration / 3600", bounds = [0, 1] }
+window = { min = "14d" }
+features = [{ column = "payment", onehot = ["card", "cash"] }]
+
+[train]
+kind = "ridge"
+
+[validate]
+metric = "mse"
+target = 0.0005
+bound = 0.25
+reject = true
+
+[budget]
+epsilon0 = 0.4
+split = { train = 0.3, reject = 0.7 }
+"#;
+
+/// Four weeks of rides, runs in every state but those that need a server, and releases in both.
+fn lived_in() -> Place {
+    let place = Place::new();
+    place.good("generate taxi --rows 500_000 --start 2026-09-01 --end 2026-09-29 --out rides");
+    place.good("stream create rides/_stream.toml --as ada");
+    place.good("ingest taxi rides --as dan");
+    place.good("blocks taxi --do seal --before 2026-09-28 --as dan");
+    std::fs::write(place.path("hours.toml"), HOURS).expect("a file");
+    std::fs::write(place.path("exact.toml"), EXACT).expect("a file");
+    let duration = "examples/duration.toml";
+    let twice = ("bound = 0.25", "bound = 0.25\n\n[adapt]\nattempts = 2");
+    place.variant(duration, "hasty.toml", &[("taxi-duration", "taxi-hasty"), ("0.02", "0.001"), twice]);
+    place.variant(duration, "season.toml", &[("taxi-duration", "taxi-season"), ("\"12h\"", "\"60d\"")]);
+    place.variant(duration, "summer.toml", &[("taxi-duration", "taxi-summer"), ("\"12h\"", "\"60d\"")]);
+    let network = "kind = \"mlp\"\nlayers = [32, 32]\nepochs = 4000\nbatch = 4096\nrows = 700";
+    place.variant(duration, "network.toml", &[("taxi-duration", "taxi-network"), ("kind = \"ridge\"", network)]);
+    // Accepted, accepted, accepted; rejected; out of attempts; a version that is withdrawn.
+    for file in [duration, "examples/speed.toml", "hours.toml"] {
+        place.good(&format!("submit {file} --wait --as mia"));
+    }
+    assert_eq!(place.run("submit exact.toml --wait --as mia").code, Some(10), "it is rejected");
+    place.run("submit hasty.toml --wait --as mia");
+    place.good(&format!("submit {duration} --wait --as mia"));
+    place.good("models alias taxi-duration@1 champion --as mia");
+    let mut withdraw = place.command(&["models", "withdraw", "taxi-duration@2", "--reason", "the meter was wrong"]);
+    assert!(withdraw.args(["--as", "mia"]).output().expect("it runs").status.success());
+    place.good("blocks taxi --do retire --before 2026-09-04 --as ada");
+    place.good("blocks taxi --do delete --before 2026-09-02 --as ada");
+    place
+}
+
+/// A run whose attempt a crash ends, and which tries again after it; behind it one that waits and one that is
+/// cancelled.
+fn crashed(place: &Place, mia: &str) -> Serving {
+    let text = |name| std::fs::read_to_string(place.path(name)).expect("a file");
+    let serving = Serving::start(place);
+    serving.good("POST", "/v1/runs", mia, &text("network.toml"));
+    serving.wait_for("/v1/runs/7", mia, |run| run["status"] == "running");
+    serving.kill();
+    let serving = Serving::start(place);
+    serving.wait_for("/v1/runs/7", mia, |run| run["attempts"][0]["verdict"] == "lost" && run["status"] == "running");
+    serving.good("POST", "/v1/runs", mia, &text("season.toml"));
+    serving.good("POST", "/v1/runs", mia, &text("summer.toml"));
+    serving.good("POST", "/v1/runs/9/cancel", mia, "");
+    serving
+}
+
+#[test]
+fn pages_hold_in_a_browser() {
+    let Some(modules) = std::env::var_os("SAGE_BROWSER").map(PathBuf::from) else {
+        println!("no browser, so pages were not walked through: cargo xtask pages");
+        return;
+    };
+    let place = lived_in();
+    let tokens: Value = ["ada", "dan", "mia", "carl"]
+        .iter()
+        .map(|name| ((*name).to_owned(), json!(place.good(&format!("token create --as {name}")).trim())))
+        .collect::<serde_json::Map<String, Value>>()
+        .into();
+    let mia = tokens["mia"].as_str().expect("a token").to_owned();
+    let serving = crashed(&place, &mia);
+    let season = std::fs::read_to_string(place.path("season.toml")).expect("a file");
+    let folder = modules.parent().expect("a folder");
+    let states = json!({
+        "1": "accepted", "4": "rejected", "5": "out of attempts", "7": "running", "8": "waiting", "9": "cancelled",
+    });
+    let walk = json!({
+        "address": serving.address(),
+        "modules": modules,
+        "browser": std::env::var("SAGE_CHROMIUM").expect("where the browser is"),
+        "screenshots": folder.join("screenshots"),
+        "picture": std::env::var("SAGE_PICTURE").ok(),
+        "tokens": tokens,
+        "states": states,
+        "pages": ["/releases/taxi-duration/1", "/releases/speed-by-hour/1", "/releases/speed-by-vendor/1"],
+        "pipeline": season.replace("taxi-season", "taxi-seen-at-once"),
+        "name": "taxi-seen-at-once",
+        "retire": "hour=2026-09-04T00",
+        "retired": "49\u{a0}retired",
+    });
+    let script = project().join("tools/pages/walk.mjs");
+    let walked = Command::new("node").arg(script).env("SAGE_WALK", walk.to_string()).status();
+    assert!(walked.expect("node runs").success(), "pages do not hold; what does not is printed above");
+}

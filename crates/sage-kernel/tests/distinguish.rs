@@ -416,7 +416,8 @@ fn moment_cases(cases: &mut Vec<Case>, sigma: &str, claim: Claim) {
 }
 
 fn loss_cases(cases: &mut Vec<Case>) {
-    let summed: [(&str, fn(&Seeded) -> sage_kernel::Moments); 2] =
+    type Summed = fn(&Seeded) -> sage_kernel::Moments;
+    let summed: [(&str, Summed); 2] =
         [("numbers", moments_of), ("places", |session| place_moments_of(session, PLACES))];
     for (kind, moments_of) in summed {
         for epsilon in ["0.5", "1", "3"] {

@@ -18,7 +18,7 @@ impl Estimate {
     }
 
     /// As far off to either side.
-    pub(crate) fn around(value: f64, reach: f64) -> Self {
+    pub fn around(value: f64, reach: f64) -> Self {
         Self { value: Some(value), low: value - reach, high: value + reach }
     }
 }

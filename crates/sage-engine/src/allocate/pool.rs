@@ -53,11 +53,6 @@ impl Pool {
         self.steps.iter().rev().take_while(|(last, _)| *last >= pipeline).map(|(_, amount)| amount).sum()
     }
 
-    /// What waiting pipelines hold and have not used.
-    pub(super) const fn held(&self) -> u64 {
-        self.reserved - self.used
-    }
-
     /// What of that is not this one's.
     pub(super) fn held_by_others(&self, pipeline: PipelineId, used: u64) -> u64 {
         self.held() - (self.reserved_for(pipeline) - used)

@@ -28,7 +28,7 @@ impl Cell {
 
     fn of(estimate: Estimate) -> Self {
         let finite = |number: f64| Some(number).filter(|number| number.is_finite());
-        Self { value: finite(estimate.value), low: finite(estimate.low), high: finite(estimate.high) }
+        Self { value: estimate.value.and_then(finite), low: finite(estimate.low), high: finite(estimate.high) }
     }
 
     /// The larger of the two distances to the limits; nothing where there is no limit.
@@ -168,12 +168,12 @@ impl Question {
     }
 
     fn cell(&self, value: Value, place: usize, told: &[Told], noises: &[TableNoise]) -> Result<Cell, StatisticError> {
-        let around = |value: f64, reach: f64| Cell::of(Estimate { value, low: value - reach, high: value + reach });
+        let around = |value: f64, reach: f64| Cell::of(Estimate::around(value, reach));
         let train = |of: usize| match &told[of] {
             Told::Groups(train, _) => train.get(place).copied(),
             _ => None,
         };
-        let mean = |of: usize| train(of).filter(|group| !group.too_few).and_then(|group| group.interval);
+        let mean = |of: usize| train(of).filter(|group| !group.too_few).map(|group| group.interval);
         Ok(match value {
             Value::Count(of) => {
                 let counted = match &told[of] {
@@ -204,7 +204,9 @@ impl Question {
                 let at = shares.iter().position(|known| *known == share).and_then(|at| found.get(place)?.get(at));
                 // Without a limit on either side it says nothing about the rows.
                 let said = at.filter(|at| at.low.is_finite() || at.high.is_finite());
-                said.map_or(Cell::NOTHING, |at| Cell::of(Estimate { value: at.value, low: at.low, high: at.high }))
+                said.map_or(Cell::NOTHING, |at| {
+                    Cell::of(Estimate { value: Some(at.value), low: at.low, high: at.high })
+                })
             }
         })
     }
@@ -218,13 +220,14 @@ fn there(row: Row<'_>, of: usize) -> bool {
 /// The variance from the mean and from that of squared distances to the middle of the bounds.
 fn variance(mean: Option<Estimate>, squares: Option<Estimate>, (low, high): (f64, f64)) -> Cell {
     let Some((mean, squares)) = mean.zip(squares) else { return Cell::NOTHING };
+    let Some((at, square)) = mean.value.zip(squares.value) else { return Cell::NOTHING };
     let middle = low + 0.5 * (high - low);
-    let (least, at, most) = (mean.low - middle, mean.value - middle, mean.high - middle);
+    let (least, at, most) = (mean.low - middle, at - middle, mean.high - middle);
     let far = least.abs().max(most.abs());
     let near = if least <= 0.0 && most >= 0.0 { 0.0 } else { least.abs().min(most.abs()) };
     let low = (squares.low - far * far).max(0.0);
     let high = (squares.high - near * near).max(low);
-    Cell::of(Estimate { value: (squares.value - at * at).clamp(low, high), low, high })
+    Cell::of(Estimate { value: Some((square - at * at).clamp(low, high)), low, high })
 }
 
 fn rooted(cell: Cell) -> Cell {

@@ -416,9 +416,9 @@ fn moment_cases(cases: &mut Vec<Case>, sigma: &str, claim: Claim) {
 }
 
 fn loss_cases(cases: &mut Vec<Case>) {
-    let summed: [(&str, fn(&Seeded) -> sage_kernel::Moments); 2] =
-        [("numbers", moments_of), ("places", |session| place_moments_of(session, PLACES))];
-    for (kind, moments_of) in summed {
+    type Summed = fn(&Seeded) -> sage_kernel::Moments;
+    let places: Summed = |session| place_moments_of(session, PLACES);
+    for (kind, moments_of) in [("numbers", moments_of as Summed), ("places", places)] {
         for epsilon in ["0.5", "1", "3"] {
             let asked = epsilon_of(epsilon);
             cases.push(Case {

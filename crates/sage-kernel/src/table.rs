@@ -234,6 +234,7 @@ pub(crate) fn add_shares<R: Rows, const NUMBERS: usize>(
 }
 
 /// What a number lies above the lower end and below the upper one, in whole shares that add up to [`SCALE`].
+#[inline]
 pub(crate) fn shares_of(value: f64, range: Range, taken: Taken) -> [u64; 2] {
     let share = quantise(value, range, taken);
     [share, SCALE - share]
@@ -250,6 +251,7 @@ fn concentrated(sigma: Sigma) -> Result<Epsilon, SessionError> {
 ///
 /// # Guarantee
 /// From 0 to [`SCALE`] for every bit pattern.
+#[inline]
 pub(crate) fn quantise(value: f64, range: Range, taken: Taken) -> u64 {
     if value.is_nan() {
         return match taken {

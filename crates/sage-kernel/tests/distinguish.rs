@@ -417,9 +417,8 @@ fn moment_cases(cases: &mut Vec<Case>, sigma: &str, claim: Claim) {
 
 fn loss_cases(cases: &mut Vec<Case>) {
     type Summed = fn(&Seeded) -> sage_kernel::Moments;
-    let summed: [(&str, Summed); 2] =
-        [("numbers", moments_of), ("places", |session| place_moments_of(session, PLACES))];
-    for (kind, moments_of) in summed {
+    let places: Summed = |session| place_moments_of(session, PLACES);
+    for (kind, moments_of) in [("numbers", moments_of as Summed), ("places", places)] {
         for epsilon in ["0.5", "1", "3"] {
             let asked = epsilon_of(epsilon);
             cases.push(Case {

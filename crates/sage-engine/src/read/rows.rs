@@ -98,10 +98,12 @@ fn typed(column: &ArrayRef) -> Result<Column, Failed> {
 impl Rows for Batch {
     type Row<'rows> = Row<'rows>;
 
+    #[inline]
     fn count(&self) -> usize {
         self.length
     }
 
+    #[inline]
     fn row(&self, place: usize) -> Row<'_> {
         match &self.ends {
             None => Row { batch: self, first: place, end: place + 1 },
@@ -131,21 +133,25 @@ impl<'rows> Row<'rows> {
     }
 
     /// The first record.
+    #[inline]
     pub const fn record(self) -> Record<'rows> {
         Record { batch: self.batch, place: self.first }
     }
 
     /// The first record's number at this place, as [`Record::number`].
+    #[inline]
     pub fn number(self, place: usize) -> Option<f64> {
         self.record().number(place)
     }
 
     /// The first record's whole number at this place, as [`Record::integer`].
+    #[inline]
     pub fn integer(self, place: usize) -> Option<i64> {
         self.record().integer(place)
     }
 
     /// The first record's truth value at this place, as [`Record::boolean`].
+    #[inline]
     pub fn boolean(self, place: usize) -> Option<bool> {
         self.record().boolean(place)
     }
@@ -165,6 +171,7 @@ pub struct Record<'rows> {
 
 impl<'rows> Record<'rows> {
     /// A number, whole or not; a truth value counts as one or zero. It may be infinite or no number at all.
+    #[inline]
     pub fn number(self, place: usize) -> Option<f64> {
         match self.batch.columns.get(place)? {
             Column::Number(column) => column.is_valid(self.place).then(|| column.value(self.place)),
@@ -176,6 +183,7 @@ impl<'rows> Record<'rows> {
 
     /// A whole number. Arithmetic gives real numbers, so those that are whole count too, as far as every whole
     /// number is one.
+    #[inline]
     pub fn integer(self, place: usize) -> Option<i64> {
         match self.batch.columns.get(place)? {
             Column::Integer(column) => column.is_valid(self.place).then(|| column.value(self.place)),
@@ -188,6 +196,7 @@ impl<'rows> Record<'rows> {
     }
 
     /// A truth value.
+    #[inline]
     pub fn boolean(self, place: usize) -> Option<bool> {
         match self.batch.columns.get(place)? {
             Column::Boolean(column) => column.is_valid(self.place).then(|| column.value(self.place)),

@@ -9,6 +9,7 @@ mod log_world;
 
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 
 use log_child::{Said, directory, furnished, has_strace, judge, traced};
 use log_disk::{Call, Disk, TRACE, parse};
@@ -52,15 +53,19 @@ fn explore(mut disk: Disk, calls: &[Call], mut said: Said, plan: Plan, dice: &mu
         })
         .collect();
     moments.sort_unstable();
-    let mut looked = 0;
+    let (mut looked, mut left) = (0, Vec::new());
+    let mut moments = moments.into_iter().peekable();
     for at in 0..=calls.len() {
-        while moments.first() == Some(&at) {
-            moments.remove(0);
+        while moments.next_if_eq(&at).is_some() {
             looked += 1;
             let image = disk.crash(dice);
-            look(&image, &said, &format!("depth {}, call {at} of {}", plan.depth, calls.len()));
             if plan.depth > 0 && looked % plan.moments.div_ceil(plan.recoveries) == 0 {
                 looked += cut_recovery(&image, &said, plan, dice);
+            }
+            let name = format!("depth {}, call {at} of {}", plan.depth, calls.len());
+            left.push(Left { image, said: said.clone(), name });
+            if left.len() == AT_ONCE {
+                look_at(&mut left);
             }
         }
         if let Some(call) = calls.get(at) {
@@ -70,7 +75,28 @@ fn explore(mut disk: Disk, calls: &[Call], mut said: Said, plan: Plan, dice: &mu
             }
         }
     }
+    look_at(&mut left);
     looked
+}
+
+/// A disk that could be left, and what was said before.
+struct Left {
+    image: Disk,
+    said: Said,
+    name: String,
+}
+
+/// Disks that are held at the same time, and how many are looked at at the same time.
+const AT_ONCE: usize = 8;
+const THREADS: usize = 2;
+
+fn look_at(left: &mut Vec<Left>) {
+    thread::scope(|scope| {
+        for some in left.chunks(AT_ONCE / THREADS) {
+            scope.spawn(move || some.iter().for_each(|left| look(&left.image, &left.said, &left.name)));
+        }
+    });
+    left.clear();
 }
 
 fn look(image: &Disk, said: &Said, name: &str) {

@@ -29,8 +29,9 @@ pub(crate) enum Call {
 }
 
 /// The options of `strace` whose output [`parse`] understands.
-pub(crate) const TRACE: [&str; 8] = [
+pub(crate) const TRACE: [&str; 9] = [
     "-f",
+    "--seccomp-bpf",
     "-qq",
     "-y",
     "-xx",

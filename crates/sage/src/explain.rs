@@ -280,7 +280,7 @@ fn stopped(end: End, run: &RunView) -> (String, String) {
         ),
         End::Limit(Limit::Memory) => (
             "The next attempt would need more memory than one may have, and was not begun. It was charged nothing.",
-            "raise memory_megabytes in [limits], or lower window.max in [pipeline], and let epsilon_max in [budget] grow",
+            "raise memory_megabytes in [limits], or lower window.max in [pipeline] and raise epsilon_max in [budget]",
         ),
         End::Failing if run.attempts.iter().any(|one| matches!(one.outcome, Some(AttemptOutcome::Lost(_)))) => (
             "Attempt after attempt was lost, and each stays charged.",

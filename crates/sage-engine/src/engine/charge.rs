@@ -2,8 +2,8 @@
 //!
 //! Everything that is asked of the ledger follows from the run's notes or, once it was charged, from the charge itself,
 //! so that it is asked in the same words after a restart, under the same key, and has its effect once, also where a
-//! later release, or a census that has counted since, would price it otherwise. A program of its author's has two charges: what it sees, the
-//! train lane, through the declared door, and the test of what it made, which is ours.
+//! later release, or a census that has counted since, would price it otherwise. A program of its author's has two
+//! charges: what it sees, the train lane, through the declared door, and the test of what it made, which is ours.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! What would help a run that has no result: from its file, its place in the schedule, and what was released of it.
 //!
-//! Each is something that a person can do or wait for. None of it was computed from rows other than through reports that
-//! the kernel let leave, and none of it is promised to be enough: how much more is needed depends on rows.
+//! Each is something that a person can do or wait for. None of it was computed from rows other than through reports
+//! that the kernel let leave, and none is promised to be enough: how much more is needed depends on rows.
 
 use super::{Engine, EngineError};
 use crate::adapt::{Outcome, Phase, Verdict};

@@ -129,8 +129,8 @@ reject = true
         let mean =
             format!("{head}[train]\nkind = \"statistic\"\nstatistic = \"mean\"\nof = \"distance\"\nbounds = [0, 9]\n");
         let count = format!("{head}[train]\nkind = \"statistic\"\nstatistic = \"count\"\n");
-        let own = "label = \"duration\"\n[train]\ncommand = [\"true\"]\n[validate]\nmetric = \"mse\"\ntarget = 0.1\nbound = 1.0\n";
-        let command = format!("{head}{own}");
+        let test = "[validate]\nmetric = \"mse\"\ntarget = 0.1\nbound = 1.0\n";
+        let command = format!("{head}label = \"duration\"\n[train]\ncommand = [\"true\"]\n{test}");
         let file = StreamFile::parse(TAXI).expect("a file");
         let (epsilon, delta) = (Epsilon::ceiling("4").expect("a number"), Delta::ceiling("1e-6").expect("a number"));
         let ceiling = Ceiling { epsilon, delta };

@@ -1,8 +1,8 @@
 //! About how much memory an attempt needs, from what is known before a row is read.
 //!
 //! The shape of a model and a public number of rows say it: encoded rows stay in memory for as long as an attempt
-//! trains, and a learner keeps sums and copies of its weights. It is an estimate, meant to be high rather than low. What
-//! an attempt uses in the end is not held against it: that would tell how many rows there were.
+//! trains, and a learner keeps sums and copies of its weights. It is an estimate, meant to be high rather than low.
+//! What an attempt uses in the end is not held against it: that would tell how many rows there were.
 
 use super::bill::shape;
 use super::refusal::PlanRefusal;
@@ -66,8 +66,8 @@ impl Recipe {
             return Ok(());
         }
         let why = format!(
-            "an attempt needs about {:.0} million bytes of memory and may have {}; raise memory_megabytes in [limits], or \
-             take a shorter window, fewer categories or narrower layers",
+            "an attempt needs about {:.0} million bytes of memory and may have {}; raise memory_megabytes in [limits], \
+             or take a shorter window, fewer categories or narrower layers",
             needed / 1e6,
             most / 1_000_000
         );

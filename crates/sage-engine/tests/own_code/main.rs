@@ -247,7 +247,8 @@ def get(method, message):
     body = b"\0" + struct.pack(">I", len(message)) + message
     settings = frame(4, 0, 0, struct.pack(">HI", 4, 0x7fffffff))
     window = frame(8, 0, 0, struct.pack(">I", 0x7fffffff - 65535))
-    peer.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + window + frame(1, 4, 1, headers) + frame(0, 1, 1, body))
+    hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings + window
+    peer.sendall(hello + frame(1, 4, 1, headers) + frame(0, 1, 1, body))
     stream, data = peer.makefile("rb"), b""
     while True:
         head = stream.read(9)

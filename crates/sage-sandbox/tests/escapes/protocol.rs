@@ -211,9 +211,10 @@ for family in [socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PAC
     except OSError:
         continue
     raise SystemExit(3)
-for change in [lambda: os.unlink('/sage/socket'), lambda: os.rename('/sage/socket', '/tmp/x'), lambda: os.chmod('/sage/socket', 0)]:
+there = '/sage/socket'
+for change, rest in [(os.unlink, []), (os.rename, ['/tmp/x']), (os.chmod, [0])]:
     try:
-        change()
+        change(there, *rest)
     except OSError:
         continue
     raise SystemExit(4)

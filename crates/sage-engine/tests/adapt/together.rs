@@ -48,9 +48,10 @@ fn what_is_chosen_fits() {
             println!("{rule:?}, {way:?}, seed {seed}: {all:?}");
             assert!(all.loss <= ceiling().epsilon, "{way:?}, seed {seed}: {}", all.loss);
             assert_eq!(all.came, all.released + all.gave_up + all.waiting, "{way:?}, seed {seed}");
+            // Some ways starve everybody under such a load; all of them try.
             assert!(
-                all.released > 0 && all.waiting > 0,
-                "{way:?}, seed {seed}: nobody had to wait, so nothing was tried"
+                all.attempts > 0 && all.waiting > 0,
+                "{way:?}, seed {seed}: nothing was tried, or nobody had to wait"
             );
             assert!(told.verified_events > u64::from(all.attempts), "{way:?}, seed {seed}");
             for pair in told.moments.windows(2) {

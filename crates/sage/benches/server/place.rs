@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -59,7 +60,7 @@ impl Place {
         Self { folder: folder.to_owned(), blocks: Vec::new() }
     }
 
-    /// With the linear model of the examples.
+    /// With the linear model of the examples, which also lies in the folder `model`.
     pub(crate) fn with_model(folder: &Path) -> Self {
         let place = Self::empty(folder);
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/duration.toml");
@@ -69,6 +70,7 @@ impl Place {
         place.run("ingest taxi rides --as dan");
         place.run("blocks taxi --do seal --before 2027-01-01 --as dan");
         place.run("submit duration.toml --wait --as mia");
+        place.run("models pull taxi-duration model");
         place
     }
 
@@ -77,9 +79,7 @@ impl Place {
         let mut place = Self::empty(folder);
         let mut rows = "at,x\n".to_owned();
         for hour in 0..count {
-            // Two years of hours.
-            let seconds = 1_735_689_600 + 3600 * hour;
-            writeln!(rows, "{seconds},0.5").expect("a text");
+            writeln!(rows, "{},0.5", instant(hour)).expect("a text");
         }
         std::fs::write(folder.join("wide.toml"), WIDE).expect("a file");
         std::fs::write(folder.join("rows.csv"), rows).expect("a file");
@@ -111,10 +111,13 @@ impl Place {
     /// The scoring server of MLflow with the same model, where there is a Python for it.
     pub(crate) fn mlflow(&self) -> Option<Serving> {
         let python = std::env::var_os("SAGE_BENCH_PYTHON")?;
-        self.run("models pull taxi-duration model");
         let port =
             std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
-        let mut command = Command::new(python);
+        // It starts programs of its own, which lie beside the Python.
+        let beside = Path::new(&python).parent().map(Path::to_owned).unwrap_or_default();
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new(&python);
+        command.env("PATH", format!("{}:{path}", beside.display())).process_group(0);
         command.args(["-m", "mlflow", "models", "serve", "--model-uri", "model", "--env-manager", "local", "--host"]);
         command.args(["127.0.0.1", "--port", &port.to_string()]).current_dir(&self.folder);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("Python runs");
@@ -130,6 +133,18 @@ impl Place {
     }
 }
 
+/// An hour, counted from the start of 2025, as rows have it. No leap year is that near.
+fn instant(hour: usize) -> String {
+    const MONTHS: [usize; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let (day, hour) = (hour / 24, hour % 24);
+    let (year, mut day, mut month) = (2025 + day / 365, day % 365, 0);
+    while day >= MONTHS[month] {
+        day -= MONTHS[month];
+        month += 1;
+    }
+    format!("{year}-{:02}-{:02}T{hour:02}:30:00", month + 1, day + 1)
+}
+
 /// A server, ended with this.
 pub(crate) struct Serving {
     child: Child,
@@ -139,7 +154,7 @@ pub(crate) struct Serving {
 impl Serving {
     pub(crate) fn start(place: &Place, flags: &[&str]) -> Self {
         let mut command = Command::new(PROGRAM);
-        command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags).current_dir(&place.folder);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags).current_dir(&place.folder).process_group(0);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it runs");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
@@ -158,6 +173,8 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
+        // What it has started ends with it.
+        drop(Command::new("kill").args(["-9", "--", &format!("-{}", self.child.id())]).status());
         drop(self.child.kill());
         drop(self.child.wait());
     }

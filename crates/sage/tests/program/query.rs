@@ -89,7 +89,7 @@ fn answers_hold_what_is_known_within_their_half_widths() {
             let lost: f64 = plan["epsilon"]["train"].as_str().and_then(|text| text.parse().ok()).expect("a loss");
             let given: f64 = epsilon.parse().expect("a number");
             // Rényi orders say little about the smallest losses, and other filters state them at another delta.
-            let most = if filter == "basic" { given } else { 1.5 * given + 0.02 };
+            let most = if filter == "basic" { given } else { 1.5 * given + 0.03 };
             assert!(lost <= most && lost > 0.3 * given, "{filter}: {lost} where {given} was given");
         }
         let all = "SELECT count(*), sum(distance), avg(distance), variance(distance), stddev(distance), median(distance), \

@@ -289,7 +289,7 @@ pub(super) const LEGEND: &str = "<ul class=\"legend\"><li><svg width=\"15\" heig
      below</li><li><svg width=\"15\" height=\"15\" aria-hidden=\"true\"><path class=\"left\" d=\"M0 \
      0h15v15h-15z\"/><path class=\"aside\" d=\"M0 15h15v-15h-15z\"/></svg>set aside for runs that wait</li><li><svg \
      width=\"15\" height=\"15\" aria-hidden=\"true\"><path class=\"left\" d=\"M0 \
-     0h15v15h-15z\"/></svg>left</li><li><svg width=\"15\" height=\"15\" aria-hidden=\"true\"><path class=\"open\" \
+     0h15v15h-15z\"/></svg>free</li><li><svg width=\"15\" height=\"15\" aria-hidden=\"true\"><path class=\"open\" \
      d=\"M1 1h13v13h-13z\"/></svg>open: rows still come</li><li><svg width=\"15\" height=\"15\" \
      aria-hidden=\"true\"><path class=\"gone\" d=\"M1 1l13 13m0-13l-13 13\"/></svg>retired: never read again</li></ul>";
 

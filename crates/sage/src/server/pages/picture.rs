@@ -4,7 +4,7 @@ use sage_engine::run::Interval;
 
 use super::html::{escaped, short};
 
-/// A bar of three parts: spent, set aside, left; in thousandths.
+/// A bar of three parts: spent, set aside, free; in thousandths.
 pub(super) fn stacked(name: &str, spent: u32, aside: u32) -> String {
     let left = 1000_u32.saturating_sub(spent + aside);
     let part = |class: &str, from: u32, width: u32| match width {
@@ -14,7 +14,7 @@ pub(super) fn stacked(name: &str, spent: u32, aside: u32) -> String {
     let percent = |share: u32| short(f64::from(share) / 10.0);
     format!(
         "<div class=\"stacked\"><svg viewBox=\"0 0 1000 12\" preserveAspectRatio=\"none\" \
-         aria-hidden=\"true\">{}{}{}</svg><p>{name}: <strong>{} %</strong> spent, {} % set aside, {} % left</p></div>",
+         aria-hidden=\"true\">{}{}{}</svg><p>{name}: <strong>{} %</strong> spent, {} % set aside, {} % free</p></div>",
         part("left", 0, 1000),
         part("q3", 0, spent),
         part("aside", spent, aside),

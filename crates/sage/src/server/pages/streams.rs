@@ -165,11 +165,11 @@ fn blocks_table(call: &Call<'_>, name: &str, blocks: &[Shown<'_>]) -> Result<Str
         Head::Text("block"),
         Head::Text("state"),
         Head::Number("train spent"),
-        Head::Number("set aside"),
-        Head::Number("left"),
+        Head::Number("not spent"),
+        Head::Number("of that set aside"),
         Head::Number("test spent"),
-        Head::Number("set aside"),
-        Head::Number("left"),
+        Head::Number("not spent"),
+        Head::Number("of that set aside"),
     ];
     let link = |from: usize, text: &str| format!("<a href=\"/streams/{}?after={from}#table\">{text}</a>", part(name));
     let mut links = Vec::new();
@@ -183,7 +183,7 @@ fn blocks_table(call: &Call<'_>, name: &str, blocks: &[Shown<'_>]) -> Result<Str
     let open = if asked.is_some() { " open" } else { "" };
     Ok(format!(
         "<details id=\"table\"{open}><summary>The same as a table</summary><p>{which}, in order of arrival. ε at the δ \
-         of the policy; set aside is a share of what is left. {}</p>{}</details>",
+         of the policy; set aside is a share of what is not spent. {}</p>{}</details>",
         links.join(" · "),
         named_table(&which, &heads, &rows)
     ))
@@ -197,7 +197,7 @@ fn row(stream: &str, shown: &Shown<'_>) -> Vec<String> {
         format!("<span aria-hidden=\"true\">{}</span> {}", mark(block.state), block.state),
     ];
     for (lane, aside) in block.lanes.iter().zip(shown.set_aside) {
-        row.extend([loss(lane.spent), percent(aside), left(lane.left)]);
+        row.extend([loss(lane.spent), left(lane.left), percent(aside)]);
     }
     row
 }
@@ -234,10 +234,10 @@ pub(in crate::server) fn block(call: &Call<'_>) -> Result<Answer, Problem> {
         content += &stacked(&format!("{lane} lane"), spent, aside);
     }
     let lanes = own.block.lanes.iter().zip(own.set_aside).map(|(lane, aside)| {
-        vec![lane.lane.to_string(), loss(lane.spent), format!("{} %", f64::from(aside) / 10.0), left(lane.left)]
+        vec![lane.lane.to_string(), loss(lane.spent), left(lane.left), format!("{} %", f64::from(aside) / 10.0)]
     });
     let heads =
-        [Head::Text("lane"), Head::Number("ε spent"), Head::Number("set aside of the rest"), Head::Number("ε left")];
+        [Head::Text("lane"), Head::Number("ε spent"), Head::Number("ε not spent"), Head::Number("of that set aside")];
     content += &named_table("Budget of the block", &heads, &lanes.collect::<Vec<_>>());
     content += "<h2>Who read it</h2>";
     content += &readers(call, name, key)?;

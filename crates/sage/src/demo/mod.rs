@@ -103,7 +103,7 @@ impl DemoArgs {
 /// Serves the directory until somebody stops it.
 fn dashboard(path: &Path, address: &str) -> Result<(), Failure> {
     let parsed = Cli::try_parse_from(["sage", "serve", "--listen", address]);
-    let Ok(Cli { command: Command::Serve(mut asked) }) = parsed else {
+    let Ok(Cli { command: Command::Serve(mut asked), .. }) = parsed else {
         return Err(Failure::no_answer("the dashboard cannot be started", "sage serve --dir DIR"));
     };
     // Whatever the surroundings name as directory, heads and blocks belongs to another one.

@@ -177,7 +177,7 @@ fn answer(address: &str, logins: &Logins, asked: &Asked, found: &ArgMatches) -> 
         return print_json(&value);
     }
     match asked.shown.map(|field| &value[field]) {
-        Some(Value::Array(list)) => print(&list.iter().map(|one| lines(one)).collect::<String>()),
+        Some(Value::Array(list)) => print(&list.iter().map(lines).collect::<String>()),
         Some(one) => print(&lines(one)),
         None => print(&lines(&value)),
     }

@@ -367,6 +367,9 @@ fn a_role_in_one_stream_is_none_in_another() {
     let serving = Serving::start(&place);
     let small = SMALL.replace("\"mia\"", "\"zoe\"");
     assert_eq!(serving.with_token("POST", "/v1/streams", &tokens["ada"], &small).status, 201);
+    // A row, so that it has the block whose page is asked for.
+    let row = "at,x\n2026-01-01T00:10:00,0.5\n";
+    assert_eq!(serving.with_token("POST", "/v1/streams/small/rows?batch=one", &tokens["dan"], row).status, 201);
     for (verb, path, _) in MATRIX.iter().filter(|(_, path, _)| path.contains("{stream}") || path.contains("{run}")) {
         let reply = serving.with_token(&verb.to_uppercase(), &filled(path), &zoe, &body_of(&place, verb, path));
         assert!(matches!(reply.status, 403 | 404), "{verb} {path}: {} {}", reply.status, reply.body);

@@ -105,7 +105,7 @@ fn the_write_ahead_log_is_written_over_and_does_not_grow() {
     furnish(&mut gate, log_world::FITTING);
     let size = |gate: &mut Gate<_>, charges: std::ops::Range<u32>| {
         for batch in charges {
-            let requests = (0..500).map(|charge| request(&format!("{batch}/{charge}"))).collect();
+            let requests = (0..500).map(|charge| request(&format!("{batch}/{charge}")));
             gate.charge(3, requests).expect("a healthy log");
         }
         fs::metadata(place.path().join("log.db-wal")).expect("it is there").len()

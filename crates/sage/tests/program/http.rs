@@ -1,10 +1,10 @@
 //! A server in a process of its own, and the few words of HTTP that tests need to talk to it. Every answer is held
 //! against the description that the server gives of itself.
 
-use std::cell::OnceCell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::shape;
 pub(crate) struct Serving {
     pub(crate) child: Child,
     pub(crate) address: String,
-    described: OnceCell<Value>,
+    described: OnceLock<Value>,
 }
 
 /// How long a tick of a server of the tests is, in seconds.
@@ -67,7 +67,7 @@ impl Serving {
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
         let address = line.trim().split_once("://").expect("an address").1.to_owned();
-        Self { child, address, described: OnceCell::new() }
+        Self { child, address, described: OnceLock::new() }
     }
 
     /// What the server says of itself.
@@ -83,17 +83,12 @@ impl Serving {
 
     /// One that was started otherwise.
     pub(crate) fn at(child: Child, address: &str) -> Self {
-        Self { child, address: address.trim().to_owned() }
-    }
-
-    pub(crate) fn address(&self) -> &str {
-        &self.address
+        Self { child, address: address.trim().to_owned(), described: OnceLock::new() }
     }
 
     /// Asks it to end, and gives the code it ends with.
     pub(crate) fn stop(mut self) -> Option<i32> {
-        let asked = std::process::Command::new("kill").arg(self.child.id().to_string()).status();
-        assert!(asked.is_ok_and(|status| status.success()));
+        self.ask_to_end();
         self.child.wait().expect("an end").code()
     }
 

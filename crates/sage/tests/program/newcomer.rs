@@ -143,7 +143,7 @@ fn a_server_is_followed_by_its_events() {
     let mia = place.good("token create --as mia").trim().to_owned();
     let carl = place.good("token create --as carl").trim().to_owned();
     let serving = Serving::start(&place);
-    let address = format!("http://{}", serving.address());
+    let address = serving.address();
     let watch = |token: &str, more: &[&str]| {
         let mut command = place.command(&["watch"]);
         command.args(more).args(["--server", &address, "--timeout", "60"]).env("SAGE_TOKEN", token);

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use sage_kernel::{BlockId, ContextId, Epsilon, Head, Lane, Policy, Stream as Ledgered};
+use sage_kernel::{BlockId, ContextId, Epsilon, Filter, Head, Lane, Policy, Stream as Ledgered};
 
 use sage_learn::plan::odometer;
 
@@ -125,6 +125,13 @@ impl Snapshot {
         Some(block_views(stream, ledgered))
     }
 
+    /// A stream and its blocks, which are worked out once for both.
+    pub fn stream_with_blocks(&self, name: &str) -> Option<(StreamView, Vec<BlockView>)> {
+        let (stream, ledgered) = self.both().find(|(_, ledgered)| ledgered.name() == name)?;
+        let blocks = block_views(stream, ledgered);
+        Some((view_of(stream, ledgered, &blocks), blocks))
+    }
+
     /// What the catalog says of a stream.
     pub(super) fn known(&self, name: &str) -> Option<&Stream> {
         self.catalog.stream(name)
@@ -136,7 +143,10 @@ impl Snapshot {
 }
 
 fn view(stream: &Stream, ledgered: &Ledgered) -> StreamView {
-    let blocks = block_views(stream, ledgered);
+    view_of(stream, ledgered, &block_views(stream, ledgered))
+}
+
+fn view_of(stream: &Stream, ledgered: &Ledgered, blocks: &[BlockView]) -> StreamView {
     let lost = blocks.iter().flat_map(|block| block.lanes).map(|lane| lane.spent).max();
     StreamView {
         name: ledgered.name().to_owned(),
@@ -162,29 +172,57 @@ fn promise(unit: &str, policy: &Policy) -> String {
 }
 
 fn block_views(stream: &Stream, ledgered: &Ledgered) -> Vec<BlockView> {
+    let mut readers = [Reader::default(), Reader::default()];
     let keys = ledgered.block_keys().iter();
-    keys.zip(0..).map(|(key, place)| block_view(stream, ledgered, key, BlockId(place))).collect()
+    keys.zip(0..).map(|(key, place)| block_view(stream, ledgered, key, BlockId(place), &mut readers)).collect()
 }
 
-fn block_view(stream: &Stream, ledgered: &Ledgered, key: &str, block: BlockId) -> BlockView {
+fn block_view(stream: &Stream, ledgered: &Ledgered, key: &str, block: BlockId, readers: &mut [Reader; 2]) -> BlockView {
     let state = match stream.stage(key) {
         Stage::Deleted => State::Deleted,
         _ if ledgered.is_retired(block) => State::Retired,
         Stage::Sealed => State::Sealed,
         Stage::Open => State::Open,
     };
-    BlockView { key: key.to_owned(), state, lanes: Lane::BOTH.map(|lane| lane_view(ledgered, block, lane)) }
+    let [train, test] = readers;
+    let lanes = [lane_view(ledgered, block, Lane::Train, train), lane_view(ledgered, block, Lane::Test, test)];
+    BlockView { key: key.to_owned(), state, lanes }
+}
+
+/// Reads odometers of a lane, block after block. Neighbours have often lost the same, and a reading takes a
+/// logarithm for every order.
+#[derive(Default)]
+struct Reader {
+    /// For each book, what was spent in the block before, and how it read.
+    last: Vec<(Vec<u128>, Epsilon)>,
+}
+
+impl Reader {
+    fn read(&mut self, book: usize, filter: &Filter, spent: &[u128]) -> Epsilon {
+        match self.last.get_mut(book) {
+            Some((known, read)) if known == spent => *read,
+            Some(last) => {
+                *last = (spent.to_vec(), odometer(filter, spent));
+                last.1
+            }
+            None => {
+                let read = odometer(filter, spent);
+                self.last.push((spent.to_vec(), read));
+                read
+            }
+        }
+    }
 }
 
 /// The lane as the book shows it that has the least left.
-fn lane_view(ledgered: &Ledgered, block: BlockId, lane: Lane) -> LaneView {
+fn lane_view(ledgered: &Ledgered, block: BlockId, lane: Lane, reader: &mut Reader) -> LaneView {
     let policy = ledgered.policy();
     let contexts = (0..)
         .zip(policy.contexts())
         .map(|(place, context)| (&context.filter, ledgered.spent(ContextId(place), block, lane).unwrap_or_default()));
     let joint = policy.joint().map(|filter| (filter, ledgered.spent_jointly(block, lane).unwrap_or_default()));
-    let books = contexts.chain(joint).map(|(filter, spent)| {
-        let (spent, ceiling) = (odometer(filter, spent), filter.ceiling().epsilon);
+    let books = contexts.chain(joint).enumerate().map(|(book, (filter, spent))| {
+        let (spent, ceiling) = (reader.read(book, filter, spent), filter.ceiling().epsilon);
         let left = Epsilon::from_units(ceiling.units().saturating_sub(spent.units())).unwrap_or(Epsilon::ZERO);
         LaneView { lane, spent, left }
     });

@@ -108,7 +108,7 @@ pub(in crate::server) fn show(call: &Call<'_>) -> Result<Answer, Problem> {
     let name = call.part("stream");
     let snapshot = call.engine().snapshot()?;
     let missing = || Problem::missing("there is no such stream");
-    let (view, blocks) = snapshot.stream(name).zip(snapshot.blocks(name)).ok_or_else(missing)?;
+    let (view, blocks) = snapshot.stream_with_blocks(name).ok_or_else(missing)?;
     let shown = shown(call, name, &blocks)?;
     let waits = view.proposed_by.as_ref().map_or_else(String::new, |by| {
         format!("<p class=\"notice wait\">A policy proposed by {} waits for another officer.</p>", escaped(by))

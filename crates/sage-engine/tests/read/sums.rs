@@ -55,10 +55,12 @@ fn sums_answer_as_rows_do() {
     let mut yard = yard();
     let noise = TableNoise::Laplace(Epsilon::cost(LOUD).expect("a loss"));
     let group = GroupBy { keys: 5, bounds: (-100.0, 5_000.0), noise };
-    let columns = ["number % 6", "CASE WHEN value <> 5 THEN value * 2 END"];
+    let of_rows = ["number % 6", "CASE WHEN value <> 5 THEN value * 2 END"];
+    // Every grant draws anew which records of a user are kept, so here they are all alike.
+    let of_users = ["user % 6", "CASE WHEN user <> 5 THEN user * 20 END"];
     for filter in [None, Some("number % 3 > 0")] {
-        let asked = query(filter, &columns);
-        for unit in [Unit::Row, by_user("user", 3)] {
+        for (unit, columns) in [(Unit::Row, of_rows), (by_user("user", 3), of_users)] {
+            let asked = query(filter, &columns);
             for blocks in [(0, 5), (2, 3), (4, 4)] {
                 let prepared = prepare(&schema(), &asked).expect("allowed");
                 let source = yard.source();
@@ -84,7 +86,7 @@ fn sums_answer_as_rows_do() {
                     assert_eq!(again, Some(StatisticError::Session(SessionError::NotCovered)));
                     lanes.push(rows.iter().map(|group| group.count).sum::<f64>());
                 }
-                assert!(blocks != (0, 5) || lanes.iter().all(|&rows| rows > 100.0), "{lanes:?}");
+                assert!(blocks != (0, 5) || lanes.iter().all(|&rows| rows > 50.0), "{lanes:?}");
             }
         }
     }

@@ -73,7 +73,7 @@ fn main() -> ExitCode {
     ended(match (remote::run_if_asked(&matches), &cli.command) {
         (Some(answered), _) => answered,
         (None, Command::Config { .. }) => settings::show(&settings, &command, &matches),
-        (None, command) => run(command),
+        (None, _) => run(&cli),
     })
 }
 
@@ -88,8 +88,8 @@ fn ended(outcome: Result<(), Failure>) -> ExitCode {
     }
 }
 
-fn run(command: &Command) -> Result<(), Failure> {
-    match command {
+fn run(cli: &Cli) -> Result<(), Failure> {
+    match &cli.command {
         Command::Account(asked) => account::run(asked),
         Command::Audit { command } => audit::run(command),
         Command::Demo(asked) => demo::run(asked),
@@ -101,7 +101,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Plan(asked) => plan::run(asked),
         Command::Submit(asked) => submit::run(asked),
         Command::Work(asked) => work::run(asked),
-        Command::Watch(asked) => watch::run(asked),
+        Command::Watch(asked) => watch::run(asked, cli.server.as_deref()),
         Command::Runs(asked) => runs::run(asked),
         Command::Explain(asked) => explain::run(asked),
         Command::Logs(asked) => logs::run(asked),

@@ -141,6 +141,10 @@ fn innermost(matches: &ArgMatches) -> &ArgMatches {
 /// Asks a server, if the command is to be answered by one; nothing if it is for a directory.
 pub(crate) fn run_if_asked(matches: &ArgMatches) -> Option<Result<(), Failure>> {
     let (name, found) = matches.subcommand()?;
+    if name == "watch" {
+        // It follows a server's events by itself.
+        return None;
+    }
     let own = innermost(found);
     let given = |id: &str| own.try_contains_id(id).unwrap_or(false).then(|| own.value_source(id)).flatten();
     let named = own.try_get_one::<String>("server").ok().flatten().cloned();

@@ -31,9 +31,6 @@ It only looks: attempts are performed by sage work, or by a server. Its exit cod
 pub(crate) struct WatchArgs {
     /// The run's number [default: all runs]
     run: Option<u64>,
-    /// The server that has the directory; its token is taken from SAGE_TOKEN
-    #[arg(long, value_name = "ADDRESS", env = "SAGE_SERVER")]
-    server: Option<String>,
     /// Stop looking after so many seconds, with exit code 11 [default: never]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
@@ -48,10 +45,10 @@ pub(crate) struct WatchArgs {
 const SERVER: &str = "http://127.0.0.1:7878";
 const TOKEN: &str = "SAGE_TOKEN";
 
-pub(crate) fn run(asked: &WatchArgs) -> Result<(), Failure> {
+pub(crate) fn run(asked: &WatchArgs, server: Option<&str>) -> Result<(), Failure> {
     let deadline = asked.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut watch = Watch { run: asked.run, json: asked.json, deadline, stop: Stop::listen()?, seen: BTreeMap::new() };
-    match &asked.server {
+    match server {
         Some(server) => remote::follow(&mut watch, server),
         None => local::follow(&mut watch, &asked.place),
     }

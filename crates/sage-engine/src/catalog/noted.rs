@@ -18,11 +18,14 @@ pub(crate) struct Noted<L> {
     notes: RefCell<BTreeMap<u64, Record>>,
     /// The head before the first record that was read: what a gate that starts from a snapshot was vouched for.
     start: Cell<Option<Head>>,
+    /// Notes below this were taken, or are in the snapshot: who reads them again, to compare a head, does not bring them
+    /// back.
+    taken: Cell<u64>,
 }
 
 impl<L> Noted<L> {
     pub(crate) const fn new(log: L) -> Self {
-        Self { log, notes: RefCell::new(BTreeMap::new()), start: Cell::new(None) }
+        Self { log, notes: RefCell::new(BTreeMap::new()), start: Cell::new(None), taken: Cell::new(0) }
     }
 
     /// The log itself.
@@ -37,6 +40,7 @@ impl<L> Noted<L> {
 
     /// Takes the notes with numbers below the length of a verified head, in order: number, kind and body.
     pub(crate) fn take_below(&self, length: u64) -> Vec<(u64, String, Vec<u8>)> {
+        self.taken.set(self.taken.get().max(length));
         let mut notes = self.notes.borrow_mut();
         let later = notes.split_off(&length);
         let taken = std::mem::replace(&mut *notes, later);
@@ -51,8 +55,10 @@ impl<L> Noted<L> {
     fn keep(&self, records: &[Record]) {
         if let (None, Some(first)) = (self.start.get(), records.first()) {
             self.start.set(Some(Head { length: first.number, hash: first.previous }));
+            self.taken.set(first.number);
         }
-        let notes = records.iter().filter(|record| record.body.first() == Some(&NOTE));
+        let taken = self.taken.get();
+        let notes = records.iter().filter(|record| record.number >= taken && record.body.first() == Some(&NOTE));
         self.notes.borrow_mut().extend(notes.map(|record| (record.number, record.clone())));
     }
 }

@@ -215,18 +215,18 @@ mod tests {
         );
         for batch in &batches {
             for text in [
-                "CASE WHEN x > 0 THEN y * 2 / x END",
-                "CASE WHEN x > 0 THEN text END",
+                "CASE WHEN x > 0.0 THEN y * 2.0 / x END",
+                "CASE WHEN x > 0.0 THEN text END",
                 "CASE WHEN y IS NULL THEN x END",
-                "CASE WHEN x > 0 THEN 1.5 END",
+                "CASE WHEN x > 0.0 THEN 1.5 END",
                 "CASE WHEN text = 'nan' THEN x > y END",
-                "CASE WHEN x > 0 THEN CASE WHEN y > 0 THEN x + y END END",
+                "CASE WHEN x > 0.0 THEN CASE WHEN y > 0.0 THEN x + y END END",
             ] {
                 let (slow, quick, differs) = both(text, batch);
                 assert!(differs, "{text}");
                 assert_eq!(&slow, &quick, "{text}");
             }
-            for text in ["CASE WHEN x > 0 THEN y ELSE x END", "CASE x WHEN 1 THEN y END", "x + y"] {
+            for text in ["CASE WHEN x > 0.0 THEN y ELSE x END", "CASE x WHEN 1.0 THEN y END", "x + y"] {
                 assert!(!both(text, batch).2, "{text} stays as it is");
             }
         }

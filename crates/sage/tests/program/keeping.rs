@@ -101,7 +101,7 @@ fn the_log_is_listed_verified_and_taken_away_while_a_server_works() {
     let words: Vec<&str> = known.split_whitespace().collect();
     let later = words[1].parse::<u64>().expect("a length") + 1;
     std::fs::write(place.path("later"), known.replacen(words[1], &later.to_string(), 1)).expect("a file");
-    place.fails("audit verify --heads later", 1, "not everything is as the log and its exported heads say");
+    place.fails("audit verify --heads later", 1, "is not signed by the key of this directory");
 
     let _serving = Serving::start(&place);
     assert_eq!(place.json("audit verify --heads head")["in_use"], true);

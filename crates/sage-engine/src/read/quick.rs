@@ -219,7 +219,7 @@ mod tests {
                 "CASE WHEN x > 0.0 THEN text END",
                 "CASE WHEN y IS NULL THEN x END",
                 "CASE WHEN x > 0.0 THEN 1.5 END",
-                "CASE WHEN text = 'nan' THEN x > y END",
+                "CASE WHEN text IS NULL THEN x > y END",
                 "CASE WHEN x > 0.0 THEN CASE WHEN y > 0.0 THEN x + y END END",
             ] {
                 let (slow, quick, differs) = both(text, batch);

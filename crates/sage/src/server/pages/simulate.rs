@@ -93,9 +93,9 @@ fn made(flags: &[String], blocks: &str, rate: &str) -> Result<Result<String, Str
     let (heads, rows) = told(&found);
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| escaped(cell)).collect()).collect();
     Ok(Ok(format!(
-        "<p role=\"status\">{}</p>{}<h2>The same as a table</h2>{}<p class=\"hint\">Waiting: at the end, starved or come too \
-         late. Used up: blocks with too little left for any attempt. Times are in blocks. The same and more: sage \
-         simulate</p>",
+        "<p role=\"status\">{}</p><div class=\"simulated\">{}</div><h2>The same as a table</h2>{}<p \
+         class=\"hint\">Waiting: at the end, starved or come too late. Used up: blocks with too little left for \
+         any attempt. Times are in blocks. The same and more: sage simulate</p>",
         escaped(&sentence(&asked, &found)),
         picture(&found),
         table(&heads, &rows)

@@ -70,10 +70,10 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    ended(match (remote::run_if_asked(&matches), &cli.command) {
+    ended(match (remote::run_if_asked(&matches, &cli.command), &cli.command) {
         (Some(answered), _) => answered,
         (None, Command::Config { .. }) => settings::show(&settings, &command, &matches),
-        (None, _) => run(&cli),
+        (None, command) => run(command),
     })
 }
 
@@ -88,8 +88,8 @@ fn ended(outcome: Result<(), Failure>) -> ExitCode {
     }
 }
 
-fn run(cli: &Cli) -> Result<(), Failure> {
-    match &cli.command {
+fn run(command: &Command) -> Result<(), Failure> {
+    match command {
         Command::Account(asked) => account::run(asked),
         Command::Audit { command } => audit::run(command),
         Command::Demo(asked) => demo::run(asked),
@@ -101,7 +101,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Plan(asked) => plan::run(asked),
         Command::Submit(asked) => submit::run(asked),
         Command::Work(asked) => work::run(asked),
-        Command::Watch(asked) => watch::run(asked, cli.server.as_deref()),
+        Command::Watch(asked) => watch::run(asked),
         Command::Runs(asked) => runs::run(asked),
         Command::Explain(asked) => explain::run(asked),
         Command::Logs(asked) => logs::run(asked),

@@ -6,17 +6,23 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytes::Bytes;
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
+use crate::cli::Command;
 use crate::failure::{Failure, quoted};
 use crate::login::Logins;
 use crate::output::{print, print_json, tell};
 use crate::plan::text_of;
 use crate::query::fresh_key;
+use crate::watch;
+
+/// The variable that holds a token.
+pub(crate) const TOKEN: &str = "SAGE_TOKEN";
 
 /// A request.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,7 +51,7 @@ impl Asked {
         Self { method: Method::POST, kind, body, ..Self::get(path) }
     }
 
-    fn paged(self, list: &'static str) -> Self {
+    pub(crate) fn paged(self, list: &'static str) -> Self {
         Self { pages: Some(list), ..self }
     }
 
@@ -139,12 +145,8 @@ fn innermost(matches: &ArgMatches) -> &ArgMatches {
 }
 
 /// Asks a server, if the command is to be answered by one; nothing if it is for a directory.
-pub(crate) fn run_if_asked(matches: &ArgMatches) -> Option<Result<(), Failure>> {
+pub(crate) fn run_if_asked(matches: &ArgMatches, command: &Command) -> Option<Result<(), Failure>> {
     let (name, found) = matches.subcommand()?;
-    if name == "watch" {
-        // It follows a server's events by itself.
-        return None;
-    }
     let own = innermost(found);
     let given = |id: &str| own.try_contains_id(id).unwrap_or(false).then(|| own.value_source(id)).flatten();
     let named = own.try_get_one::<String>("server").ok().flatten().cloned();
@@ -161,6 +163,9 @@ pub(crate) fn run_if_asked(matches: &ArgMatches) -> Option<Result<(), Failure>> 
         }
     };
     let address = address.trim_end_matches('/').to_owned();
+    if let Command::Watch(asked) = command {
+        return Some(watch::on_server(asked, &address, token(&address, &logins)));
+    }
     match request(name, found) {
         Ok(Some(asked)) => Some(answer(&address, &logins, &asked, own)),
         Ok(None) if flag => Some(Err(Failure::usage(
@@ -172,9 +177,14 @@ pub(crate) fn run_if_asked(matches: &ArgMatches) -> Option<Result<(), Failure>> 
     }
 }
 
+/// The token that is named, or else that of the login.
+fn token(address: &str, logins: &Logins) -> Option<String> {
+    let named = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+    named.or_else(|| logins.token(address).map(str::to_owned))
+}
+
 fn answer(address: &str, logins: &Logins, asked: &Asked, found: &ArgMatches) -> Result<(), Failure> {
-    let token = std::env::var("SAGE_TOKEN").ok().filter(|token| !token.is_empty());
-    let client = Client::new(address, token.or_else(|| logins.token(address).map(str::to_owned)))?;
+    let client = Client::new(address, token(address, logins))?;
     let value = client.ask(asked)?;
     tell(&format!("answered by {address}"));
     if found.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false) {
@@ -264,6 +274,18 @@ impl Client {
     }
 
     fn once(&self, asked: &Asked, path: &str) -> Result<Value, Failure> {
+        self.runtime.block_on(async {
+            let response = self.send(asked, path).await?;
+            let body = response.text().await.map_err(|error| self.unreachable(error))?;
+            serde_json::from_str(&body).map_err(|_| Failure::Engine {
+                message: format!("what answers at {} is no server of sage; name it with --server", self.address),
+                code: 69,
+            })
+        })
+    }
+
+    /// What the server answers, if it does what it is asked.
+    async fn send(&self, asked: &Asked, path: &str) -> Result<Response, Failure> {
         let mut request = self.client.request(asked.method.clone(), format!("{}{path}", self.address));
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -274,23 +296,13 @@ impl Client {
         if asked.method == Method::POST {
             request = request.header(CONTENT_TYPE, asked.kind).body(asked.body.clone());
         }
-        let answered = self.runtime.block_on(async {
-            let response = request.send().await?;
-            let status = response.status();
-            Ok::<_, reqwest::Error>((status, response.text().await?))
-        });
-        let (status, body) = answered.map_err(|error| Failure::Engine {
-            message: format!(
-                "{} cannot be reached: {}\n  help  see that the server runs and the address is right",
-                self.address,
-                error.without_url()
-            ),
-            code: 69,
-        })?;
-        let value: Value = serde_json::from_str(&body).unwrap_or(Value::Null);
+        let response = request.send().await.map_err(|error| self.unreachable(error))?;
+        let status = response.status();
         if status.is_success() {
-            return Ok(value);
+            return Ok(response);
         }
+        let body = response.text().await.map_err(|error| self.unreachable(error))?;
+        let value: Value = serde_json::from_str(&body).unwrap_or(Value::Null);
         let detail = value["detail"].as_str().map_or_else(|| format!("the server answered {status}"), str::to_owned);
         let (code, help) = match status {
             StatusCode::UNAUTHORIZED => (13, "\n  help  sage login ADDRESS"),
@@ -302,7 +314,35 @@ impl Client {
         };
         Err(Failure::Engine { message: format!("{detail}{help}"), code })
     }
+
+    fn unreachable(&self, error: reqwest::Error) -> Failure {
+        let message = format!(
+            "{} cannot be reached: {}\n  help  see that the server runs and the address is right",
+            self.address,
+            error.without_url()
+        );
+        Failure::Engine { message, code: 69 }
+    }
+
+    /// Begins to listen to what happens on the server.
+    pub(crate) fn listen(&self) -> Result<Response, Failure> {
+        self.runtime.block_on(self.send(&Asked::get("/v1/events"), "/v1/events"))
+    }
+
+    /// What is heard in this time: nothing if there is only silence, and an error once the server tells no more.
+    pub(crate) fn hear(&self, events: &mut Response, patience: Duration) -> Result<Option<Bytes>, Gone> {
+        self.runtime.block_on(async {
+            match tokio::time::timeout(patience, events.chunk()).await {
+                Err(_) => Ok(None),
+                Ok(Ok(Some(heard))) => Ok(Some(heard)),
+                Ok(Ok(None) | Err(_)) => Err(Gone),
+            }
+        })
+    }
 }
+
+/// The server stopped, or the connection broke.
+pub(crate) struct Gone;
 
 /// An answer as lines: a list of objects as a table, an object as its fields.
 fn lines(value: &Value) -> String {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::output::{blocks, print, rounded_up};
 use crate::place::PlaceArgs;
+use crate::remote::{Client, TOKEN};
 use crate::work::Stop;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -43,15 +44,21 @@ pub(crate) struct WatchArgs {
 
 /// Where a server is where nobody says so.
 const SERVER: &str = "http://127.0.0.1:7878";
-const TOKEN: &str = "SAGE_TOKEN";
 
-pub(crate) fn run(asked: &WatchArgs, server: Option<&str>) -> Result<(), Failure> {
-    let deadline = asked.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let mut watch = Watch { run: asked.run, json: asked.json, deadline, stop: Stop::listen()?, seen: BTreeMap::new() };
-    match server {
-        Some(server) => remote::follow(&mut watch, server),
-        None => local::follow(&mut watch, &asked.place),
+/// Watches the directory.
+pub(crate) fn run(asked: &WatchArgs) -> Result<(), Failure> {
+    local::follow(&mut Watch::new(asked)?, &asked.place)
+}
+
+/// Watches a server.
+pub(crate) fn on_server(asked: &WatchArgs, address: &str, token: Option<String>) -> Result<(), Failure> {
+    if token.is_none() {
+        return Err(Failure::usage(
+            format!("a server is asked with a token, and {TOKEN} is not set"),
+            format!("make one with: sage token create --as NAME, then: {TOKEN}=TOKEN sage watch"),
+        ));
     }
+    remote::follow(&mut Watch::new(asked)?, &Client::new(address, token)?)
 }
 
 /// What is watched, and what was told of it.
@@ -65,6 +72,11 @@ struct Watch {
 }
 
 impl Watch {
+    fn new(asked: &WatchArgs) -> Result<Self, Failure> {
+        let deadline = asked.timeout.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        Ok(Self { run: asked.run, json: asked.json, deadline, stop: Stop::listen()?, seen: BTreeMap::new() })
+    }
+
     /// Whether a run is to be looked at again.
     fn wants(&self, number: u64) -> bool {
         self.run.is_none_or(|run| run == number) && self.seen.get(&number).is_none_or(|run| run["over"] != true)

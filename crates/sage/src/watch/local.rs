@@ -10,6 +10,7 @@ use crate::explain;
 use crate::failure::Failure;
 use crate::output::{print, tell};
 use crate::place::PlaceArgs;
+use crate::remote::Client;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often in a row a directory may be taken before that is worth a word.
@@ -35,7 +36,7 @@ pub(super) fn follow(watch: &mut Watch, place: &PlaceArgs) -> Result<(), Failure
             // A server keeps it, and it is known how to ask one.
             None if taken == 0 && std::env::var_os(TOKEN).is_some() => {
                 if remote::is_there(SERVER) {
-                    return remote::follow(watch, SERVER);
+                    return remote::follow(watch, &Client::new(SERVER, std::env::var(TOKEN).ok())?);
                 }
                 taken += 1;
             }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use sage_engine::doctor::Finding;
-use sage_engine::log::LogCopy;
+use sage_engine::log::{KnownHead, LogCopy, hexadecimal};
 use sage_engine::verify::{Verified, verify};
 use sage_engine::{Engine, EngineError, EventView, Opened, Places, backup, stream};
 use serde_json::{Value, json};
@@ -138,12 +138,8 @@ pub(crate) fn check(asked: &VerifyArgs) -> Result<(), Failure> {
     }
 }
 
-fn hexadecimal(hash: &[u8; 32]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn object(verified: &Verified) -> Value {
-    let head = |(file, known, held): &(PathBuf, sage_engine::log::KnownHead, bool)| json!({"file": file, "events": known.head.length, "held": held});
+    let head = |(file, known, held): &(PathBuf, KnownHead, bool)| json!({"file": file, "events": known.head.length, "held": held});
     json!({
         "sound": verified.is_sound(),
         "events_verified": verified.head.length,

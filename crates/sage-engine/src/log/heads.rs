@@ -402,7 +402,8 @@ impl<L: Log> RolledBack<L> {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+/// The bytes of a hash as they are written in exported heads.
+pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

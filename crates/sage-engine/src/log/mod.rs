@@ -19,6 +19,6 @@ pub use desk::Desk;
 pub use directory::{Directory, OpenError};
 pub use heads::{
     Acknowledgement, Checked, Heads, HeadsError, KnownHead, RESTORE_NOTE, ROLLBACK_NOTE, RestoreAcknowledgement,
-    RolledBack, Since, Sound,
+    RolledBack, Since, Sound, hexadecimal,
 };
 pub use sqlite::{FORMAT, SqliteLog};

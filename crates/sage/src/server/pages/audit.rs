@@ -1,5 +1,6 @@
 //! The log: what happened last, where it ends, and whether it is what was written.
 
+use sage_engine::log::hexadecimal;
 use sage_engine::{EngineError, EventView, GateError};
 
 use super::html::{Life, escaped, facts, page, part, table, time};
@@ -32,10 +33,6 @@ pub(in crate::server) fn verify(call: &Call<'_>) -> Result<Answer, Problem> {
         Err(other) => return Err(other.into()),
     };
     told(call, &found)
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn entitled(call: &Call<'_>) -> Result<(), Problem> {

@@ -89,9 +89,16 @@ impl Yard {
 
     /// The same at another price.
     pub(crate) fn permit_at(&mut self, epsilon: &str, blocks: (u32, u32), lanes: &[Lane], door: Door) -> Permit {
+        let epsilon = Epsilon::cost(epsilon).expect("a loss");
+        self.permit_for(vec![Mechanism::Laplace { epsilon, count: 1 }], blocks, lanes, door)
+    }
+
+    /// The same for these mechanisms.
+    pub(crate) fn permit_for(
+        &mut self, mechanisms: Vec<Mechanism>, blocks: (u32, u32), lanes: &[Lane], door: Door,
+    ) -> Permit {
         self.requests += 1;
-        let cost = Cost::new(vec![Mechanism::Laplace { epsilon: Epsilon::cost(epsilon).expect("a loss"), count: 1 }]);
-        let cost = cost.expect("a cost");
+        let cost = Cost::new(mechanisms).expect("a cost");
         let request = Request {
             key: RequestKey::from_text(&self.requests.to_string()),
             stream: self.stream,

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field as Column, Schema};
 use sage_engine::blocks::KeptSums;
 use sage_engine::read::{Keep, Keeping, Prepared, Query, ReadError, Sums, Unit, encoded, open_summed, prepare, tag};
 use sage_kernel::noise::SeededNoise;
-use sage_kernel::{Door, Lane, Permit, Session, Sigma, Summary};
+use sage_kernel::{Cost, Door, Lane, Permit, Rule, Session, Sigma, Summary};
 use sage_learn::encode::{
     Categories, Encoded, Encoding, Field, FieldKind, Key, KeyKind, Label, LabelKind, Scale, Span, Stated,
 };
@@ -40,7 +40,7 @@ fn rows(first: i64, count: i64) -> RecordBatch {
 
 /// Blocks of a few thousand rows, the second in two parts.
 fn yard() -> Yard {
-    let mut yard = Yard::new(BLOCKS);
+    let mut yard = Yard::counting_by(Rule::Renyi, BLOCKS);
     for (place, block) in [0, 1, 1, 2, 3, 4].into_iter().enumerate() {
         let count = 2_000 + 300 * place as i64;
         let coins: Vec<bool> = (0..count).map(|row| row % 9 == 0).collect();
@@ -83,7 +83,8 @@ impl Fit {
     }
 
     fn permit(&self, yard: &mut Yard, blocks: (u32, u32), lanes: &[Lane]) -> Permit {
-        yard.permit_for(self.learner().mechanisms(), blocks, lanes, Door::Enforced)
+        let cost = Cost::new(self.learner().mechanisms()).expect("a cost");
+        yard.permit_for(&cost, blocks, lanes, Door::Enforced)
     }
 
     fn prepared(&self) -> Prepared {

@@ -10,7 +10,7 @@ use sage_engine::{AttemptOutcome, Engine};
 use crate::city::{City, SPEED, somebody};
 use crate::loops::{pass_hours, told};
 
-/// A linear model that never meets its target, and is tried three times.
+/// A linear model that never meets its target.
 const LINE: &str = r#"
 [pipeline]
 name = "line"
@@ -27,9 +27,10 @@ kind = "ridge"
 metric = "mse"
 target = 0.000001
 bound = 1.0
-[adapt]
-attempts = 3
 "#;
+
+/// Three attempts at one cost, each with twice the blocks of the one before.
+const THREE: &str = "[budget]\nepsilon0 = 0.1\nepsilon_max = 0.1\n[adapt]\nattempts = 3\n";
 
 /// The files below a folder, by path, with the time at which each was written.
 fn files(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
@@ -68,7 +69,7 @@ fn a_statistic_of_a_longer_window_reads_the_new_blocks_alone() {
     let city = City::new(60_000);
     let engine = city.with_rides("10");
     let text = SPEED.replace("target = 4.0", "target = 0.000001");
-    let run = engine.submit_at(&somebody("mia"), &format!("{text}\n[adapt]\nattempts = 3\n"), 0).expect("submitted");
+    let run = engine.submit_at(&somebody("mia"), &format!("{text}\n{THREE}"), 0).expect("submitted");
     let rows = || files(&city.path().join("blocks/taxi"));
     let sums = || files(&city.path().join("sums"));
     pass_hours(&city, &engine, 1..3);
@@ -93,7 +94,8 @@ fn a_statistic_of_a_longer_window_reads_the_new_blocks_alone() {
     let other = engine.submit_at(&somebody("mia"), &format!("{other}\n[adapt]\nattempts = 1\n"), 0).expect("submitted");
     pass_hours(&city, &engine, 9..10);
     let other = engine.run(other).expect("a run");
-    let lost = matches!(&other.attempts[0].outcome, Some(AttemptOutcome::Lost(why)) if why.contains("not in the block store"));
+    let lost =
+        matches!(&other.attempts[0].outcome, Some(AttemptOutcome::Lost(why)) if why.contains("not in the block store"));
     assert!(lost, "{}", told(&other));
 }
 
@@ -102,7 +104,7 @@ fn a_statistic_of_a_longer_window_reads_the_new_blocks_alone() {
 fn a_model_of_a_longer_window_sums_the_new_blocks_alone() {
     let city = City::new(60_000);
     let engine = city.with_rides("10");
-    let run = engine.submit_at(&somebody("mia"), LINE, 0).expect("submitted");
+    let run = engine.submit_at(&somebody("mia"), &format!("{LINE}\n{THREE}"), 0).expect("submitted");
     let sums = || files(&city.path().join("sums"));
     pass_hours(&city, &engine, 1..3);
     assert_eq!(judged(&engine, run), 1);

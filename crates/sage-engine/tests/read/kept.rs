@@ -7,13 +7,16 @@ use crate::yard::{Yard, by_user, key, query};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field as Column, Schema};
 use sage_engine::blocks::KeptSums;
-use sage_engine::read::{Keep, Keeping, Prepared, Query, ReadError, Sums, Unit, encoded, open_summed, prepare, tag};
+use sage_engine::read::{
+    Batch, Keep, Keeping, Prepared, Query, ReadError, Row, Sums, Unit, encoded, open, open_summed, prepare, tag,
+};
 use sage_kernel::noise::SeededNoise;
-use sage_kernel::{Cost, Door, Lane, Permit, Rule, Session, Sigma, Summary};
+use sage_kernel::{Cost, Door, Epsilon, Lane, Permit, Rule, Session, Sigma, Summary, TableNoise};
 use sage_learn::encode::{
     Categories, Encoded, Encoding, Field, FieldKind, Key, KeyKind, Label, LabelKind, Scale, Span, Stated,
 };
 use sage_learn::linear::{AdaSsp, Ridge};
+use sage_learn::statistics::GroupBy;
 use tempfile::TempDir;
 
 const SEED: u64 = 9;
@@ -40,7 +43,7 @@ fn rows(first: i64, count: i64) -> RecordBatch {
 
 /// Blocks of a few thousand rows, the second in two parts.
 fn yard() -> Yard {
-    let mut yard = Yard::counting_by(Rule::Renyi, BLOCKS);
+    let mut yard = Yard::counting_by(Rule::Renyi, "20", BLOCKS);
     for (place, block) in [0, 1, 1, 2, 3, 4].into_iter().enumerate() {
         let count = 2_000 + 300 * place as i64;
         let coins: Vec<bool> = (0..count).map(|row| row % 9 == 0).collect();
@@ -272,5 +275,38 @@ fn damaged_sums_are_made_anew() {
     for _ in 0..2 {
         let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
         assert_eq!((&model, read), (&whole, vec![0]));
+    }
+}
+
+/// Tables of groups as well: from rows, from sums that are made, and from sums that lie there, under one noise.
+#[test]
+fn a_table_of_kept_sums_is_that_of_rows() {
+    let mut yard = yard();
+    let (_folder, kept) = kept();
+    let noise = TableNoise::Laplace(Epsilon::cost("1").expect("a loss"));
+    let group = GroupBy { keys: 5, bounds: (0.0, 100.0), noise };
+    let value = |row: Row<'_>| Some((u32::try_from(row.integer(0)?).ok()?, row.number(1)?));
+    let bits = |session: &mut Session<Batch, SeededNoise>| -> Vec<[u64; 2]> {
+        let groups = group.run(session, Lane::Train, 0.05, value).expect("covered");
+        groups.iter().map(|group| [group.count.to_bits(), group.sum.to_bits()]).collect()
+    };
+    let query = asked(None);
+    let prepared = prepare(&schema(), &query).expect("allowed");
+    let tag = tag(&prepared, &query, &Unit::Row, "means by group");
+    let keeping = Keeping { sums: &kept, tag, gone: &|_| false };
+    let sum = |permit: &Permit, part: (sage_kernel::Part, _), rows: &[Batch]| {
+        Ok(group.summarise(permit, part, rows, value)?.into_iter().collect::<Vec<Summary>>())
+    };
+    let permit = |yard: &mut Yard, blocks| yard.permit_at("1", blocks, &[Lane::Train], Door::Enforced);
+    let source = yard.source();
+    let session = open(permit(&mut yard, (0, 3)), SeededNoise::new(SEED), &source, &prepared, &Unit::Row);
+    let from_rows = bits(&mut session.expect("reads"));
+    for (blocks, gone) in [((0, 1), 0..2), ((0, 3), 2..4), ((0, 3), 4..5)] {
+        let sums = Sums { lanes: &[Lane::Train], sum: &sum, keep: Keep::In(&keeping) };
+        let (permit, random) = (permit(&mut yard, blocks), SeededNoise::new(SEED));
+        let session = open_summed(permit, random, &source, &prepared, &Unit::Row, &|batch| batch, &sums);
+        let found = bits(&mut session.expect("reads what it needs"));
+        assert_eq!(found == from_rows, blocks == (0, 3), "seed {SEED}");
+        take_away(&yard, gone);
     }
 }

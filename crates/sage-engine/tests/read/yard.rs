@@ -34,14 +34,14 @@ pub(crate) struct Yard {
 
 impl Yard {
     pub(crate) fn new(blocks: u32) -> Self {
-        Self::counting_by(Rule::Basic, blocks)
+        Self::counting_by(Rule::Basic, "1000000", blocks)
     }
 
-    /// The same with another rule for what is spent.
-    pub(crate) fn counting_by(rule: Rule, blocks: u32) -> Self {
+    /// The same with another rule for what is spent, and another ceiling.
+    pub(crate) fn counting_by(rule: Rule, epsilon: &str, blocks: u32) -> Self {
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log opens");
         let ceiling = Ceiling {
-            epsilon: Epsilon::ceiling("1000000").expect("a ceiling"),
+            epsilon: Epsilon::ceiling(epsilon).expect("a ceiling"),
             delta: Delta::ceiling("0.5").expect("a ceiling"),
         };
         let filter = Filter::new(rule, ceiling).expect("a filter");

@@ -131,7 +131,7 @@ impl Fit {
     }
 
     /// The bits of the model from rows alone: nothing is summed before the session is.
-    fn from_rows(&self, yard: &mut Yard, blocks: (u32, u32)) -> Vec<u64> {
+    fn of_rows(&self, yard: &mut Yard, blocks: (u32, u32)) -> Vec<u64> {
         let (_folder, nothing) = kept();
         let session = self.open_by(yard, &nothing, blocks, &[Lane::Train], &|_, _, _| Ok(Vec::new()));
         self.bits(session.expect("reads"))
@@ -169,10 +169,10 @@ fn a_doubled_window_reads_the_new_blocks_alone() {
         let fit = Fit { unit, ..Fit::new(with_number) };
         let mut yard = yard();
         let (_folder, kept) = kept();
-        let (whole, late) = (fit.from_rows(&mut yard, (0, 3)), fit.from_rows(&mut yard, (2, 3)));
+        let (whole, late) = (fit.of_rows(&mut yard, (0, 3)), fit.of_rows(&mut yard, (2, 3)));
         let (one, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
         assert_eq!(read, [0, 1]);
-        assert_eq!(one, fit.from_rows(&mut yard, (0, 1)), "seed {SEED}");
+        assert_eq!(one, fit.of_rows(&mut yard, (0, 1)), "seed {SEED}");
         take_away(&yard, 0..2);
         let (two, read) = fit.model(&mut yard, &kept, (0, 3)).expect("reads what it needs");
         assert_eq!(read, [2, 3], "only the new blocks are read");
@@ -194,7 +194,7 @@ fn the_lane_that_is_not_summed_is_read_all_the_same() {
     let fit = Fit::new(true);
     let mut yard = yard();
     let (_folder, kept) = kept();
-    let whole = fit.from_rows(&mut yard, (0, 3));
+    let whole = fit.of_rows(&mut yard, (0, 3));
     fit.model(&mut yard, &kept, (0, 1)).expect("reads");
     let (session, read) = fit.open(&mut yard, &kept, (0, 3), &Lane::BOTH).expect("reads");
     assert_eq!(read, [2, 3]);
@@ -224,7 +224,7 @@ fn whatever_is_summed_otherwise_is_read_anew() {
     for other in &others {
         let (model, read) = other.model(&mut yard, &kept, (0, 1)).expect("reads");
         assert_eq!(read, [0, 1], "{:?}", other.query);
-        assert_eq!(model, other.from_rows(&mut yard, (0, 1)));
+        assert_eq!(model, other.of_rows(&mut yard, (0, 1)));
     }
     let (_, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads nothing");
     assert_eq!(read, [0u32; 0], "all of them are kept beside each other");
@@ -246,7 +246,7 @@ fn rows_that_come_later_are_not_left_out() {
     yard.write(0, &rows(90_000, 500), &[false; 500]);
     let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
     assert_eq!(read, [0], "the block has other rows now");
-    assert_eq!(model, fit.from_rows(&mut yard, (0, 1)));
+    assert_eq!(model, fit.of_rows(&mut yard, (0, 1)));
     let (again, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads nothing");
     assert_eq!((again, read), (model, vec![]), "its sums are kept in the place of the old ones");
 }

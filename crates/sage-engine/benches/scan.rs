@@ -20,7 +20,7 @@ use object_store::local::LocalFileSystem;
 use parquet::arrow::ArrowWriter;
 use sage_engine::blocks::{LANE_COLUMN, Part};
 use sage_engine::generate::{Day, Taxi, write};
-use sage_engine::read::{Batch, Expression, Query, Row, Source, Unit, open, open_summed, prepare};
+use sage_engine::read::{Batch, Expression, Keep, Query, Row, Source, Sums, Unit, open, open_summed, prepare};
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
     Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism,
@@ -87,11 +87,11 @@ fn group_by_mean() {
         let prepared = prepare(&Taxi::schema(), &query).expect("allowed");
         let permit = yard.permit_for(&Cost::new(group.mechanisms()).expect("a cost"));
         let noise = SecureNoise::new().expect("randomness");
-        let mut session =
-            open_summed(permit, noise, &source, &prepared, &Unit::Row, &|permit, part, rows: &[Batch]| {
-                Ok(group.summarise(permit, part, rows, value)?.into_iter().collect())
-            })
-            .expect("reads");
+        let sum =
+            |permit: &_, part, rows: &[Batch]| Ok(group.summarise(permit, part, rows, value)?.into_iter().collect());
+        let sums = Sums { lanes: &Lane::BOTH, sum: &sum, keep: Keep::Nothing };
+        let opened = open_summed(permit, noise, &source, &prepared, &Unit::Row, &|batch| batch, &sums);
+        let mut session = opened.expect("reads");
         let groups = group.run(&mut session, Lane::Train, 0.05, value);
         assert_eq!(black_box(groups.expect("covered")).len(), 24);
         best = best.min(start.elapsed().as_secs_f64());

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use sage_kernel::{Gate, GrantId, Head};
 
-use crate::blocks::{BlockStore, StoreError};
-use crate::catalog::{Catalog, Ended, Note, Noted};
+use crate::blocks::{BlockStore, KeptSums, StoreError, parts_digest};
+use crate::catalog::{Catalog, Ended, Note, Noted, Stage};
 use crate::engine::{EngineError, Places, now};
 use crate::log::{Directory, SqliteLog};
 use crate::release::{Kind, Shelf};
@@ -33,12 +33,14 @@ pub enum Finding {
     Release(String),
     /// No event names a file beside the releases: what a crash during a release leaves.
     Unreleased(String),
+    /// Kept sums of a block that is deleted or unknown, or has other rows by now, or sums that are damaged.
+    Sums(String),
 }
 
 impl Finding {
     /// Whether repairing ends it.
     pub const fn is_repairable(&self) -> bool {
-        matches!(self, Self::Orphan(_) | Self::Running(_) | Self::Unreleased(_))
+        matches!(self, Self::Orphan(_) | Self::Running(_) | Self::Unreleased(_) | Self::Sums(_))
     }
 }
 
@@ -65,6 +67,13 @@ impl fmt::Display for Finding {
             Self::Unreleased(path) => {
                 write!(out, "releases/{path} belongs to no release in the log; --repair removes it")
             }
+            Self::Sums(path) => {
+                write!(
+                    out,
+                    "sums/{path} are not the sums of a block as the log has it; --repair removes them, and what is \
+                     needed is summed again"
+                )
+            }
             Self::Undescribed(stream) => {
                 write!(out, "stream \"{stream}\" has no file in the log; compare the log with a copy")
             }
@@ -78,6 +87,7 @@ pub struct Doctor {
     catalog: Catalog,
     blocks: BlockStore,
     shelf: Shelf,
+    sums: KeptSums,
     findings: Vec<Finding>,
     /// How many files of blocks were held against their digests.
     files: usize,
@@ -111,8 +121,9 @@ impl Doctor {
         }
         let blocks = BlockStore::open(&places.address(path))?;
         let shelf = Shelf::open(path)?;
+        let sums = KeptSums::open(path)?;
         let (findings, files) = (Vec::new(), 0);
-        let mut doctor = Self { gate, catalog, blocks, shelf, findings, files, _directory: directory };
+        let mut doctor = Self { gate, catalog, blocks, shelf, sums, findings, files, _directory: directory };
         doctor.look()?;
         Ok(doctor)
     }
@@ -157,6 +168,7 @@ impl Doctor {
         findings.extend(stored.into_iter().filter(|path| !named.contains(path)).map(Finding::Orphan));
         findings.extend(self.gate.ledger().running().map(Finding::Running));
         self.look_at_releases(&mut findings)?;
+        self.look_at_sums(&mut findings)?;
         let streams = (0..).map_while(|place| self.gate.ledger().stream(sage_kernel::StreamId(place)));
         let undescribed = streams.map(|stream| stream.name()).filter(|name| self.catalog.stream(name).is_none());
         findings.extend(undescribed.map(|name| Finding::Undescribed(name.to_owned())));
@@ -193,6 +205,20 @@ impl Doctor {
         Ok(())
     }
 
+    /// Sums lie there for blocks that are kept, of the rows that they have.
+    fn look_at_sums(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
+        for path in self.sums.list()? {
+            let whose = KeptSums::whose(&path);
+            let stream = whose.and_then(|(stream, block)| Some((self.catalog.stream(stream)?, block)));
+            let block = stream.and_then(|(stream, block)| stream.blocks.get(block));
+            let parts = block.filter(|block| block.stage != Stage::Deleted).map(|block| parts_digest(&block.parts));
+            if parts.is_none() || parts != self.sums.source(&path) {
+                findings.push(Finding::Sums(path));
+            }
+        }
+        Ok(())
+    }
+
     /// Removes files that no event names, and burns grants that no process can be using. What is left is what
     /// only a person can mend.
     ///
@@ -203,6 +229,7 @@ impl Doctor {
             match finding {
                 Finding::Orphan(path) => self.blocks.delete(path)?,
                 Finding::Unreleased(path) => self.shelf.delete(path)?,
+                Finding::Sums(path) => self.sums.delete(path)?,
                 Finding::Running(grant) => self.gate.burn(now(), *grant)?,
                 _ => {}
             }

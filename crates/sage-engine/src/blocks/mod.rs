@@ -5,8 +5,11 @@
 //! pure: first those of the train lane, then those of the test lane. What is in a part must never reach a
 //! pipeline but through [`sage_kernel::Permit::open`].
 
+mod kept;
 mod store;
 
+pub use kept::KeptSums;
+pub(crate) use kept::{Place, parts_digest};
 pub use store::{BlockStore, StoreError};
 
 /// The column that holds each row's coin: true for the test lane. It is the last one of a part.

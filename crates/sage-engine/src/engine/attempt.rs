@@ -4,7 +4,8 @@
 //! release, and the log's note is last. Stopped in between, the next start finds the report by the digest that the
 //! kernel released, or finds the grant burnt.
 
-use sage_kernel::{GrantId, GrantState};
+use sage_kernel::{GrantId, GrantState, Lane};
+use sage_learn::encode::Encoded;
 use sage_learn::validate::Decision;
 
 use super::drive::Job;
@@ -17,7 +18,7 @@ use crate::pipeline::{Goal, Metric, Train};
 use crate::quiet;
 use crate::read::{self, Batch};
 use crate::release::{self, Artefact, Receipt};
-use crate::run::{Done, Lost, Product, Report, Stage, Watch, compute, summarise, train_and_test};
+use crate::run::{Done, LinearSums, Lost, Product, Report, Stage, Watch, compute, summarise, train_and_test};
 
 /// How many threads an attempt computes with.
 const THREADS: usize = 2;
@@ -139,7 +140,9 @@ impl Engine {
         match &recipe.pipeline().train {
             Train::Statistic(statistic) => {
                 let sum = |permit: &_, part, rows: &[Batch]| summarise(&recipe, statistic, permit, part, rows);
-                let session = self.open_summed(granted, &query, &sum).map_err(lost)?;
+                let what = format!("{statistic:?}");
+                let sums = (&Lane::BOTH[..], &sum as &read::Summing<'_, Batch>);
+                let session = self.open_summed(granted, &query, &what, &|batch| batch, sums).map_err(lost)?;
                 compute(session, &recipe, statistic, &bill, &attempt, watch)
             }
             _ => {
@@ -148,7 +151,15 @@ impl Engine {
                     Some(rival) => rival.beside(&batch, inputs),
                     None => read::encoded(&batch, inputs.encoding()),
                 };
-                let session = self.open_by(granted, &query, &encode).map_err(lost)?;
+                let session = match LinearSums::of(&recipe, &bill) {
+                    Some(linear) => {
+                        let sum = |permit: &_, part, rows: &[Encoded]| linear.sum(permit, part, rows);
+                        let sums = (&[Lane::Train][..], &sum as &read::Summing<'_, Encoded>);
+                        self.open_summed(granted, &query, &linear.what(), &encode, sums)
+                    }
+                    None => self.open_by(granted, &query, &encode),
+                };
+                let session = session.map_err(lost)?;
                 train_and_test(session, &recipe, &bill, &attempt, THREADS, watch)
             }
         }

@@ -61,7 +61,8 @@ impl Engine {
         })
     }
 
-    /// Deletes the files of retired blocks. That they are gone is an event; that they were charged stays.
+    /// Deletes the files of retired blocks, and the sums that were made of them. That they are gone is an event; that
+    /// they were charged stays.
     ///
     /// # Errors
     /// When one of them is not retired, or the principal is no officer of the stream.
@@ -82,6 +83,7 @@ impl Engine {
             note(gate, catalog, &Note::BlocksDeleted { stream, blocks, by })?;
             Ok(files)
         })?;
+        keys.iter().try_for_each(|key| self.sums.remove(stream, key))?;
         files.iter().try_for_each(|file| self.blocks.delete(file)).map_err(EngineError::from)
     }
 

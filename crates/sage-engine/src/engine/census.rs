@@ -8,11 +8,12 @@
 
 use sage_kernel::{Cost, Door, Epsilon, Lane, Mechanism, TableNoise};
 use sage_learn::count::{Node, Tree, laplace_sum_quantile};
+use sage_learn::statistics::Histogram;
 
 use super::snapshot::Snapshot;
 use super::{Ask, Engine, EngineError, note};
 use crate::catalog::{Note, Stream};
-use crate::read::Query;
+use crate::read::{Batch, Query, Summing};
 use crate::stream::Census;
 
 /// How many times a node is asked for when a crash has burnt its charge.
@@ -73,7 +74,14 @@ impl Engine {
                 break;
             }
         }
-        let mut session = self.open_session(outcome?, &Query { filter: None, columns: Vec::new() })?;
+        // A block is counted again in every node above it: from its sums, without its rows.
+        let query = Query { filter: None, columns: Vec::new() };
+        let histogram = Histogram { keys: 1, noise: TableNoise::Laplace(share) };
+        let sum = |permit: &_, part, rows: &[Batch]| {
+            Ok(histogram.summarise(permit, part, rows, |_| Some(0))?.into_iter().collect())
+        };
+        let sums = (&Lane::BOTH[..], &sum as &Summing<'_, Batch>);
+        let mut session = self.open_summed(outcome?, &query, "census", &|batch| batch, sums)?;
         let mut count = |lane| {
             let counted = session.histogram(lane, 1, TableNoise::Laplace(share), |_| Some(0));
             counted.map(|counts| counts[0].round() as i64).map_err(EngineError::Session)

@@ -5,7 +5,8 @@
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, ContextId, Cost, Door, Finished, Gate, Grant, GrantId, Head, Permit, Policy, Request, RequestKey, Session,
+    Answer, ContextId, Cost, Door, Finished, Gate, Grant, GrantId, Head, Lane, Permit, Policy, Request, RequestKey,
+    Rows, Session,
 };
 use sage_learn::encode::{Encoded, Encoding};
 
@@ -14,7 +15,7 @@ use super::blocks::{numbers, set};
 use super::policy::{found, in_role};
 use super::{Engine, EngineError, Principal, Store, lock, now};
 use crate::catalog::{Catalog, Stage};
-use crate::read::{self, Batch, Prepared, Query, ReadError, Source, Unit};
+use crate::read::{self, Batch, Keep, Keeping, Prepared, Query, ReadError, Source, Sums, Unit};
 use crate::stream::{self, Role};
 
 /// A question to the ledger, in the user's words.
@@ -101,12 +102,19 @@ impl Engine {
         self.started(granted, query, read::open)
     }
 
-    /// As [`Engine::open_session`], with blocks summed as they are read.
-    pub(super) fn open_summed(
-        &self, granted: Granted, query: &Query, sum: &read::Summing<'_>,
-    ) -> Result<Session<Batch>, EngineError> {
+    /// As [`Engine::open_session`], where these lanes of blocks are summed as they are read and the sums are kept for
+    /// the next time. `what` says how the query's columns are shaped, and which sums with which bounds are made of them.
+    pub(super) fn open_summed<B: Rows + Send>(
+        &self, granted: Granted, query: &Query, what: &str, shape: &(dyn Fn(Batch) -> B + Sync),
+        (lanes, sum): (&[Lane], &read::Summing<'_, B>),
+    ) -> Result<Session<B>, EngineError> {
+        let stream = granted.stream.clone();
+        let gone = |key: &str| self.catalog().stream(&stream).is_none_or(|known| known.stage(key) == Stage::Deleted);
         self.started(granted, query, |permit, noise, source, prepared, unit| {
-            read::open_summed(permit, noise, source, prepared, unit, sum)
+            let tag = read::tag(prepared, query, unit, what);
+            let keeping = Keeping { sums: &self.sums, tag, gone: &gone };
+            let sums = Sums { lanes, sum, keep: Keep::In(&keeping) };
+            read::open_summed(permit, noise, source, prepared, unit, shape, &sums)
         })
     }
 

@@ -69,7 +69,7 @@ use progress::Progress;
 use put_back::Doubted;
 
 use crate::allocate::Scheduler;
-use crate::blocks::BlockStore;
+use crate::blocks::{BlockStore, KeptSums};
 use crate::catalog::{Catalog, Note, Noted};
 use crate::log::{Checked, Desk, Directory, Heads, Sound, SqliteLog};
 use crate::plan::Recipe;
@@ -127,6 +127,8 @@ pub struct Engine {
     directory: Directory,
     desk: Desk<Store>,
     blocks: BlockStore,
+    /// Sums of blocks, from one attempt to the next.
+    sums: KeptSums,
     catalog: Mutex<Arc<Catalog>>,
     /// The notes that the catalog is a fold of.
     history: Mutex<History>,
@@ -190,6 +192,7 @@ impl Engine {
         let catalog = Mutex::new(Arc::new(catalog));
         let history = Mutex::new(history);
         let shelf = Shelf::open(directory.path())?;
+        let sums = KeptSums::open(directory.path())?;
         // Rows of programs that were under way; a grant that was started is burnt.
         let scratch = directory.path().join(own_code::SCRATCH);
         if scratch.exists() {
@@ -200,6 +203,7 @@ impl Engine {
             directory,
             desk,
             blocks,
+            sums,
             catalog,
             history,
             places,

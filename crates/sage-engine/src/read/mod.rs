@@ -23,14 +23,16 @@ mod quick;
 mod reader;
 mod refusal;
 mod rows;
+mod sums;
 mod total;
 mod translate;
 mod unit;
 
 pub use error::ReadError;
 pub use query::{Expression, Prepared, Query, prepare};
-pub use reader::{Source, Summing, encoded, open, open_encoded, open_summed};
+pub use reader::{Source, encoded, open, open_encoded, open_summed};
 pub use refusal::QueryRefusal;
 pub use rows::{Batch, Record, Row};
+pub use sums::{Keep, Keeping, Summing, Sums, tag};
 pub use translate::formula;
 pub use unit::Unit;

@@ -14,9 +14,8 @@ use bytes::Bytes;
 use object_store::path::Path;
 use object_store::{GetResultPayload, ObjectStore, ObjectStoreExt};
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{BlockId, Lane, Ledger, Permit, Rows, Session, StreamId, Summary, Tag};
+use sage_kernel::{BlockId, Lane, Ledger, Permit, Rows, Session, StreamId, Summary};
 use sage_learn::encode::{Encoded, Encoding};
-use sage_learn::statistics::StatisticError;
 use tokio::runtime::Runtime;
 
 use super::error::ReadError;
@@ -24,8 +23,9 @@ use super::evaluate::within_years;
 use super::part::{Decoded, Layout};
 use super::query::Prepared;
 use super::rows::Batch;
+use super::sums::{Summed, Sums};
 use super::unit::{Unit, UserRecords, group};
-use crate::blocks::Part;
+use crate::blocks::{Part, parts_digest};
 use crate::quiet::{READER, silence_readers};
 
 /// How many blocks are read at a time.
@@ -66,13 +66,19 @@ impl Source {
         Ok(Self { stream, name: name.to_owned(), parts: known, store })
     }
 
+    /// The stream's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The key of a block, if it has rows.
+    pub(super) fn key(&self, block: BlockId) -> Option<&str> {
+        self.parts.get(&block)?.first().map(|part| part.block.as_str())
+    }
+
     /// A digest of the rows of a block as they are stored.
-    fn digest(&self, block: BlockId) -> [u8; 32] {
-        let mut hash = blake3::Hasher::new_derive_key("sage: the parts of a block");
-        for part in self.parts.get(&block).into_iter().flatten() {
-            hash.update(&part.digest);
-        }
-        *hash.finalize().as_bytes()
+    pub(super) fn digest(&self, block: BlockId) -> [u8; 32] {
+        parts_digest(self.parts.get(&block).map_or(&[], Vec::as_slice))
     }
 }
 
@@ -87,29 +93,20 @@ pub fn open<N: NoiseSource>(
     permit.open(noise, |permit| read(permit, source, prepared, unit, &|batch| batch))
 }
 
-/// Has the kernel sum the batches of one lane of one block, under a permit that covers it: each summary is of all of
-/// them. None if the sums do not fit; then the session is given the rows.
-pub type Summing<'a> =
-    dyn Fn(&Permit, (sage_kernel::Part, Tag), &[Batch]) -> Result<Vec<Summary>, StatisticError> + Sync + 'a;
-
 /// As [`open`], where every thread has the kernel sum the blocks that it has read, so that rows are gone as soon as
-/// they are counted. The session then answers what `sum` summed for, with the bits that rows would give, and
-/// nothing else.
+/// they are counted, and where blocks whose sums are kept are not read for them. On the lanes that are summed the
+/// session answers what `sums` are for, with the bits that rows would give, and nothing else.
+///
+/// `shape` goes row by row, as in [`open_encoded`].
 ///
 /// # Errors
 /// As [`open`]; `Failed` if nothing can be summed so.
-pub fn open_summed<N: NoiseSource>(
-    permit: Permit, noise: N, source: &Source, prepared: &Prepared, unit: &Unit, sum: &Summing<'_>,
-) -> Result<Session<Batch, N>, ReadError> {
-    // The sums are used in this session alone, so one tag does for all of them.
-    let tag = Tag([0; 32]);
-    permit.open_with_summaries(noise, tag, |permit| {
-        let settle = |block: BlockId, lane: Lane, rows: Vec<Batch>| {
-            let part = sage_kernel::Part { block, lane, source: source.digest(block) };
-            let sums = sum(permit, (part, tag), &rows).map_err(|_| ReadError::Failed)?;
-            Ok(if sums.is_empty() { Settled::Rows(rows) } else { Settled::Sums(sums) })
-        };
-        read_and(permit, source, prepared, unit, &|batch| batch, &settle)
+pub fn open_summed<B: Rows + Send, N: NoiseSource>(
+    permit: Permit, noise: N, source: &Source, prepared: &Prepared, unit: &Unit, shape: &(dyn Fn(Batch) -> B + Sync),
+    sums: &Sums<'_, B>,
+) -> Result<Session<B, N>, ReadError> {
+    permit.open_with_summaries(noise, sums.tag(), |permit| {
+        read_and(permit, source, prepared, unit, shape, &Summed { permit, source, sums })
     })
 }
 
@@ -133,11 +130,40 @@ pub fn encoded(batch: &Batch, encoding: &Encoding) -> Encoded {
 }
 
 /// What becomes of the rows of one lane of one block.
-enum Settled<B> {
+pub(super) enum Settled<B> {
     /// They go into the session.
     Rows(Vec<B>),
     /// Their sums do, each of all of them.
     Sums(Vec<Summary>),
+}
+
+/// Decides what becomes of rows, a lane of a block at a time.
+pub(super) trait Fate<B>: Sync {
+    /// Sums in the stead of rows, which then need not be read.
+    fn known(&self, block: BlockId, lane: Lane) -> Option<Vec<Summary>>;
+
+    /// What becomes of rows that were read from so many bytes.
+    fn settle(&self, block: BlockId, lane: Lane, rows: Vec<B>, bytes: u64) -> Result<Settled<B>, ReadError>;
+
+    /// What the draw of a user's records goes by.
+    fn draw(&self, lane: Lane) -> Vec<u8>;
+}
+
+/// All rows go into the session of this permit.
+struct AsRows<'a>(&'a Permit);
+
+impl<B> Fate<B> for AsRows<'_> {
+    fn known(&self, _: BlockId, _: Lane) -> Option<Vec<Summary>> {
+        None
+    }
+
+    fn settle(&self, _: BlockId, _: Lane, rows: Vec<B>, _: u64) -> Result<Settled<B>, ReadError> {
+        Ok(Settled::Rows(rows))
+    }
+
+    fn draw(&self, _: Lane) -> Vec<u8> {
+        self.0.grant().0.to_le_bytes().to_vec()
+    }
 }
 
 /// Rows by lane, and sums that stand for others.
@@ -147,21 +173,20 @@ type Everything<B> = ([Vec<B>; 2], Vec<Arc<Summary>>);
 fn read<B: Send>(
     permit: &Permit, source: &Source, prepared: &Prepared, unit: &Unit, shape: &(dyn Fn(Batch) -> B + Sync),
 ) -> Result<[Vec<B>; 2], ReadError> {
-    let rows = read_and(permit, source, prepared, unit, shape, &|_, _, rows| Ok(Settled::Rows(rows)));
-    rows.map(|(rows, _)| rows)
+    read_and(permit, source, prepared, unit, shape, &AsRows(permit)).map(|(rows, _)| rows)
 }
 
 /// As [`read`], and settles what becomes of the rows of a block on the thread that read them.
 fn read_and<B: Send>(
     permit: &Permit, source: &Source, prepared: &Prepared, unit: &Unit, shape: &(dyn Fn(Batch) -> B + Sync),
-    settle: &Settle<'_, B>,
+    fate: &dyn Fate<B>,
 ) -> Result<Everything<B>, ReadError> {
     if permit.stream() != source.stream {
         return Err(ReadError::OtherStream);
     }
     silence_readers();
     let layout = Layout::new(prepared, unit)?;
-    let reading = Reading { permit, source, prepared, unit, layout, shape, settle };
+    let reading = Reading { permit, source, prepared, unit, layout, shape, fate };
     let covered = |block: BlockId| Lane::BOTH.into_iter().any(|lane| reading.covers(block, lane));
     let blocks: Vec<BlockId> = source.parts.keys().copied().filter(|&block| covered(block)).collect();
     let next = AtomicUsize::new(0);
@@ -180,9 +205,6 @@ fn read_and<B: Send>(
 
 /// What a thread read, or where it stopped: each with the block's place in the list.
 type Outcome<B> = Result<Vec<(usize, [Settled<B>; 2])>, (usize, ReadError)>;
-
-/// What decides about the rows of one lane of one block.
-type Settle<'a, B> = dyn Fn(BlockId, Lane, Vec<B>) -> Result<Settled<B>, ReadError> + Sync + 'a;
 
 /// The rows in the order of the blocks, whichever thread read them; or the first block's error.
 fn in_order<B>(outcomes: Vec<Outcome<B>>) -> Result<Everything<B>, ReadError> {
@@ -219,7 +241,7 @@ struct Reading<'a, B> {
     layout: Layout,
     /// What a batch becomes, row by row.
     shape: &'a (dyn Fn(Batch) -> B + Sync),
-    settle: &'a Settle<'a, B>,
+    fate: &'a dyn Fate<B>,
 }
 
 impl<B: Send> Reading<'_, B> {
@@ -242,15 +264,38 @@ impl<B: Send> Reading<'_, B> {
         }
     }
 
-    /// The covered lanes of a block. Files are read into room that the next one takes over.
+    /// The covered lanes of a block.
     fn block(&self, runtime: &Runtime, block: BlockId, room: &mut Vec<u8>) -> Result<[Settled<B>; 2], ReadError> {
+        let covered = Lane::BOTH.map(|lane| self.covers(block, lane));
+        let known = Lane::BOTH.map(|lane| self.covers(block, lane).then(|| self.fate.known(block, lane)).flatten());
+        let wanted = [0, 1].map(|place| covered[place] && known[place].is_none());
+        let (rows, bytes) = match wanted {
+            [false, false] => Default::default(),
+            _ => self.lanes(runtime, block, wanted, room)?,
+        };
+        let settle = |(place, rows): (usize, Vec<B>), known: Option<Vec<Summary>>| match known {
+            Some(sums) => Ok(Settled::Sums(sums)),
+            None if wanted[place] => self.fate.settle(block, Lane::BOTH[place], rows, bytes),
+            None => Ok(Settled::Rows(rows)),
+        };
+        let ([train, test], [known_train, known_test]) = (rows, known);
+        Ok([settle((0, train), known_train)?, settle((1, test), known_test)?])
+    }
+
+    /// The rows of these lanes of a block, and how many bytes its parts have. Files are read into room that the next
+    /// one takes over.
+    fn lanes(
+        &self, runtime: &Runtime, block: BlockId, wanted: [bool; 2], room: &mut Vec<u8>,
+    ) -> Result<([Vec<B>; 2], u64), ReadError> {
         let mut batches = [Vec::new(), Vec::new()];
         let mut users = [Vec::new(), Vec::new()];
+        let mut bytes = 0;
         for part in self.source.parts.get(&block).into_iter().flatten() {
             let fetched = runtime.block_on(self.fetch(part, std::mem::take(room)))?;
+            bytes += fetched.len() as u64;
             let opened = self.layout.open(part, fetched.clone())?;
             for (place, lane) in Lane::BOTH.into_iter().enumerate() {
-                if self.covers(block, lane) {
+                if wanted[place] {
                     for decoded in opened.lane(lane)? {
                         self.evaluate(decoded?, &mut batches[place], &mut users[place])?;
                     }
@@ -262,17 +307,12 @@ impl<B: Send> Reading<'_, B> {
             }
         }
         if let Unit::User { most, .. } = self.unit {
-            for (batches, users) in batches.iter_mut().zip(&users) {
-                let grouped = group(users, *most, self.permit.grant().0)?;
+            for (lane, (batches, users)) in Lane::BOTH.into_iter().zip(batches.iter_mut().zip(&users)) {
+                let grouped = group(users, *most, &self.fate.draw(lane))?;
                 *batches = grouped.into_iter().map(self.shape).collect();
             }
         }
-        let [train, test] = batches;
-        let settle = |lane: Lane, rows| match self.covers(block, lane) {
-            true => (self.settle)(block, lane, rows),
-            false => Ok(Settled::Rows(rows)),
-        };
-        Ok([settle(Lane::Train, train)?, settle(Lane::Test, test)?])
+        Ok((batches, bytes))
     }
 
     /// The bytes of a part; those of a local file in this room.

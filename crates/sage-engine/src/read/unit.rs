@@ -5,7 +5,8 @@
 //! and the bound on what one user changes would be gone. So a record's rank is a hash of what the query
 //! made of it and of its number among the user's records of which the query made the same; records that
 //! look alike are exchangeable, so it does not matter which of them gets which number. The grant's number
-//! goes into the hash too, to draw anew for every grant.
+//! goes into the hash too, to draw anew for every grant; where the block's sums are kept for other grants,
+//! it is what they are sums of, so that they are those that every one of these grants would make.
 //!
 //! The hash needs no secret. Whoever knows it can arrange which of his own records are kept, but he could
 //! as well have sent no others; about other users it says nothing. Values do not favour a record: to the
@@ -42,8 +43,8 @@ pub(super) struct UserRecords {
     pub(super) columns: Vec<ArrayRef>,
 }
 
-/// Groups the records of a block and lane by user, and draws the ones to keep.
-pub(super) fn group(records: &[UserRecords], most: NonZeroUsize, grant: u64) -> Result<Vec<Batch>, Failed> {
+/// Groups the records of a block and lane by user, and draws the ones to keep. Under one `draw` it is one draw.
+pub(super) fn group(records: &[UserRecords], most: NonZeroUsize, draw: &[u8]) -> Result<Vec<Batch>, Failed> {
     let Some(some) = records.first() else { return Ok(Vec::new()) };
     let joined = |of: &dyn Fn(&UserRecords) -> ArrayRef| {
         let pieces: Vec<ArrayRef> = records.iter().map(of).collect();
@@ -67,7 +68,7 @@ pub(super) fn group(records: &[UserRecords], most: NonZeroUsize, grant: u64) -> 
             for (number, &place) in alike.iter().enumerate() {
                 let seen = content(place);
                 let seen = seen.as_ref().map_or(&[][..], AsRef::as_ref);
-                drawn.push((rank(grant, users.row(place).as_ref(), seen, number), place));
+                drawn.push((rank(draw, users.row(place).as_ref(), seen, number), place));
             }
         }
         drawn.sort_unstable();
@@ -79,9 +80,9 @@ pub(super) fn group(records: &[UserRecords], most: NonZeroUsize, grant: u64) -> 
     Ok(vec![Batch::of_units(&columns.collect::<Result<Vec<ArrayRef>, _>>()?, ends)?])
 }
 
-fn rank(grant: u64, user: &[u8], content: &[u8], number: usize) -> [u8; 32] {
+fn rank(draw: &[u8], user: &[u8], content: &[u8], number: usize) -> [u8; 32] {
     let mut hash = blake3::Hasher::new_derive_key("sage: which records of a user are kept");
-    hash.update(&grant.to_le_bytes());
+    hash.update(draw);
     for part in [user, content] {
         hash.update(&(part.len() as u64).to_le_bytes()).update(part);
     }

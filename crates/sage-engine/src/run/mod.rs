@@ -4,6 +4,7 @@
 //! bill. What is not there in the end is lost, with a reason that follows from public and released things, never
 //! from a row.
 
+mod linear;
 mod model;
 mod report;
 mod statistic;
@@ -18,6 +19,7 @@ use sage_learn::validate::{Confidence, Rejection, Risk, Verdict};
 use crate::adapt::Attempt;
 use crate::pipeline::Pipeline;
 
+pub(crate) use linear::LinearSums;
 pub(crate) use model::{OwnTest, row_loss, train_and_test};
 pub use report::{Interval, Report};
 pub use statistic::{Line, Published};

@@ -3,7 +3,7 @@
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Epsilon, Lane, MomentBounds, Rows, Session, TableNoise};
 use sage_learn::bundle::Model;
-use sage_learn::encode::{Encoded, Example};
+use sage_learn::encode::{Encoded, Example, Layout};
 use sage_learn::linear::LinearModel;
 use sage_learn::network::{self, Network, Rates, Training};
 use sage_learn::statistics::fit_join;
@@ -114,8 +114,14 @@ fn stretched(fitted: Fitted, label: Option<(f64, f64)>) -> Result<Fitted, Lost> 
     })
 }
 
+/// The bounds of the moments that the certificate is made from.
+pub(super) fn least_bounds(layout: Layout) -> MomentBounds {
+    let feature_norm = f64::from(layout.numbers + layout.named + 1).sqrt();
+    MomentBounds { width: layout.inputs() + 1, feature_norm, label_size: 1.0 }
+}
+
 /// The features of a row one by one, and its label from −1 to 1, as the certificate takes them.
-fn dense(row: &Example<'_>, width: usize, features: &mut [f64]) -> f64 {
+pub(super) fn dense(row: &Example<'_>, width: usize, features: &mut [f64]) -> f64 {
     features.fill(0.0);
     features.iter_mut().zip(row.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
     for &place in row.places {
@@ -191,10 +197,7 @@ impl Test<'_> {
 
     /// The test of whether any linear model could do it.
     fn least(&self, epsilon: Epsilon, risk: Risk) -> Result<LeastLossCheck, Lost> {
-        let layout = self.inputs.encoding().layout();
-        let width = layout.inputs() + 1;
-        let feature_norm = f64::from(layout.numbers + layout.named + 1).sqrt();
-        let bounds = MomentBounds { width, feature_norm, label_size: 1.0 };
+        let bounds = least_bounds(self.inputs.encoding().layout());
         let half = self.inputs.label().map_or(0.5, |(low, high)| 0.5 * (high - low));
         let Goal::Target(target) = self.validate.goal else {
             return Err(Lost("only a target can be out of reach".to_owned()));

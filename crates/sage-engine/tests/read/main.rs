@@ -3,6 +3,7 @@
 mod blocks;
 mod formula;
 mod hostile;
+mod kept;
 mod property;
 mod real;
 mod sql;

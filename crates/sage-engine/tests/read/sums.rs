@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::yard::{Yard, by_user, query};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
-use sage_engine::read::{Batch, ReadError, Row, Unit, open, open_summed, prepare};
+use sage_engine::read::{Batch, Keep, ReadError, Row, Summing, Sums, Unit, open, open_summed, prepare};
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{Door, Epsilon, Lane, SessionError, TableNoise};
 use sage_learn::statistics::{GroupBy, StatisticError};
@@ -50,6 +50,16 @@ fn value(row: Row<'_>) -> Option<(u32, f64)> {
     Some((u32::try_from(row.integer(0)?).ok()?, row.number(1)?))
 }
 
+/// Rows as they are read.
+const fn same(batch: Batch) -> Batch {
+    batch
+}
+
+/// Both lanes summed, for one session.
+const fn once<'a>(sum: &'a Summing<'a, Batch>) -> Sums<'a, Batch> {
+    Sums { lanes: &Lane::BOTH, sum, keep: Keep::Nothing }
+}
+
 #[test]
 fn sums_answer_as_rows_do() {
     let mut yard = yard();
@@ -73,7 +83,7 @@ fn sums_answer_as_rows_do() {
                     let sum = |permit: &_, part, rows: &[Batch]| {
                         Ok(group.summarise(permit, part, rows, value)?.into_iter().collect())
                     };
-                    let opened = open_summed(permit, noise(), &source, &prepared, &unit, &sum);
+                    let opened = open_summed(permit, noise(), &source, &prepared, &unit, &same, &once(&sum));
                     let mut from_sums = opened.expect("reads");
                     let rows = group.run(&mut from_rows, lane, 0.05, value).expect("covered");
                     let sums = group.run(&mut from_sums, lane, 0.05, value).expect("covered");
@@ -104,19 +114,20 @@ fn sums_answer_what_they_were_made_for() {
     for other in [GroupBy { keys: 4, ..group }, GroupBy { bounds: (0.0, 2.0), ..group }] {
         let permit = yard.permit_at(LOUD, (0, 1), &[Lane::Train], Door::Enforced);
         let random = SecureNoise::new().expect("randomness");
-        let mut session = open_summed(permit, random, &source, &prepared, &Unit::Row, &sum).expect("reads");
+        let mut session =
+            open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum)).expect("reads");
         let answer = other.run(&mut session, Lane::Train, 0.05, value).err();
         assert!(matches!(answer, Some(StatisticError::Session(SessionError::Parameter(_)))), "{answer:?}");
     }
     let permit = yard.permit_at(LOUD, (0, 1), &Lane::BOTH, crate::yard::declared_door());
     let random = SecureNoise::new().expect("randomness");
-    let session = open_summed(permit, random, &source, &prepared, &Unit::Row, &sum).expect("reads");
+    let session = open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum)).expect("reads");
     assert!(session.into_declared().is_err());
     // What cannot be summed is not read in silence.
     let wrong = GroupBy { keys: 0, ..group };
     let sum = |permit: &_, part, rows: &[Batch]| Ok(wrong.summarise(permit, part, rows, value)?.into_iter().collect());
     let permit = yard.permit_at(LOUD, (0, 1), &[Lane::Train], Door::Enforced);
     let random = SecureNoise::new().expect("randomness");
-    let opened = open_summed(permit, random, &source, &prepared, &Unit::Row, &sum);
+    let opened = open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum));
     assert_eq!(opened.err(), Some(ReadError::Failed));
 }

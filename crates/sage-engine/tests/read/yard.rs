@@ -34,12 +34,17 @@ pub(crate) struct Yard {
 
 impl Yard {
     pub(crate) fn new(blocks: u32) -> Self {
+        Self::counting_by(Rule::Basic, "1000000", blocks)
+    }
+
+    /// The same with another rule for what is spent, and another ceiling.
+    pub(crate) fn counting_by(rule: Rule, epsilon: &str, blocks: u32) -> Self {
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log opens");
         let ceiling = Ceiling {
-            epsilon: Epsilon::ceiling("1000000").expect("a ceiling"),
+            epsilon: Epsilon::ceiling(epsilon).expect("a ceiling"),
             delta: Delta::ceiling("0.5").expect("a ceiling"),
         };
-        let filter = Filter::new(Rule::Basic, ceiling).expect("a filter");
+        let filter = Filter::new(rule, ceiling).expect("a filter");
         let stream = gate.create_stream(0, STREAM, Policy::single(filter, Doors::DeclaredToo)).expect("a stream");
         gate.add_blocks(0, stream, (0..blocks).map(key).collect()).expect("blocks");
         let folder = TempDir::new().expect("a folder");
@@ -89,9 +94,14 @@ impl Yard {
 
     /// The same at another price.
     pub(crate) fn permit_at(&mut self, epsilon: &str, blocks: (u32, u32), lanes: &[Lane], door: Door) -> Permit {
+        let epsilon = Epsilon::cost(epsilon).expect("a loss");
+        let cost = Cost::new(vec![Mechanism::Laplace { epsilon, count: 1 }]);
+        self.permit_for(&cost.expect("a cost"), blocks, lanes, door)
+    }
+
+    /// The same at this cost.
+    pub(crate) fn permit_for(&mut self, cost: &Cost, blocks: (u32, u32), lanes: &[Lane], door: Door) -> Permit {
         self.requests += 1;
-        let cost = Cost::new(vec![Mechanism::Laplace { epsilon: Epsilon::cost(epsilon).expect("a loss"), count: 1 }]);
-        let cost = cost.expect("a cost");
         let request = Request {
             key: RequestKey::from_text(&self.requests.to_string()),
             stream: self.stream,

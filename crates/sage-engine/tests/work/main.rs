@@ -1,6 +1,7 @@
 //! The loop from a submitted pipeline to a release: planned, allocated, charged, run, judged, tried again, served.
 
 mod city;
+mod kept;
 mod kill;
 mod looks;
 mod loops;

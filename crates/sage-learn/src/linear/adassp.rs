@@ -7,11 +7,13 @@
 
 use sage_kernel::accountant::{AccountantError, Certified};
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, MomentBounds, Moments, PlaceBounds, Rows, Session, SessionError, Sigma};
+use sage_kernel::{
+    Lane, Mechanism, MomentBounds, Moments, Part, Permit, PlaceBounds, Rows, Session, SessionError, Sigma, Summary, Tag,
+};
 
 use super::model::LinearModel;
 use super::solve::solve_ridge;
-use crate::encode::{Encoded, Layout};
+use crate::encode::{Encoded, Example, Layout};
 use crate::plan::gaussian_mu;
 
 /// The chance that the noise of the matrix is larger than the ridge is made for.
@@ -147,22 +149,35 @@ impl AdaSsp {
         let label = self.signed_label();
         let moments = match self.place_bounds() {
             Some(bounds) => session.place_moments(lane, bounds, |row, named| {
-                named.iter_mut().zip(row.places).for_each(|(named, &place)| *named = place);
+                name_places(&row, named);
                 label(row.label)
             })?,
             None => session.moments(lane, self.moment_bounds(), |row, features| {
-                let (numbers, rest) = features.split_at_mut(self.layout.numbers as usize);
-                numbers.iter_mut().zip(row.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
-                for &place in row.places {
-                    if let Some(feature) = rest.get_mut(place as usize) {
-                        *feature = 1.0;
-                    }
-                }
-                rest.iter_mut().rev().take(1).for_each(|last| *last = 1.0);
+                self.fill_features(&row, features);
                 label(row.label)
             })?,
         };
         self.fit(session, &moments)
+    }
+
+    /// The sums of a block that a session can be opened on in the stead of its rows; none if they do not fit.
+    ///
+    /// # Errors
+    /// When the permit does not cover the block or there are more features than moments take.
+    pub fn summarise(
+        &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[Encoded],
+    ) -> Result<Option<Summary>, SessionError> {
+        let label = self.signed_label();
+        match self.place_bounds() {
+            Some(bounds) => permit.summarise_places(part, tag, bounds, rows, |row, named| {
+                name_places(&row, named);
+                label(row.label)
+            }),
+            None => permit.summarise_moments(part, tag, self.moment_bounds(), rows, |row, features| {
+                self.fill_features(&row, features);
+                label(row.label)
+            }),
+        }
     }
 
     /// Fits a model to moments of this plan's shape.
@@ -210,6 +225,18 @@ impl AdaSsp {
         move |label| (f64::from(label) - centre) * scale
     }
 
+    /// The features of a row one by one, the one that every row has last.
+    fn fill_features(&self, row: &Example<'_>, features: &mut [f64]) {
+        let (numbers, rest) = features.split_at_mut(self.layout.numbers as usize);
+        numbers.iter_mut().zip(row.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
+        for &place in row.places {
+            if let Some(feature) = rest.get_mut(place as usize) {
+                *feature = 1.0;
+            }
+        }
+        rest.iter_mut().rev().take(1).for_each(|last| *last = 1.0);
+    }
+
     fn centre(&self) -> (f64, f64) {
         let half = 0.5 * (self.label.1 - self.label.0);
         (self.label.0 + half, half)
@@ -222,4 +249,9 @@ impl AdaSsp {
             None => self.feature_norm * self.feature_norm,
         }
     }
+}
+
+/// The places that a row names.
+fn name_places(row: &Example<'_>, named: &mut [u32]) {
+    named.iter_mut().zip(row.places).for_each(|(named, &place)| *named = place);
 }

@@ -1,0 +1,312 @@
+//! Sums that are kept: a block is read once, and what comes of its sums is what comes of its rows, bit for bit.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use crate::yard::{Yard, by_user, key, query};
+use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field as Column, Schema};
+use sage_engine::blocks::KeptSums;
+use sage_engine::read::{
+    Batch, Keep, Keeping, Prepared, Query, ReadError, Row, Sums, Unit, encoded, open, open_summed, prepare, tag,
+};
+use sage_kernel::noise::SeededNoise;
+use sage_kernel::{Cost, Door, Epsilon, Lane, Permit, Rule, Session, Sigma, Summary, TableNoise};
+use sage_learn::encode::{
+    Categories, Encoded, Encoding, Field, FieldKind, Key, KeyKind, Label, LabelKind, Scale, Span, Stated,
+};
+use sage_learn::linear::{AdaSsp, Ridge};
+use sage_learn::statistics::GroupBy;
+use tempfile::TempDir;
+
+const SEED: u64 = 9;
+const BLOCKS: u32 = 5;
+
+fn schema() -> Schema {
+    Schema::new(vec![
+        Column::new("number", DataType::Int64, false),
+        Column::new("user", DataType::Int64, true),
+        Column::new("value", DataType::Float64, true),
+    ])
+}
+
+fn rows(first: i64, count: i64) -> RecordBatch {
+    let numbers = first..first + count;
+    let value = |number: i64| (number % 13 != 0).then(|| (number * 37 % 101) as f64);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(numbers.clone())),
+        Arc::new(Int64Array::from_iter(numbers.clone().map(|number| Some(number % 600)))),
+        Arc::new(Float64Array::from_iter(numbers.map(value))),
+    ];
+    RecordBatch::try_new(Arc::new(schema()), columns).expect("rows")
+}
+
+/// Blocks of a few thousand rows, the second in two parts.
+fn yard() -> Yard {
+    let mut yard = Yard::counting_by(Rule::Renyi, "20", BLOCKS);
+    for (place, block) in [0, 1, 1, 2, 3, 4].into_iter().enumerate() {
+        let count = 2_000 + 300 * place as i64;
+        let coins: Vec<bool> = (0..count).map(|row| row % 9 == 0).collect();
+        yard.write(block, &rows(10_000 * place as i64, count), &coins);
+    }
+    yard
+}
+
+fn asked(filter: Option<&str>) -> Query {
+    query(filter, &["number % 5", "value", "value / 101"])
+}
+
+/// Five categories, and a number where there is one among the features.
+fn encoding(with_number: bool, top: f64) -> Encoding {
+    let kind = KeyKind::OneOf(Categories::Integers((0..5).collect()));
+    let category = FieldKind::Category(Key { column: 0, kind });
+    let scale = Scale { low: 0.0, high: top, span: Span::Unit, missing: 0.0 };
+    let number = FieldKind::Number { column: 1, scale };
+    let mut fields = vec![Field { name: "category".to_owned(), kind: category }];
+    fields.extend(with_number.then(|| Field { name: "number".to_owned(), kind: number }));
+    let label = Label { column: 2, kind: LabelKind::Number { low: 0.0, high: 1.0 } };
+    Encoding::new(Stated { fields, label }).expect("an encoding")
+}
+
+/// How a linear model is fitted to sums of blocks.
+struct Fit {
+    query: Query,
+    unit: Unit,
+    encoding: Encoding,
+}
+
+impl Fit {
+    fn new(with_number: bool) -> Self {
+        Self { query: asked(None), unit: Unit::Row, encoding: encoding(with_number, 100.0) }
+    }
+
+    fn learner(&self) -> AdaSsp {
+        let sigma = Sigma::cost("8").expect("a noise multiplier");
+        AdaSsp::new(self.encoding.layout(), (0.0, 1.0), sigma, Ridge::Adaptive).expect("a learner")
+    }
+
+    fn permit(&self, yard: &mut Yard, blocks: (u32, u32), lanes: &[Lane]) -> Permit {
+        let cost = Cost::new(self.learner().mechanisms()).expect("a cost");
+        yard.permit_for(&cost, blocks, lanes, Door::Enforced)
+    }
+
+    fn prepared(&self) -> Prepared {
+        prepare(&schema(), &self.query).expect("allowed")
+    }
+
+    /// A session on these blocks and lanes whose train lane is summed, and the blocks whose rows were summed for it.
+    fn open(
+        &self, yard: &mut Yard, kept: &KeptSums, blocks: (u32, u32), lanes: &[Lane],
+    ) -> Result<(Session<Encoded, SeededNoise>, Vec<u32>), ReadError> {
+        let learner = self.learner();
+        let read = Mutex::new(Vec::new());
+        let sum = |permit: &Permit, part: (sage_kernel::Part, _), rows: &[Encoded]| {
+            assert_eq!(part.0.lane, Lane::Train, "the other lane is not summed");
+            read.lock().expect("whole").push(part.0.block.0);
+            Ok(learner.summarise(permit, part, rows)?.into_iter().collect::<Vec<Summary>>())
+        };
+        let session = self.open_by(yard, kept, blocks, lanes, &sum)?;
+        let mut read = read.into_inner().expect("whole");
+        read.sort_unstable();
+        Ok((session, read))
+    }
+
+    fn open_by(
+        &self, yard: &mut Yard, kept: &KeptSums, blocks: (u32, u32), lanes: &[Lane],
+        sum: &sage_engine::read::Summing<'_, Encoded>,
+    ) -> Result<Session<Encoded, SeededNoise>, ReadError> {
+        let (source, prepared, permit) = (yard.source(), self.prepared(), self.permit(yard, blocks, lanes));
+        let what = format!("{:?} {:?}", self.encoding.stated(), self.learner().moment_bounds());
+        let tag = tag(&prepared, &self.query, &self.unit, &what);
+        let keeping = Keeping { sums: kept, tag, gone: &|_| false };
+        let sums = Sums { lanes: &[Lane::Train], sum, keep: Keep::In(&keeping) };
+        let shape = |batch| encoded(&batch, &self.encoding);
+        open_summed(permit, SeededNoise::new(SEED), &source, &prepared, &self.unit, &shape, &sums)
+    }
+
+    /// The bits of the model, and the blocks whose rows were summed for it.
+    fn model(&self, yard: &mut Yard, kept: &KeptSums, blocks: (u32, u32)) -> Result<(Vec<u64>, Vec<u32>), ReadError> {
+        let (session, read) = self.open(yard, kept, blocks, &[Lane::Train])?;
+        Ok((self.bits(session), read))
+    }
+
+    /// The bits of the model from rows alone: nothing is summed before the session is.
+    fn of_rows(&self, yard: &mut Yard, blocks: (u32, u32)) -> Vec<u64> {
+        let (_folder, nothing) = kept();
+        let session = self.open_by(yard, &nothing, blocks, &[Lane::Train], &|_, _, _| Ok(Vec::new()));
+        self.bits(session.expect("reads"))
+    }
+
+    fn bits(&self, mut session: Session<Encoded, SeededNoise>) -> Vec<u64> {
+        let model = self.learner().train(&mut session, Lane::Train).expect("a model");
+        let numbers = model.weights.iter().chain([&model.bias, &model.ridge]);
+        numbers.map(|number| number.to_bits()).collect()
+    }
+}
+
+fn kept() -> (TempDir, KeptSums) {
+    let folder = TempDir::new().expect("a folder");
+    let sums = KeptSums::open(folder.path()).expect("a folder in it");
+    (folder, sums)
+}
+
+/// Takes the rows of these blocks away.
+fn take_away(yard: &Yard, blocks: std::ops::Range<u32>) {
+    for block in blocks {
+        std::fs::remove_dir_all(yard.folder.path().join(crate::yard::STREAM).join(key(block))).expect("removed");
+    }
+}
+
+/// The files in which the sums of a block are kept.
+fn files(folder: &TempDir, block: u32) -> Vec<PathBuf> {
+    let folder = folder.path().join("sums").join(crate::yard::STREAM).join(key(block));
+    std::fs::read_dir(folder).map_or_else(|_| Vec::new(), |files| files.flatten().map(|file| file.path()).collect())
+}
+
+#[test]
+fn a_doubled_window_reads_the_new_blocks_alone() {
+    for (with_number, unit) in [(true, Unit::Row), (false, Unit::Row), (true, by_user("user", 3))] {
+        let fit = Fit { unit, ..Fit::new(with_number) };
+        let mut yard = yard();
+        let (_folder, kept) = kept();
+        let (whole, late) = (fit.of_rows(&mut yard, (0, 3)), fit.of_rows(&mut yard, (2, 3)));
+        let (one, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+        assert_eq!(read, [0, 1]);
+        assert_eq!(one, fit.of_rows(&mut yard, (0, 1)), "seed {SEED}");
+        take_away(&yard, 0..2);
+        let (two, read) = fit.model(&mut yard, &kept, (0, 3)).expect("reads what it needs");
+        assert_eq!(read, [2, 3], "only the new blocks are read");
+        assert_eq!(two, whole, "seed {SEED}");
+        assert_ne!(two, one);
+        take_away(&yard, 2..4);
+        let (three, read) = fit.model(&mut yard, &kept, (0, 3)).expect("reads nothing");
+        assert_eq!((three, read), (whole, vec![]));
+        // Sums of blocks that a grant does not cover are not opened, though they lie there.
+        let (four, read) = fit.model(&mut yard, &kept, (2, 3)).expect("reads nothing");
+        assert_eq!((four, read), (late, vec![]));
+        assert!(matches!(fit.model(&mut yard, &kept, (0, 4)), Ok((_, read)) if read == [4]));
+    }
+}
+
+/// The test lane of an old block is read for every new model; its train lane is not decoded for that.
+#[test]
+fn the_lane_that_is_not_summed_is_read_all_the_same() {
+    let fit = Fit::new(true);
+    let mut yard = yard();
+    let (_folder, kept) = kept();
+    let whole = fit.of_rows(&mut yard, (0, 3));
+    fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+    let (session, read) = fit.open(&mut yard, &kept, (0, 3), &Lane::BOTH).expect("reads");
+    assert_eq!(read, [2, 3]);
+    assert_eq!(fit.bits(session), whole);
+    // The grant of one lane opens no sums of the other, and the rows of a lane are not taken from sums.
+    take_away(&yard, 0..1);
+    let missing = fit.open(&mut yard, &kept, (0, 1), &Lane::BOTH).err();
+    assert!(matches!(missing, Some(ReadError::Missing { .. })), "{missing:?}");
+    let missing = fit.open(&mut yard, &kept, (0, 1), &[Lane::Test]).err();
+    assert!(matches!(missing, Some(ReadError::Missing { .. })), "{missing:?}");
+}
+
+#[test]
+fn whatever_is_summed_otherwise_is_read_anew() {
+    let fit = Fit::new(true);
+    let others = [
+        Fit { query: asked(Some("number % 2 = 0")), ..Fit::new(true) },
+        Fit { query: query(None, &["number % 5", "value + 1", "value / 101"]), ..Fit::new(true) },
+        Fit { encoding: encoding(true, 90.0), ..Fit::new(true) },
+        Fit::new(false),
+        Fit { unit: by_user("user", 2), ..Fit::new(true) },
+        Fit { unit: by_user("user", 3), ..Fit::new(true) },
+    ];
+    let mut yard = yard();
+    let (_folder, kept) = kept();
+    fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+    for other in &others {
+        let (model, read) = other.model(&mut yard, &kept, (0, 1)).expect("reads");
+        assert_eq!(read, [0, 1], "{:?}", other.query);
+        assert_eq!(model, other.of_rows(&mut yard, (0, 1)));
+    }
+    let (_, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads nothing");
+    assert_eq!(read, [0u32; 0], "all of them are kept beside each other");
+    // The same query of another schema is not the same.
+    let mut fields: Vec<Column> = schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+    fields[2] = fields[2].clone().with_nullable(false);
+    let changed = prepare(&Schema::new(fields), &fit.query).expect("allowed");
+    let of = |prepared: &Prepared| tag(prepared, &fit.query, &fit.unit, "sums");
+    assert_ne!(of(&changed), of(&fit.prepared()));
+    assert_ne!(tag(&changed, &fit.query, &fit.unit, "others"), of(&changed));
+}
+
+#[test]
+fn rows_that_come_later_are_not_left_out() {
+    let fit = Fit::new(true);
+    let mut yard = yard();
+    let (_folder, kept) = kept();
+    fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+    yard.write(0, &rows(90_000, 500), &[false; 500]);
+    let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+    assert_eq!(read, [0], "the block has other rows now");
+    assert_eq!(model, fit.of_rows(&mut yard, (0, 1)));
+    let (again, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads nothing");
+    assert_eq!((again, read), (model, vec![]), "its sums are kept in the place of the old ones");
+}
+
+#[test]
+fn damaged_sums_are_made_anew() {
+    let fit = Fit::new(true);
+    let mut yard = yard();
+    let (folder, kept) = kept();
+    let (whole, _) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+    let [file] = &files(&folder, 0)[..] else { panic!("one file") };
+    let sound = std::fs::read(file).expect("sums");
+    let mut turned = sound.clone();
+    turned[sound.len() / 2] ^= 0x10;
+    let [other] = &files(&folder, 1)[..] else { panic!("one file") };
+    let anothers = std::fs::read(other).expect("sums");
+    for bytes in [&turned, &sound[..sound.len() / 2], &[], &anothers] {
+        std::fs::write(file, bytes).expect("damaged");
+        let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+        assert_eq!((&model, read), (&whole, vec![0]), "seed {SEED}");
+        assert_eq!(std::fs::read(file).expect("sums"), sound, "mended");
+    }
+    // A folder in the way of the file: sums that cannot be kept are made every time.
+    std::fs::remove_file(file).expect("removed");
+    std::fs::create_dir(file).expect("a folder");
+    for _ in 0..2 {
+        let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+        assert_eq!((&model, read), (&whole, vec![0]));
+    }
+}
+
+/// Tables of groups as well: from rows, from sums that are made, and from sums that lie there, under one noise.
+#[test]
+fn a_table_of_kept_sums_is_that_of_rows() {
+    let mut yard = yard();
+    let (_folder, kept) = kept();
+    let noise = TableNoise::Laplace(Epsilon::cost("1").expect("a loss"));
+    let group = GroupBy { keys: 5, bounds: (0.0, 100.0), noise };
+    let value = |row: Row<'_>| Some((u32::try_from(row.integer(0)?).ok()?, row.number(1)?));
+    let bits = |session: &mut Session<Batch, SeededNoise>| -> Vec<[u64; 2]> {
+        let groups = group.run(session, Lane::Train, 0.05, value).expect("covered");
+        groups.iter().map(|group| [group.count.to_bits(), group.sum.to_bits()]).collect()
+    };
+    let query = asked(None);
+    let prepared = prepare(&schema(), &query).expect("allowed");
+    let tag = tag(&prepared, &query, &Unit::Row, "means by group");
+    let keeping = Keeping { sums: &kept, tag, gone: &|_| false };
+    let sum = |permit: &Permit, part: (sage_kernel::Part, _), rows: &[Batch]| {
+        Ok(group.summarise(permit, part, rows, value)?.into_iter().collect::<Vec<Summary>>())
+    };
+    let permit = |yard: &mut Yard, blocks| yard.permit_at("1", blocks, &[Lane::Train], Door::Enforced);
+    let source = yard.source();
+    let session = open(permit(&mut yard, (0, 3)), SeededNoise::new(SEED), &source, &prepared, &Unit::Row);
+    let from_rows = bits(&mut session.expect("reads"));
+    for (blocks, gone) in [((0, 1), 0..2), ((0, 3), 2..4), ((0, 3), 4..5)] {
+        let sums = Sums { lanes: &[Lane::Train], sum: &sum, keep: Keep::In(&keeping) };
+        let (permit, random) = (permit(&mut yard, blocks), SeededNoise::new(SEED));
+        let session = open_summed(permit, random, &source, &prepared, &Unit::Row, &|batch| batch, &sums);
+        let found = bits(&mut session.expect("reads what it needs"));
+        assert_eq!(found == from_rows, blocks == (0, 3), "seed {SEED}");
+        take_away(&yard, gone);
+    }
+}

@@ -75,7 +75,10 @@ fn the_command_line_says_who_may_spend_where() {
     place.good("submit count.toml --wait --as max");
     assert!(place.good("stream show small --json").contains("members = [\\\"max\\\"]"), "the file is shown as it is");
     // Who has left a context spends there no more.
-    write("later.toml", &COUNT.replace("\"count\"", "\"later\"").replace("[train]", "window = { min = 9 }\n[train]"));
+    write(
+        "later.toml",
+        &COUNT.replace("name = \"count\"", "name = \"later\"").replace("[train]", "window = { min = 9 }\n[train]"),
+    );
     place.good("submit later.toml --as mia");
     write("left.toml", &file(&[("members = [\"mia\"]", "members = [\"eve\"]")]));
     assert_eq!(place.good("stream change left.toml --as ada"), "in force\n");

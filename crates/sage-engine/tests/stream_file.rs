@@ -123,6 +123,58 @@ fn the_text_in_the_log_gives_the_stream_back() {
     }
 }
 
+/// The retail file with lists of members.
+fn with_members() -> String {
+    let text = RETAIL.replace("name = \"north\"", "name = \"north\"\nmembers = [\"mia\", \"max\"]");
+    let text = text.replace("name = \"south\"", "name = \"south\"\nmembers = [\"zoe\"]");
+    text.replace(
+        "[[columns]]\nname = \"customer\"",
+        "[access]\nml-engineer = [\"mia\", \"max\", \"zoe\"]\n[[columns]]\nname = \"customer\"",
+    )
+}
+
+#[test]
+fn contexts_name_their_members() {
+    let stream = StreamFile::parse(&with_members()).expect("a stream");
+    let pays = |who: &str, named: Option<&str>| stream.policy.paid_by(who, named);
+    assert_eq!(pays("mia", None), Ok(Some("north".to_owned())));
+    assert_eq!(pays("zoe", Some("south")), Ok(Some("south".to_owned())));
+    assert!(pays("zoe", Some("north")).is_err() && pays("eve", None).is_err());
+    assert_eq!(StreamFile::parse(&stream.to_text()).as_ref(), Ok(&stream), "{}", stream.to_text());
+    let without = StreamFile::parse(&with_members().replace("\nmembers = [\"zoe\"]", "")).expect("a stream");
+    assert_eq!(stream.changes(&without), Ok(vec![Change::Members]), "who is a member is no ceiling");
+    assert_eq!(stream.kernel_policy(), without.kernel_policy());
+    for (from, to) in
+        [("[\"zoe\"]", "[]"), ("[\"zoe\"]", "\"zoe\""), ("[\"zoe\"]", "[\"\"]"), ("[\"zoe\"]", "[\"zoo\"]")]
+    {
+        let error = StreamFile::parse(&with_members().replacen(from, to, 1)).expect_err("no such list");
+        assert!(error.to_string().contains("members"), "{error}");
+    }
+}
+
+/// A stream that was created when contexts had no members is read as before. Where one person could spend in several
+/// contexts that no ceiling is over, nobody spends until an officer has named members.
+#[test]
+fn files_of_before_are_read_and_spent_from_only_where_that_is_safe() {
+    let joint = StreamFile::parse(RETAIL).expect("a stream");
+    assert_eq!(joint.policy.paid_by("mia", Some("south")), Ok(Some("south".to_owned())));
+    let (before, rest) = RETAIL.split_once("[policy.joint]").expect("a joint ceiling");
+    let (_, after) = rest.split_once("[[columns]]").expect("columns");
+    let apart = StreamFile::parse(&format!("{before}[[columns]]{after}")).expect("a stream");
+    for named in [None, Some("north"), Some("south")] {
+        let refused = apart.policy.paid_by("mia", named).expect_err("she would have both ceilings");
+        assert!(refused.to_string().contains("names no members"), "{refused}");
+    }
+    let one = "[[policy.contexts]]\nname = \"north\"\nepsilon = \"1\"\ndelta = \"0\"\nfilter = \"basic\"\n";
+    let single =
+        TAXI.replace("[policy]\nepsilon = 1.0\ndelta = \"1e-6\"\nfilter = \"renyi\"\n", &format!("[policy]\n{one}"));
+    let single = StreamFile::parse(&single).expect("a stream");
+    assert_eq!(single.policy.paid_by("mia", None), Ok(Some("north".to_owned())));
+    let taxi = StreamFile::parse(TAXI).expect("a stream");
+    assert_eq!(taxi.policy.paid_by("mia", None), Ok(None));
+    assert!(taxi.policy.paid_by("mia", Some("north")).is_err());
+}
+
 /// One row: what is replaced in the taxi file, by what, and what the error must hold.
 #[test]
 fn errors_name_line_field_and_what_is_allowed() {

@@ -276,15 +276,21 @@ fn stopped(end: End, run: &RunView) -> (String, String) {
         ),
         End::Limit(Limit::Time) => (
             "An attempt took longer than one may, and was stopped. What it was charged stays charged.",
-            "raise time in [limits], or make it smaller: fewer epochs in [train], narrower layers, a shorter window",
+            "raise time in [limits], and the operator --attempt-time, or make it smaller: fewer epochs in [train], narrower \
+             layers, a shorter window",
         ),
         End::Limit(Limit::Memory) => (
             "The next attempt would need more memory than one may have, and was not begun. It was charged nothing.",
-            "raise memory_megabytes in [limits], or lower window.max in [pipeline] and raise epsilon_max in [budget]",
+            "raise memory_megabytes in [limits], and the operator --attempt-memory, or lower window.max in [pipeline] and \
+             raise epsilon_max in [budget]",
         ),
         End::Failing if run.attempts.iter().any(|one| matches!(one.outcome, Some(AttemptOutcome::Lost(_)))) => (
             "Attempt after attempt was lost, and each stays charged.",
             "mend what the reasons above name, then submit it again",
+        ),
+        End::NotMember => (
+            "Whoever submitted it is no longer a member of the context that paid for it, so nothing more was charged.",
+            "let a member submit it; they stand under [[policy.contexts]] of the stream's file",
         ),
         End::Failing => ("Its pipeline no longer fits its stream.", "sage plan FILE says what does not fit"),
     };

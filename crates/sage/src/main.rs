@@ -24,6 +24,7 @@ mod logs;
 mod mechanism;
 mod migrate;
 mod models;
+mod operator;
 mod output;
 mod place;
 mod plan;

@@ -8,9 +8,11 @@ use clap::Args;
 use sage_engine::backup::BackupError;
 use sage_engine::log::OpenError;
 use sage_engine::plan::PlanRefusal;
+use sage_engine::stream::MemberRefusal;
 use sage_engine::{Engine, EngineError, Opened, Places, Principal};
 
 use crate::failure::Failure;
+use crate::operator::OperatorArgs;
 
 /// Where everything is.
 #[derive(Args, Clone, Debug)]
@@ -26,6 +28,10 @@ pub(crate) struct PlaceArgs {
     /// Where blocks are kept, if not in the directory: another one, or s3://bucket/folder
     #[arg(long, value_name = "ADDRESS", env = "SAGE_BLOCKS")]
     pub(crate) blocks: Option<String>,
+
+    /// What the operator says, at commands that perform attempts.
+    #[arg(skip)]
+    operator: OperatorArgs,
 }
 
 /// Who asks.
@@ -38,7 +44,12 @@ pub(crate) struct WhoArgs {
 
 impl PlaceArgs {
     pub(crate) fn places(&self) -> Places {
-        Places { heads: self.heads.clone(), blocks: self.blocks.clone(), ..Places::default() }
+        self.operator.over(Places { heads: self.heads.clone(), blocks: self.blocks.clone(), ..Places::default() })
+    }
+
+    /// The same directory, for a command at which the operator has a say.
+    pub(crate) fn under(&self, operator: &OperatorArgs) -> Self {
+        Self { operator: operator.clone(), ..self.clone() }
     }
 
     /// Opens a directory that is there.
@@ -132,7 +143,13 @@ impl From<EngineError> for Failure {
             EngineError::NotInRole { .. } | EngineError::Door(_) => 13,
             EngineError::Backup(BackupError::NotEmpty(_)) => 2,
             EngineError::Backup(BackupError::NoBackup(_)) => 14,
-            EngineError::NoStream(_) | EngineError::NoBlock(_) | EngineError::NoContext(_) => 14,
+            EngineError::NoStream(_) | EngineError::NoBlock(_) => 14,
+            EngineError::Members(refusal) => match refusal {
+                MemberRefusal::NoContext(_) => 14,
+                MemberRefusal::Unnamed { .. } => 2,
+                MemberRefusal::NotMember { .. } => 13,
+                _ => 1,
+            },
             EngineError::NoRun(_) | EngineError::NoRelease(_) | EngineError::Withdrawn(..) => 14,
             EngineError::Alias(_) | EngineError::OtherQuestion(_) => 2,
             EngineError::Plan(PlanRefusal::Part { part, .. }) if part == "budget" => 12,

@@ -9,6 +9,7 @@ use sage_engine::{Engine, EngineError, Principal};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::operator::OperatorArgs;
 use crate::output::{blocks, loss, print, print_json};
 use crate::place::{PlaceArgs, WhoArgs};
 use crate::suggest::hinted;
@@ -27,6 +28,8 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     who: WhoArgs,
     #[command(flatten)]
+    operator: OperatorArgs,
+    #[command(flatten)]
     place: PlaceArgs,
     /// Print one JSON object
     #[arg(long)]
@@ -35,7 +38,7 @@ pub(crate) struct PlanArgs {
 
 pub(crate) fn run(asked: &PlanArgs) -> Result<(), Failure> {
     let text = text_of(&asked.file)?;
-    let engine = asked.place.open()?;
+    let engine = asked.place.under(&asked.operator).open()?;
     let preview = preview(&engine, &asked.who.principal()?, &asked.file, &text)?;
     if asked.json { print_json(&object(&preview)) } else { print(&described(&preview)) }
 }

@@ -41,7 +41,7 @@ pub(crate) struct QueryArgs {
     #[command(flatten)]
     which: WhichArgs,
 
-    /// The context of the stream's policy that pays [default: the first]
+    /// The context of the stream's policy that pays [default: the one you are a member of]
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 

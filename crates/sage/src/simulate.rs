@@ -27,9 +27,10 @@ each tick, pipelines at a rate, and how a pipeline's loss falls: on n rows with 
 once n is at least its difficulty times (need-rows + noise-rows * s). Most are easy, a few a hundred times harder.";
 
 /// Schedulers by their names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SchedulerName {
     /// Everybody that waits has the same part of each block (the default of the product)
+    #[default]
     EvenSplit,
     /// Whoever came first
     FirstCome,
@@ -37,6 +38,19 @@ pub(crate) enum SchedulerName {
     DominantShare,
     /// Whoever asks for least in all
     Pack,
+}
+
+impl SchedulerName {
+    pub(crate) const fn named(self) -> Scheduler {
+        // A block's budget comes within reach with the tenth pipeline that asks for it.
+        let unlock = Unlock::ByAskers(10);
+        match self {
+            Self::EvenSplit => Scheduler::EvenSplit,
+            Self::FirstCome => Scheduler::FirstCome,
+            Self::DominantShare => Scheduler::DominantShare(unlock),
+            Self::Pack => Scheduler::Pack(unlock),
+        }
+    }
 }
 
 /// Strategies by their names.
@@ -186,15 +200,13 @@ impl SimulateArgs {
     fn schedulers(&self) -> Vec<(&'static str, Scheduler)> {
         let default = [SchedulerName::EvenSplit, SchedulerName::FirstCome];
         let names = if self.schedulers.is_empty() { &default[..] } else { &self.schedulers };
-        // A block's budget comes within reach with the tenth pipeline that asks for it.
-        let unlock = Unlock::ByAskers(10);
-        let named = |name: &SchedulerName| match name {
-            SchedulerName::EvenSplit => ("even-split", Scheduler::EvenSplit),
-            SchedulerName::FirstCome => ("first-come", Scheduler::FirstCome),
-            SchedulerName::DominantShare => ("dominant-share", Scheduler::DominantShare(unlock)),
-            SchedulerName::Pack => ("pack", Scheduler::Pack(unlock)),
+        let word = |name: &SchedulerName| match name {
+            SchedulerName::EvenSplit => "even-split",
+            SchedulerName::FirstCome => "first-come",
+            SchedulerName::DominantShare => "dominant-share",
+            SchedulerName::Pack => "pack",
         };
-        names.iter().map(named).collect()
+        names.iter().map(|name| (word(name), name.named())).collect()
     }
 
     fn strategies(&self) -> Vec<(&'static str, Strategy)> {

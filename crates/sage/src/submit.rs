@@ -8,6 +8,7 @@ use sage_engine::{Engine, RunView};
 
 use crate::explain;
 use crate::failure::Failure;
+use crate::operator::OperatorArgs;
 use crate::output::{blocks, loss, print, print_json, tell};
 use crate::place::{PlaceArgs, WhoArgs};
 use crate::plan::{of_file, text_of};
@@ -39,6 +40,8 @@ pub(crate) struct SubmitArgs {
     #[command(flatten)]
     who: WhoArgs,
     #[command(flatten)]
+    operator: OperatorArgs,
+    #[command(flatten)]
     place: PlaceArgs,
     /// Print one JSON object
     #[arg(long)]
@@ -59,7 +62,7 @@ pub(crate) fn run(asked: &SubmitArgs) -> Result<(), Failure> {
     let text = text_of(&asked.file)?;
     let who = asked.who.principal()?;
     let stop = Stop::listen()?;
-    let engine = asked.place.open()?;
+    let engine = asked.place.under(&asked.operator).open()?;
     let submitted = engine.submit_with(&who, &text, asked.code.as_deref(), now());
     let run = submitted.map_err(|error| of_file(&engine, &asked.file, error))?;
     if !asked.json {
@@ -99,6 +102,7 @@ const fn stopped_code(end: End) -> u8 {
     match end {
         End::TimedOut | End::Limit(_) => 11,
         End::Cancelled | End::Failing => 1,
+        End::NotMember => 13,
     }
 }
 

@@ -112,7 +112,8 @@ fn outcome(run: &Value) -> Result<(), Failure> {
     let code = match status {
         "accepted" => return Ok(()),
         "rejected" => 10,
-        "timed out" | "out of attempts" | "at its limits" => 11,
+        "timed out" | "out of attempts" | "at its limits" | "over its time" | "over its memory" => 11,
+        "no member" => 13,
         _ => 1,
     };
     Err(Failure::ended(format!("run {} is {status}\n  help  sage explain {0}", run["run"]), code))
@@ -223,6 +224,9 @@ mod tests {
             ("timed out", 11),
             ("out of attempts", 11),
             ("at its limits", 11),
+            ("over its time", 11),
+            ("over its memory", 11),
+            ("no member", 13),
             ("cancelled", 1),
             ("failing", 1),
         ] {

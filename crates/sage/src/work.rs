@@ -17,6 +17,7 @@ use signal_hook::flag;
 
 use crate::explain::{attempt_text, verdict_text};
 use crate::failure::Failure;
+use crate::operator::OperatorArgs;
 use crate::output::{print, print_json, tell};
 use crate::place::PlaceArgs;
 
@@ -32,6 +33,8 @@ pub(crate) struct WorkArgs {
     /// Keep going: look again every second for runs that can go on
     #[arg(long)]
     follow: bool,
+    #[command(flatten)]
+    operator: OperatorArgs,
     #[command(flatten)]
     place: PlaceArgs,
     /// Print one JSON object at the end
@@ -68,10 +71,11 @@ impl Stop {
 
 pub(crate) fn run(asked: &WorkArgs) -> Result<(), Failure> {
     let stop = Stop::listen()?;
+    let place = asked.place.under(&asked.operator);
     let mut performed = 0;
     let mut waiting = 0;
     loop {
-        let engine = if asked.follow { asked.place.open_if_free()? } else { Some(asked.place.open()?) };
+        let engine = if asked.follow { place.open_if_free()? } else { Some(place.open()?) };
         if let Some(engine) = engine {
             performed += advance(&engine, &stop, || false)?;
             waiting = engine.runs().iter().filter(|run| run.outcome().is_none()).count();

@@ -66,6 +66,8 @@ pub enum End {
     Limit(Limit),
     /// Attempt after attempt was lost: each costs, and the next would be no better.
     Failing,
+    /// Whoever submitted it may no longer spend in its context.
+    NotMember,
 }
 
 /// How many attempts in a row may be lost before the pipeline gives up.

@@ -169,7 +169,8 @@ pub enum Counting {
 struct Block {
     pools: [Pool; RESOURCES],
     retired: bool,
-    born: u64,
+    /// When it came; nothing if time had not been told yet.
+    born: Option<u64>,
     /// Pipelines that ever asked for it, as far as unlocking counts them.
     ever_asked: u64,
     /// Pipelines that ask for it now.
@@ -230,7 +231,7 @@ pub struct Allocation {
     asked: Vec<Option<Asked>>,
     /// Likewise.
     asks: Vec<Option<Ask>>,
-    time: u64,
+    time: Option<u64>,
 }
 
 impl Allocation {
@@ -245,7 +246,7 @@ impl Allocation {
             entries: BTreeMap::new(),
             asked: Vec::new(),
             asks: Vec::new(),
-            time: 0,
+            time: None,
         }
     }
 
@@ -282,9 +283,9 @@ impl Allocation {
                 self.blocks.get_mut(block.0 as usize).ok_or(Refused::NoBlock(block))?.retired = true;
                 Ok(())
             }
-            Event::Tick { time } if time < self.time => Err(Refused::Backwards),
+            Event::Tick { time } if self.time.is_some_and(|now| time < now) => Err(Refused::Backwards),
             Event::Tick { time } => {
-                self.time = time;
+                self.time = Some(time);
                 Ok(())
             }
         }
@@ -482,7 +483,9 @@ impl Allocation {
     }
 
     /// The most that a pipeline can hope to spend on a block as things are: what is reserved for it, or, without
-    /// reservations, what is left. The largest number there is stands for "whatever the ledger admits".
+    /// reservations, what is left. Where asking brings budget within reach, all that is left can be hoped for; where
+    /// only time does, no more than it has brought so far, or pipelines would ask for the newest block for ever, which
+    /// has had no time. The largest number there is stands for "whatever the ledger admits".
     pub fn offer(&self, pipeline: PipelineId, block: BlockId) -> Resources {
         match (self.place(pipeline), self.blocks.get(block.0 as usize)) {
             (Ok(_), Some(own)) => self.offer_of(pipeline, block, own),
@@ -503,8 +506,15 @@ impl Allocation {
             offer.0[resource] = match self.reserves() {
                 true if overdrafts && pool.held_by_others(pipeline, entry.used.0[resource]) == 0 => u64::MAX,
                 true => pool.reserved_for(pipeline) - entry.used.0[resource],
-                false if alone => u64::MAX,
-                false => pool.free(),
+                false => {
+                    let waits = self.scheduler.unlocks_over_time();
+                    let reach = self.scheduler.unlocked(pool.capacity(), own, self.time);
+                    match reach < pool.capacity() && waits {
+                        true => reach.saturating_sub(pool.capacity() - pool.free()),
+                        false if alone => u64::MAX,
+                        false => pool.free(),
+                    }
+                }
             };
         }
         offer

@@ -24,7 +24,8 @@ use super::{Allocation, Ask, Asked, Block, Counting, PipelineId, RESOURCES, Refu
 pub enum Unlock {
     /// One part of so many for each pipeline that asks for the block for the first time.
     ByAskers(u64),
-    /// Evenly until the block is this old.
+    /// Evenly until the block is this old, from the time at which it came; in the engine in milliseconds, and a block
+    /// that was sealed before the process started is whole within reach.
     OverTime(u64),
 }
 
@@ -43,15 +44,22 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
+    /// Whether budget comes within reach by itself, whoever asks.
+    pub(crate) const fn unlocks_over_time(self) -> bool {
+        matches!(self, Self::DominantShare(Unlock::OverTime(_)) | Self::Pack(Unlock::OverTime(_)))
+    }
+
     /// What of a capacity is within reach.
-    fn unlocked(self, capacity: u64, block: &Block, time: u64) -> u64 {
+    pub(super) fn unlocked(self, capacity: u64, block: &Block, time: Option<u64>) -> u64 {
         let (part, whole) = match self {
             Self::EvenSplit | Self::FirstCome => return capacity,
             Self::DominantShare(Unlock::ByAskers(whole)) | Self::Pack(Unlock::ByAskers(whole)) => {
                 (block.ever_asked, whole)
             }
             Self::DominantShare(Unlock::OverTime(whole)) | Self::Pack(Unlock::OverTime(whole)) => {
-                (time - block.born, whole)
+                // A block that was there before the clock was looked at is as old as can be.
+                let (Some(now), Some(born)) = (time, block.born) else { return capacity };
+                (now - born, whole)
             }
         };
         if part >= whole {

@@ -7,6 +7,7 @@ mod note;
 mod noted;
 mod run;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use note::Note;
@@ -52,6 +53,8 @@ pub(crate) struct Stream {
     /// The digest of the secret that sends its users to lanes.
     pub(crate) secret: Option<String>,
     pub(crate) proposal: Option<Proposal>,
+    /// Whoever was ever a member of a context that is apart from others, with the first such context.
+    pub(crate) belonged: BTreeMap<String, String>,
     pub(crate) batches: BTreeSet<String>,
     pub(crate) blocks: BTreeMap<String, Block>,
     /// The keys of blocks in the order in which they were sealed: the steps of the running count.
@@ -178,18 +181,32 @@ impl Catalog {
 
     fn define(&mut self, name: String, text: &str, secret: Option<String>) -> Result<(), Misplaced> {
         let file = StreamFile::parse(text).map_err(|_| Misplaced)?;
-        match self.streams.get_mut(&name) {
-            Some(stream) => {
+        let stream = match self.streams.entry(name) {
+            Entry::Occupied(known) => {
+                let stream = known.into_mut();
                 stream.file = file;
                 stream.secret = secret;
                 stream.proposal = None;
+                stream
             }
-            None => {
-                let (batches, blocks, sealed, counted, answered, quarantine) = Default::default();
-                let proposal = None;
-                let stream = Stream { file, secret, proposal, batches, blocks, sealed, counted, answered, quarantine };
-                self.streams.insert(name, stream);
+            Entry::Vacant(place) => {
+                let (belonged, batches, blocks, sealed, counted, answered, quarantine) = Default::default();
+                place.insert(Stream {
+                    file,
+                    secret,
+                    proposal: None,
+                    belonged,
+                    batches,
+                    blocks,
+                    sealed,
+                    counted,
+                    answered,
+                    quarantine,
+                })
             }
+        };
+        for (member, context) in stream.file.policy.parted() {
+            stream.belonged.entry(member.to_owned()).or_insert_with(|| context.to_owned());
         }
         Ok(())
     }

@@ -90,6 +90,12 @@ impl Agenda {
         }
     }
 
+    /// Everybody may have more budget now.
+    pub(super) fn stir_all(&mut self) {
+        let streams: Vec<String> = self.idle.keys().cloned().collect();
+        streams.iter().for_each(|stream| self.stir(stream, News::Budget));
+    }
+
     /// No budget helps this run, only blocks.
     pub(super) fn waits_for_blocks(&mut self, number: u64) {
         self.short_of_blocks.insert(number);
@@ -121,7 +127,7 @@ impl Agenda {
             self.deadlines.remove(&deadline);
         }
         match run.state.phase() {
-            Phase::Over(Outcome::Stopped(End::Cancelled)) => {}
+            Phase::Over(Outcome::Stopped(End::Cancelled | End::NotMember)) => {}
             Phase::Over(_) => self.due.extend(again),
             _ => {
                 self.under_way.insert(number);

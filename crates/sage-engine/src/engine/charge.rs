@@ -180,8 +180,15 @@ impl Engine {
             let before = Before { ask, test: charged(gate, &test_key_of(number, &attempt))? };
             Ok((before, paying(gate, id, &run.pipeline)?.1.clone()))
         })?;
-        let states = [&before.ask, &before.test].map(|charged| charged.as_ref().map(|charged| charged.state));
         let catalog = self.catalog();
+        let known = catalog.stream(&run.pipeline.stream);
+        let pays = known.is_some_and(|known| known.file.policy.still_pays(&run.by, run.pipeline.context.as_deref()));
+        if matches!(run.state.phase(), Phase::Chosen(_)) && before.ask.is_none() && !pays {
+            // It was not charged yet when whoever submitted it ceased to be a member.
+            self.step(number, Step::Refused)?;
+            return Ok(None);
+        }
+        let states = [&before.ask, &before.test].map(|charged| charged.as_ref().map(|charged| charged.state));
         let written = self
             .recipe(&catalog, number, run)
             .and_then(|recipe| written_as_charged(recipe, &catalog, number, run, &last, &filter, before));

@@ -92,6 +92,9 @@ impl Engine {
             }
         }
         self.resubmit_due(time)?;
+        if lock(&self.schedule).tick(time) {
+            lock(&self.agenda).stir_all();
+        }
         let mut choices = lock(&self.choices);
         let taken = lock(&self.agenda).take(time);
         let unchanged = Some((lock(&self.agenda).changes(), time));
@@ -169,6 +172,10 @@ impl Engine {
     fn choose(&self, catalog: &Catalog, number: u64, run: &Run, time: u64) -> Result<Option<Choice>, EngineError> {
         let name = &run.pipeline.stream;
         let Some(known) = catalog.stream(name) else { return Ok(None) };
+        if !known.file.policy.still_pays(&run.by, run.pipeline.context.as_deref()) {
+            self.step(number, Step::Ended { end: End::NotMember })?;
+            return Ok(None);
+        }
         let Some(Offered { offered, filter }) = self.offers(catalog, number, run, known)? else { return Ok(None) };
         let offers = Offers::new(offered.iter().map(|(_, offer)| *offer).collect());
         let attempt = match run.state.next(World { time, offers: &offers }) {

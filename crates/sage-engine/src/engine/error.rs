@@ -15,7 +15,7 @@ use crate::plan::PlanRefusal;
 use crate::query::QuestionRefusal;
 use crate::read::{QueryRefusal, ReadError};
 use crate::release::ShelfError;
-use crate::stream::{Refused, Role, StreamFileError};
+use crate::stream::{MemberRefusal, Refused, Role, StreamFileError};
 
 /// Who asks, by the name that stream files use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,8 +84,8 @@ pub enum EngineError {
         /// What it would have to be.
         needed: &'static str,
     },
-    /// The stream has no such context.
-    NoContext(String),
+    /// Somebody may not spend in a context, or contexts may not have these members.
+    Members(MemberRefusal),
     /// The block store failed.
     Store(StoreError),
     /// A batch could not be taken in; none of it was.
@@ -182,7 +182,7 @@ impl fmt::Display for EngineError {
             Self::NoBlock(key) => write!(out, "the stream has no block \"{key}\"; list them with: sage blocks STREAM"),
             Self::Blocks(error) => error.fmt(out),
             Self::Stage { block, needed } => write!(out, "block \"{block}\" is not {needed}"),
-            Self::NoContext(name) => write!(out, "the stream's policy has no context \"{name}\""),
+            Self::Members(refusal) => refusal.fmt(out),
             Self::Store(error) => error.fmt(out),
             Self::Ingest(error) => error.fmt(out),
             Self::Refused(refusal) => refusal.fmt(out),
@@ -264,6 +264,7 @@ from! {
     GateError => Gate,
     StreamFileError => StreamFile,
     Refused => Change,
+    MemberRefusal => Members,
     StoreError => Store,
     IngestError => Ingest,
     QueryRefusal => Query,

@@ -12,11 +12,11 @@ use sage_learn::encode::{Encoded, Encoding};
 
 use super::agenda::News;
 use super::blocks::{numbers, set};
-use super::policy::{found, in_role};
+use super::policy::{found, paid_by};
 use super::{Engine, EngineError, Principal, Store, lock, now};
 use crate::catalog::{Catalog, Stage};
 use crate::read::{self, Batch, Keep, Keeping, Prepared, Query, ReadError, Source, Sums, Unit};
-use crate::stream::{self, Role};
+use crate::stream::{self, MemberRefusal};
 
 /// A question to the ledger, in the user's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Ask {
     pub key: String,
     /// The stream.
     pub stream: String,
-    /// On whose account; nothing for the stream's first context.
+    /// On whose account; nothing for the one that the asker is a member of.
     pub context: Option<String>,
     /// The keys of the blocks.
     pub blocks: Vec<String>,
@@ -56,14 +56,15 @@ impl Engine {
     /// Charges a question, together with whoever else asks at this moment.
     ///
     /// # Errors
-    /// When the ledger refuses, a block is not sealed, or the principal is no ML engineer of the stream.
+    /// When the ledger refuses, a block is not sealed, or the principal is no ML engineer of the stream, no member of
+    /// the context, or of several and names none.
     pub fn charge(&self, by: &Principal, ask: Ask) -> Result<Granted, EngineError> {
-        self.with(|gate, catalog| {
+        let context = self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, &ask.stream)?;
-            in_role(&known.file, by, Role::MlEngineer)
+            paid_by(&known.file, by, ask.context.as_deref())
         })?;
         // The engine's own questions have keys that nobody else can take.
-        self.charge_for_engine(Ask { key: format!("asked: {}", ask.key), ..ask })
+        self.charge_for_engine(Ask { key: format!("asked: {}", ask.key), context, ..ask })
     }
 
     /// Charges a question that the stream's own file asks.
@@ -209,7 +210,8 @@ pub(super) fn context(policy: &Policy, name: Option<&str>) -> Result<ContextId, 
         Some(name) => policy.contexts().iter().position(|context| context.name == name),
     };
     let place = place.and_then(|place| u32::try_from(place).ok());
-    place.map(ContextId).ok_or_else(|| EngineError::NoContext(name.unwrap_or_default().to_owned()))
+    let missing = || MemberRefusal::NoContext(name.unwrap_or_default().to_owned());
+    Ok(place.map(ContextId).ok_or_else(missing)?)
 }
 
 /// What one row of a session is.

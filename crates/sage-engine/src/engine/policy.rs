@@ -4,6 +4,8 @@
 //! those who agreed, and the kernel refuses one that loosens without two. What waits for a second name is a
 //! note. Nothing here must ever put a name under a policy that its bearer did not ask for.
 
+use std::collections::BTreeMap;
+
 use sage_kernel::{Context, ContextId, Filter, Gate, Policy, StreamId};
 
 use super::{Engine, EngineError, Principal, Store, grant, note, now, secret};
@@ -38,6 +40,7 @@ impl Engine {
                 Some(_) if exists => return Err(EngineError::StreamExists(file.name.clone())),
                 _ => {}
             }
+            file.policy.check_members(&BTreeMap::new())?;
             let secret = match file.unit {
                 Unit::Event => None,
                 Unit::User { .. } => Some(secret::make(self.path(), &file.name)?),
@@ -62,6 +65,7 @@ impl Engine {
             if changes.is_empty() {
                 return Ok(PolicyOutcome::Same);
             }
+            file.policy.check_members(&stream.belonged)?;
             if changes.contains(&Change::Policy) {
                 let in_force = gate.ledger().stream(id).map(|stream| stream.policy());
                 let policy = in_force.map_or_else(|| kernel_policy(&file), |now| successor(now, &file))?;
@@ -91,6 +95,7 @@ impl Engine {
             let proposal = known.proposal.as_ref().filter(|proposal| proposal.by != by.name());
             let proposal = proposal.ok_or_else(|| EngineError::NothingToApprove(stream.to_owned()))?;
             let file = StreamFile::parse(&proposal.text)?;
+            file.policy.check_members(&known.belonged)?;
             let approvals = vec![proposal.by.clone(), by.name().to_owned()];
             let in_force = gate.ledger().stream(id).map(|stream| stream.policy());
             let policy = in_force.map_or_else(|| kernel_policy(&file), |now| successor(now, &file))?;
@@ -151,6 +156,12 @@ pub(super) fn paying<'gate>(
     let context = grant::context(policy, pipeline.context.as_deref())?;
     let own = policy.contexts().get(context.0 as usize).ok_or_else(missing)?;
     Ok((context, &own.filter))
+}
+
+/// The context that pays for what an ML engineer of the stream asks, by its name.
+pub(super) fn paid_by(file: &StreamFile, by: &Principal, named: Option<&str>) -> Result<Option<String>, EngineError> {
+    in_role(file, by, Role::MlEngineer)?;
+    Ok(file.policy.paid_by(by.name(), named)?)
 }
 
 /// Refuses whoever does not have the role.

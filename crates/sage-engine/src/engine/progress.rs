@@ -106,8 +106,8 @@ impl<'engine> Watcher<'engine> {
         let Some(limit) = self.time.filter(|limit| self.started.elapsed() >= *limit) else { return Ok(()) };
         self.over.store(true, Ordering::Relaxed);
         Err(Lost(format!(
-            "its time was over: an attempt may take {} seconds; raise time in [limits], take fewer steps or a smaller \
-             model",
+            "its time was over: an attempt may take {} seconds; raise time in [limits] if the operator's --attempt-time \
+             allows it, take fewer steps or a smaller model",
             limit.as_secs()
         )))
     }

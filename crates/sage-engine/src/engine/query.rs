@@ -10,13 +10,12 @@ use sage_learn::plan::fits;
 use sage_learn::statistics::StatisticError;
 
 use super::grant::context;
-use super::policy::{found, in_role};
+use super::policy::{found, paid_by};
 use super::{Ask, Engine, EngineError, Granted, Principal, Store, census, note, submit};
 use crate::catalog::{Note, Stage, Stream};
 use crate::plan::{PlanRefusal, Priced};
 use crate::query::{Answer, CONFIDENCE, Question, Width};
 use crate::quiet;
-use crate::stream::Role;
 
 /// What may be spent on a question.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +47,7 @@ pub struct QueryAsk {
     pub key: String,
     /// The stream.
     pub stream: String,
-    /// On whose account; nothing for the stream's first context.
+    /// On whose account; nothing for the one that the asker is a member of.
     pub context: Option<String>,
     /// The question.
     pub sql: String,
@@ -102,7 +101,8 @@ impl Engine {
     /// # Errors
     /// As [`Engine::query`], but for what happens after the charge.
     pub fn plan_query(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryPlan, EngineError> {
-        let planned = self.planned(by, asked)?;
+        let asked = &self.on_account(by, asked)?;
+        let planned = self.planned(asked)?;
         let Planned { question, blocks, filter, priced, rows, unit } = &planned;
         let widths = question.widths(&priced.noises, *rows).map_err(unplanned)?;
         let known = |width: Width| match width {
@@ -124,9 +124,10 @@ impl Engine {
     ///
     /// # Errors
     /// When the question cannot be answered privately, the ledger refuses, or the principal is no ML engineer of the
-    /// stream. If it fails after the charge, the charge stands.
+    /// stream or may not spend in the context. If it fails after the charge, the charge stands.
     pub fn query(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryAnswer, EngineError> {
-        let planned = self.planned(by, asked)?;
+        let asked = &self.on_account(by, asked)?;
+        let planned = self.planned(asked)?;
         if let Some(before) = self.answered(by, asked)? {
             return Ok(before);
         }
@@ -188,11 +189,19 @@ impl Engine {
         Ok(answer)
     }
 
+    /// The question with the context that pays for it.
+    fn on_account(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryAsk, EngineError> {
+        self.with(|gate, catalog| {
+            let (_, known) = found(gate, catalog, &asked.stream)?;
+            let context = paid_by(&known.file, by, asked.context.as_deref())?;
+            Ok(QueryAsk { context, ..asked.clone() })
+        })
+    }
+
     /// Everything that follows from public things.
-    fn planned(&self, by: &Principal, asked: &QueryAsk) -> Result<Planned, EngineError> {
+    fn planned(&self, asked: &QueryAsk) -> Result<Planned, EngineError> {
         let (known, filter, blocks) = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &asked.stream)?;
-            in_role(&known.file, by, Role::MlEngineer)?;
             let missing = || EngineError::NoStream(asked.stream.clone());
             let policy = gate.ledger().stream(id).map(|stream| stream.policy()).ok_or_else(missing)?;
             let place = context(policy, asked.context.as_deref())?;

@@ -74,6 +74,7 @@ impl RunView {
             Phase::Over(Outcome::Stopped(End::Limit(Limit::Time))) => "over its time",
             Phase::Over(Outcome::Stopped(End::Limit(Limit::Memory))) => "over its memory",
             Phase::Over(Outcome::Stopped(End::Failing)) => "failing",
+            Phase::Over(Outcome::Stopped(End::NotMember)) => "no member",
         }
     }
 

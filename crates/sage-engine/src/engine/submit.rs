@@ -5,7 +5,7 @@ use std::path::Path;
 use sage_kernel::{Amounts, Blocks, Cost, Doors, Epsilon, Filter, Lane};
 use sage_learn::plan::{fits, odometer};
 
-use super::policy::{found, in_role, paying};
+use super::policy::{found, in_role, paid_by, paying};
 use super::{Engine, EngineError, Principal, code, note, now};
 use crate::adapt::{End, Phase};
 use crate::catalog::{Note, Step};
@@ -18,7 +18,8 @@ impl Engine {
     /// of means. Gives the number of its run.
     ///
     /// # Errors
-    /// When the file cannot be meant, does not fit its stream, or the principal is no ML engineer of the stream.
+    /// When the file cannot be meant, does not fit its stream, or the principal is no ML engineer of the stream or may
+    /// not spend in the context.
     pub fn submit(&self, by: &Principal, text: &str) -> Result<u64, EngineError> {
         self.submit_at(by, text, now())
     }
@@ -97,11 +98,12 @@ impl Engine {
         })
     }
 
-    /// A pipeline held against its stream, its terms, and the filter that counts what it costs.
-    fn held_against(&self, by: &Principal, pipeline: Pipeline) -> Result<(Recipe, Terms, Filter), EngineError> {
+    /// A pipeline held against its stream, its terms, and the filter that counts what it costs. The context that pays
+    /// is written into it, so that it stays the same whoever becomes a member of what.
+    fn held_against(&self, by: &Principal, mut pipeline: Pipeline) -> Result<(Recipe, Terms, Filter), EngineError> {
         let (file, filter) = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
-            in_role(&known.file, by, Role::MlEngineer)?;
+            pipeline.context = paid_by(&known.file, by, pipeline.context.as_deref())?;
             let doors = gate.ledger().stream(id).map(|stream| stream.policy().doors());
             if matches!(pipeline.train, Train::Command { .. }) && doors == Some(Doors::EnforcedOnly) {
                 return Err(EngineError::Door(pipeline.stream.clone()));

@@ -66,8 +66,8 @@ impl Recipe {
             return Ok(());
         }
         let why = format!(
-            "an attempt needs about {:.0} million bytes of memory and may have {}; raise memory_megabytes in [limits], \
-             or take a shorter window, fewer categories or narrower layers",
+            "an attempt needs about {:.0} million bytes of memory and may have {}; raise memory_megabytes in [limits] \
+             if the operator's --attempt-memory allows it, or take a shorter window, fewer categories or narrower layers",
             needed / 1e6,
             most / 1_000_000
         );

@@ -26,17 +26,32 @@ pub(crate) enum Gain {
 pub(crate) struct Schedule {
     scheduler: Scheduler,
     rooms: BTreeMap<(String, u32), Allocation>,
+    /// How late it is, where that brings budget within reach.
+    time: Option<u64>,
 }
 
 impl Schedule {
     /// No stream yet.
     pub(crate) const fn new(scheduler: Scheduler) -> Self {
-        Self { scheduler, rooms: BTreeMap::new() }
+        Self { scheduler, rooms: BTreeMap::new(), time: None }
     }
 
     /// The allocation of a context.
     pub(crate) fn room(&mut self, stream: &str, context: u32) -> Option<&mut Allocation> {
         self.rooms.get_mut(&(stream.to_owned(), context))
+    }
+
+    /// Time went on. Says whether that alone can have brought somebody budget.
+    pub(crate) fn tick(&mut self, time: u64) -> bool {
+        if !self.scheduler.unlocks_over_time() || self.time.is_some_and(|now| now >= time) {
+            return false;
+        }
+        self.time = Some(time);
+        for room in self.rooms.values_mut() {
+            // A clock that was put back is passed over, as above.
+            let _ = room.apply(Event::Tick { time });
+        }
+        true
     }
 
     /// Takes in a note that the catalog has just taken. Says who gains by a step of a run.
@@ -49,7 +64,10 @@ impl Schedule {
                         _ => Counting::Every { smallest: Resources::ZERO },
                     };
                     let room = self.rooms.entry((stream.clone(), context));
-                    room.or_insert_with(|| Allocation::new(self.scheduler, counting));
+                    let room = room.or_insert_with(|| Allocation::new(self.scheduler, counting));
+                    if let Some(time) = self.time {
+                        let _ = room.apply(Event::Tick { time });
+                    }
                 }
             }
             Note::BlocksSealed { stream, blocks, .. } => {

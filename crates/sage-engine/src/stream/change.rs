@@ -16,6 +16,8 @@ pub enum Change {
     Policy,
     /// Who may do what.
     Access,
+    /// Who may spend in which context.
+    Members,
     /// How long rows are kept.
     Retention,
     /// What becomes of late rows, from now on.
@@ -80,7 +82,9 @@ impl StreamFile {
         }
         let mut changes = Vec::new();
         let mut note = |same: bool, change: Change| changes.extend((!same).then_some(change));
-        note(self.policy == other.policy, Change::Policy);
+        let as_much = self.policy.allows_as_much_as(&other.policy);
+        note(as_much, Change::Policy);
+        note(self.policy == other.policy || !as_much, Change::Members);
         note(self.access == other.access, Change::Access);
         note(self.retention == other.retention, Change::Retention);
         note(self.late == other.late, Change::Late);

@@ -8,6 +8,7 @@ mod change;
 mod codes;
 mod column;
 mod key;
+mod members;
 mod policy;
 mod read;
 mod width;
@@ -23,7 +24,8 @@ pub use change::{Change, Refused};
 pub use codes::{Attributes, Keyer};
 pub use column::{Column, Kind, Other, Outside};
 pub use key::{BlockRule, Cell, LATE_LEVEL, Levels, Span, late_key, time_of, time_text};
-pub use policy::{Limit, Limits, PolicyFile};
+pub use members::MemberRefusal;
+pub use policy::{ContextLimit, Limit, Limits, PolicyFile};
 pub use width::Width;
 
 pub use crate::document::DocumentError as StreamFileError;

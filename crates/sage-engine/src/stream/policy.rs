@@ -4,7 +4,7 @@
 
 use sage_kernel::{Ceiling, Context, Delta, Doors, Epsilon, Filter, Policy, Rule};
 
-use crate::document::{DocumentError, Section, quoted};
+use crate::document::{DocumentError, Section, list, quoted};
 
 /// A ceiling and the rule by which it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +22,23 @@ pub enum Limits {
     Single(Limit),
     /// A ledger for each context, and perhaps one over all.
     Contexts {
-        /// Name and limit, in the order of the file, which is their order in the log.
-        contexts: Vec<(String, Limit)>,
+        /// In the order of the file, which is their order in the log.
+        contexts: Vec<ContextLimit>,
         /// The limit over all of them.
         joint: Option<Limit>,
     },
+}
+
+/// A context of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextLimit {
+    /// Its name.
+    pub name: String,
+    /// What may be spent in it.
+    pub limit: Limit,
+    /// Who may spend in it; if nobody is named, every ML engineer of the stream, unless that would give one person the
+    /// sum of several ceilings.
+    pub members: Vec<String>,
 }
 
 /// The policy of a stream as its officer wrote it.
@@ -90,8 +102,11 @@ impl PolicyFile {
             Doors::DeclaredToo => "doors = [\"enforced\", \"declared\"]\n",
         });
         if let Limits::Contexts { contexts, joint } = &self.limits {
-            for (name, limit) in contexts {
+            for ContextLimit { name, limit, members } in contexts {
                 out.push_str(&format!("\n[[policy.contexts]]\nname = {}\n", quoted(name)));
+                if !members.is_empty() {
+                    out.push_str(&format!("members = {}\n", list(members)));
+                }
                 limit.write(out);
             }
             if let Some(joint) = joint {
@@ -107,7 +122,7 @@ impl PolicyFile {
         let place = match (&self.limits, context) {
             // What the kernel calls the only one there is.
             (_, None) | (Limits::Single(_), Some("default")) => 0,
-            (Limits::Contexts { contexts, .. }, Some(name)) => contexts.iter().position(|(own, _)| own == name)?,
+            (Limits::Contexts { contexts, .. }, Some(name)) => contexts.iter().position(|own| own.name == name)?,
             (Limits::Single(_), Some(_)) => return None,
         };
         u32::try_from(place).ok()
@@ -120,7 +135,7 @@ impl PolicyFile {
             Limits::Single(limit) => Some(Policy::single(limit.filter()?, self.doors)),
             Limits::Contexts { contexts, joint } => {
                 let mut books = Vec::with_capacity(contexts.len());
-                for (name, limit) in contexts {
+                for ContextLimit { name, limit, .. } in contexts {
                     books.push(Context { name: name.clone(), filter: limit.filter()? });
                 }
                 let joint = match joint {
@@ -146,15 +161,21 @@ fn read_contexts(section: &Section<'_>) -> Result<Limits, DocumentError> {
             return Err(section.wrong(key, "left out: with contexts, each of them and `joint` has its own"));
         }
     }
-    let mut contexts: Vec<(String, Limit)> = Vec::new();
+    let mut contexts: Vec<ContextLimit> = Vec::new();
     for context in section.sections("contexts")? {
-        context.only(&["name", "epsilon", "delta", "filter"])?;
+        context.only(&["name", "members", "epsilon", "delta", "filter"])?;
         const NAME: &str = "a text that names the context, and no other one";
         let name = context.text("name", NAME)?;
-        if name.is_empty() || contexts.iter().any(|(other, _)| other == name) {
+        if name.is_empty() || contexts.iter().any(|other| other.name == name) {
             return Err(context.wrong("name", NAME));
         }
-        contexts.push((name.to_owned(), Limit::read(&context)?));
+        const MEMBERS: &str = "a list of names, such as [\"mia\"]; left out where every ML engineer is meant";
+        let members = context.texts("members", MEMBERS)?;
+        if members.as_ref().is_some_and(|names| names.is_empty() || names.iter().any(String::is_empty)) {
+            return Err(context.wrong("members", MEMBERS));
+        }
+        let (name, members) = (name.to_owned(), members.unwrap_or_default());
+        contexts.push(ContextLimit { name, limit: Limit::read(&context)?, members });
     }
     if contexts.is_empty() {
         return Err(section.wrong("contexts", "a list with at least one context"));

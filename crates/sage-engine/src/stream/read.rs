@@ -9,7 +9,7 @@ use super::key::{BlockRule, PATH_VALUE_LIMIT, encoded};
 use super::policy::PolicyFile;
 use super::width::Width;
 use super::{Census, Late, Role, StreamFile, Unit};
-use crate::document::{self, DocumentError, NAME, Section, is_name};
+use crate::document::{self, DocumentError, NAME, Section, is_name, quoted};
 
 /// More columns than any table has that a person declared.
 const COLUMNS_LIMIT: usize = 10_000;
@@ -23,9 +23,10 @@ pub(super) fn stream(text: &str) -> Read<StreamFile> {
 fn read_whole(whole: &Section<'_>) -> Read<StreamFile> {
     whole.only(&["stream", "policy", "access", "columns"])?;
     let section = whole.section("stream")?.ok_or_else(|| whole.missing("stream", "a table [stream]"))?;
-    let policy = whole.section("policy")?.ok_or_else(|| whole.missing("policy", "a table [policy]"))?;
-    let policy = PolicyFile::read(&policy)?;
+    let declared = whole.section("policy")?.ok_or_else(|| whole.missing("policy", "a table [policy]"))?;
+    let policy = PolicyFile::read(&declared)?;
     let access = read_access(whole)?;
+    check_members(&declared, &policy, &access)?;
     let columns = read_columns(whole)?;
     let file = read_stream(&section, policy, access, columns)?;
     check_roles_of_columns(&section, &file)?;
@@ -160,6 +161,19 @@ fn read_access(whole: &Section<'_>) -> Read<BTreeMap<Role, Vec<String>>> {
         }
     }
     Ok(access)
+}
+
+/// A member who is no ML engineer could not spend, and is a slip.
+fn check_members(section: &Section<'_>, policy: &PolicyFile, access: &BTreeMap<Role, Vec<String>>) -> Read<()> {
+    let engineers = access.get(&Role::MlEngineer).map_or(&[][..], Vec::as_slice);
+    match policy.named().into_iter().find(|member| !engineers.iter().any(|engineer| engineer == member)) {
+        None => Ok(()),
+        Some(member) => {
+            let allowed =
+                format!("a list whose `members` are ML engineers under [access], as {} is not", quoted(member));
+            Err(section.wrong("contexts", allowed))
+        }
+    }
 }
 
 fn read_columns(whole: &Section<'_>) -> Read<Vec<Column>> {

@@ -13,11 +13,12 @@ fn week(rule: Rule, rate: f64, seed: u64) -> Scenario {
     Scenario { rule, rate, seed, ..Scenario::week(ceiling()) }
 }
 
-const SCHEDULERS: [Scheduler; 4] = [
+const SCHEDULERS: [Scheduler; 5] = [
     Scheduler::EvenSplit,
     Scheduler::FirstCome,
     Scheduler::DominantShare(Unlock::ByAskers(10)),
     Scheduler::Pack(Unlock::ByAskers(10)),
+    Scheduler::DominantShare(Unlock::OverTime(24)),
 ];
 
 fn ways() -> impl Iterator<Item = Way> {
@@ -110,6 +111,28 @@ fn plain_scenarios_come_out_as_they_must() {
         let late = all(Scenario { need: hopeless, rate: 0.2, patience, ..week(Rule::Renyi, 0.2, 5) });
         assert_eq!(late.released, 0, "{way:?}");
         assert!(late.gave_up > late.waiting, "{way:?}: {late:?}");
+    }
+}
+
+/// Pipelines used to ask for the newest block whatever was within reach there, and where time brings that, the newest
+/// has had none: one that reads a single block never began.
+#[test]
+fn where_time_unlocks_pipelines_take_blocks_that_have_had_some() {
+    let easy = Need { rows: 1.0, noisy_rows: 1e-6 };
+    for (unlock, rule) in [(24, Rule::Renyi), (24, Rule::Basic), (1, Rule::Renyi)] {
+        for scheduler in [Scheduler::DominantShare(Unlock::OverTime(unlock)), Scheduler::Pack(Unlock::OverTime(unlock))]
+        {
+            let way = Way { scheduler, ..Way::default() };
+            let told = lived(&Scenario { need: easy, ..week(rule, 0.2, 5) }, way);
+            let all = Summary::of(std::slice::from_ref(&told));
+            assert_eq!(all.gave_up, 0, "{way:?}: {all:?}");
+            assert!(all.released >= 10 && all.waiting <= 1, "{way:?}: {all:?}");
+            // A block of this age has a first attempt's part within reach.
+            let age = unlock.div_ceil(64);
+            for release in &told.releases {
+                assert!(u64::from(release.at - release.came) <= age + 1, "{way:?}: {release:?}");
+            }
+        }
     }
 }
 

@@ -18,6 +18,7 @@ fn blocks(first: u32, last: u32) -> Blocks {
 /// A world with two blocks of 100 and these questions: first block, last block, how much.
 fn asked(scheduler: Scheduler, questions: &[(u32, u32, u64)]) -> Allocation {
     let mut allocation = Allocation::new(scheduler, EVERY);
+    allocation.apply(Event::Tick { time: 0 }).expect("a clock");
     for _ in 0..2 {
         allocation.apply(Event::Block { capacity: loss(100) }).expect("a block");
     }
@@ -74,6 +75,32 @@ fn time_unlocks_and_a_second_question_does_not() {
         allocation.apply(ask).expect("asks again");
     }
     assert_eq!(allocation.ready(), [], "who asks again is still one");
+}
+
+/// Where time alone brings budget within reach, a pipeline is offered what it has brought, so that it asks for blocks
+/// that have had some. Where asking does, it is offered all, or nobody would ever ask.
+#[test]
+fn offers_are_what_time_has_brought() {
+    let mut allocation = asked(Scheduler::DominantShare(Unlock::OverTime(10)), &[(0, 0, 50)]);
+    let offer = |allocation: &Allocation, block: u32| allocation.offer(PipelineId(1), BlockId(block)).0[0];
+    assert_eq!(offer(&allocation, 0), 0, "a block that has just come");
+    allocation.apply(Event::Tick { time: 5 }).expect("time goes on");
+    allocation.apply(Event::Block { capacity: loss(100) }).expect("a block");
+    allocation.apply(Event::Tick { time: 6 }).expect("time goes on");
+    assert_eq!([0, 1, 2].map(|block| offer(&allocation, block)), [60, 60, 10]);
+    let spend = Event::Spend { pipeline: PipelineId(1), blocks: blocks(0, 0), cost: loss(50) };
+    allocation.apply(spend).expect("within reach");
+    assert_eq!(offer(&allocation, 0), 10, "what is used up is gone");
+    allocation.apply(Event::Tick { time: 10 }).expect("time goes on");
+    assert_eq!([0, 1, 2].map(|block| offer(&allocation, block)), [50, 100, 50]);
+    let by_askers = asked(Scheduler::DominantShare(Unlock::ByAskers(10)), &[(0, 0, 50)]);
+    assert_eq!(offer(&by_askers, 1), 100);
+    // A block that was there before anybody told the time is as old as can be.
+    let mut early = Allocation::new(Scheduler::Pack(Unlock::OverTime(10)), EVERY);
+    early.apply(Event::Block { capacity: loss(100) }).expect("a block");
+    early.apply(Event::Arrive { pipelines: vec![PipelineId(1)] }).expect("arrives");
+    early.apply(Event::Tick { time: 3 }).expect("a clock");
+    assert_eq!(offer(&early, 0), 100);
 }
 
 #[test]

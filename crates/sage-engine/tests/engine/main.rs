@@ -5,6 +5,7 @@ mod bucket;
 mod doctor;
 mod learn;
 mod life;
+mod members;
 mod order;
 mod policy;
 mod taxi;

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use sage_engine::adapt::{End, Outcome};
 use sage_engine::allocate::Scheduler;
+use sage_engine::generate::TAXI;
 use sage_engine::ingest::Source;
 use sage_engine::{Engine, Epsilon, Opened, Places};
 
-use crate::city::{City, SPEED, somebody};
+use crate::city::{COUNT, City, SPEED, somebody};
 use crate::loops::{pass_hours, spent, told};
 
 /// A directory with a stream of this file, fed with a CSV.
@@ -64,6 +65,47 @@ delta = "1e-6"
     // Shown is the book that has least left: that of a team that took all it may.
     let (least, most) = (Epsilon::ceiling("1.9").expect("a number"), Epsilon::ceiling("2.5").expect("a number"));
     assert!((least..=most).contains(&spent(&engine)), "{}", spent(&engine));
+}
+
+/// A run goes on for as long as whoever submitted it is a member, whatever it waits for.
+#[test]
+fn the_runs_of_somebody_who_left_a_context_end_there() {
+    let city = City::new(60_000);
+    let context = |name: &str, members: &str| {
+        format!("\n[[policy.contexts]]\nname = \"{name}\"\nmembers = {members}\nepsilon = \"4\"\ndelta = \"1e-6\"\n")
+    };
+    let (before, rest) = TAXI.split_once("[policy]").expect("a policy");
+    let (_, after) = rest.split_once("[access]").expect("access");
+    let after = after.replace("[\"mia\"]", "[\"mia\", \"max\", \"eve\"]");
+    let file = |rides: &str| {
+        format!("{before}[policy]\n{}{}\n[access]{after}", context("rides", rides), context("fares", "[\"eve\"]"))
+    };
+    let engine = city.with_file(&file("[\"mia\", \"max\"]"));
+    let counted = |name: &str| {
+        let text = COUNT.replace("name = \"rides\"", &format!("name = \"{name}\""));
+        text.replace("stream = \"taxi\"", "stream = \"taxi\"\nevery = \"1h\"")
+    };
+    let hers = engine.submit_at(&somebody("mia"), &counted("hers"), 0).expect("submitted");
+    let his = engine.submit_at(&somebody("max"), &counted("his"), 0).expect("submitted");
+    let precise = SPEED.replace("target = 4.0", "target = 0.0001");
+    let waits = engine.submit_at(&somebody("mia"), &precise, 0).expect("submitted");
+    pass_hours(&city, &engine, 1..4);
+    let outcome = |engine: &Engine, run: u64| engine.run(run).expect("a run").outcome();
+    assert_eq!((outcome(&engine, hers), outcome(&engine, his)), (Some(Outcome::Accepted), Some(Outcome::Accepted)));
+    assert_eq!(outcome(&engine, waits), None);
+    engine.change_stream(&somebody("ada"), &file("[\"max\"]")).expect("she leaves");
+    engine.close().expect("closed");
+    let engine = city.open();
+    let tried = engine.run(waits).expect("a run").attempts.len();
+    let versions = |name: &str| engine.releases().iter().filter(|release| release.name == name).count();
+    let (so_far, others) = (versions("hers"), versions("his"));
+    pass_hours(&city, &engine, 4..10);
+    assert_eq!(outcome(&engine, waits), Some(Outcome::Stopped(End::NotMember)));
+    assert_eq!(engine.run(waits).expect("a run").attempts.len(), tried, "nothing more was charged");
+    assert_eq!(versions("hers"), so_far, "what she had done again and again is not done again");
+    assert!(versions("his") > others + 1, "his goes on");
+    let ended = engine.runs().into_iter().filter(|run| run.outcome() == Some(Outcome::Stopped(End::NotMember)));
+    assert_eq!(ended.count(), 2, "each of hers ends once");
 }
 
 const SHOP: &str = r#"

@@ -1,7 +1,8 @@
 //! A turn of the loop costs what changed, not what waits: counted in runs that are looked at.
 
-use sage_engine::Engine;
 use sage_engine::adapt::Outcome;
+use sage_engine::allocate::{Scheduler, Unlock};
+use sage_engine::{Engine, Places};
 
 use crate::city::{COUNT, City, SPEED, somebody};
 use crate::loops::HOUR;
@@ -81,4 +82,33 @@ fn those_who_wait_for_their_turn_are_not_looked_at_again() {
     let mut second = None;
     assert!(looks(&engine, || second = Some(job(&engine))) <= 2);
     assert_eq!(second.expect("an attempt").run(), 2);
+}
+
+/// Where time brings a block's budget within reach, a pipeline begins as soon as some block has had enough of it, though
+/// newer ones have not, and nothing but the clock has moved.
+#[test]
+fn time_lets_pipelines_begin_where_it_unlocks() {
+    // A first attempt asks for a 64th, which four hours bring.
+    let scheduler = Scheduler::DominantShare(Unlock::OverTime(256 * HOUR));
+    let mut city = City::new(30_000);
+    city.places = Places { scheduler, ..Places::default() };
+    let engine = city.with_rides("4");
+    engine.submit_at(&somebody("mia"), COUNT, 0).expect("submitted");
+    let attempts = |engine: &Engine| engine.run(1).expect("a run").attempts.len();
+    for hour in 0..4 {
+        city.seal_before(&engine, &format!("2026-01-01T{hour:02}:00"));
+        engine.work(hour * HOUR).expect("nothing fails");
+        assert_eq!(attempts(&engine), 0, "at hour {hour} no block is old enough");
+    }
+    for hour in 4..7 {
+        engine.work(hour * HOUR).expect("nothing fails");
+    }
+    let run = engine.run(1).expect("a run");
+    assert_eq!(run.outcome(), Some(Outcome::Accepted));
+    engine.close().expect("closed");
+    // What was sealed before a start has no age that anybody knows, and is not waited for.
+    let engine = city.open();
+    let again = engine.submit_at(&somebody("mia"), &COUNT.replace("\"rides\"", "\"again\""), 0).expect("submitted");
+    engine.work(7 * HOUR).expect("nothing fails");
+    assert_eq!(engine.run(again).expect("a run").outcome(), Some(Outcome::Accepted));
 }

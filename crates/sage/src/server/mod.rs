@@ -48,6 +48,7 @@ use sage_engine::Engine;
 use tokio::sync::Semaphore;
 
 use crate::failure::Failure;
+use crate::operator::OperatorArgs;
 use crate::output::{LogFormat, print, talk, tell};
 use crate::place::PlaceArgs;
 use crate::work::{Stop, now};
@@ -90,6 +91,8 @@ pub(crate) struct ServeArgs {
     /// Exports the signed head of the log every so many seconds, to the files of --heads, beside what grows by events
     #[arg(long, value_name = "SECONDS", env = "SAGE_HEADS_EVERY", requires = "heads")]
     heads_every: Option<NonZeroU64>,
+    #[command(flatten)]
+    operator: OperatorArgs,
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
 }
@@ -140,7 +143,7 @@ pub(crate) fn run(asked: &ServeArgs) -> Result<(), Failure> {
     talk(asked.log_format);
     let stop = Stop::listen()?;
     let door = asked.listen.door()?;
-    let engine = opened(&asked.place)?;
+    let engine = opened(&asked.place.under(&asked.operator))?;
     let (server, export) = furnished(asked, engine, stop, &door)?;
     let server = Arc::new(server);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(started)?;
@@ -200,7 +203,7 @@ fn furnished(asked: &ServeArgs, engine: Engine, stop: Stop, door: &Door) -> Resu
         tokens: Tokens::new(&directory),
         requests,
         stop,
-        place: asked.place.clone(),
+        place: asked.place.under(&asked.operator),
         directory,
         start: Instant::now(),
         models: Models::new(),

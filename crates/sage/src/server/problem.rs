@@ -4,6 +4,7 @@
 //! Text of an error never holds a row of a stream; what the machine's failures are is told to its operator alone.
 
 use axum::http::StatusCode;
+use sage_engine::stream::MemberRefusal;
 use sage_engine::{EngineError, GateError};
 use serde_json::{Value, json};
 
@@ -104,7 +105,13 @@ impl From<EngineError> for Problem {
         use EngineError as E;
         let status = match &error {
             E::NotInRole { .. } | E::Door(_) => StatusCode::FORBIDDEN,
-            E::NoStream(_) | E::NoBlock(_) | E::NoContext(_) | E::NoRun(_) => StatusCode::NOT_FOUND,
+            E::NoStream(_) | E::NoBlock(_) | E::NoRun(_) => StatusCode::NOT_FOUND,
+            E::Members(refusal) => match refusal {
+                MemberRefusal::NoContext(_) => StatusCode::NOT_FOUND,
+                MemberRefusal::Unnamed { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+                MemberRefusal::NotMember { .. } => StatusCode::FORBIDDEN,
+                _ => StatusCode::CONFLICT,
+            },
             E::NoRelease(_) | E::Withdrawn(..) => StatusCode::NOT_FOUND,
             E::StreamExists(_) | E::RunOver(_) | E::Stage { .. } | E::Served(_) | E::Refused(_) => StatusCode::CONFLICT,
             E::NothingToApprove(_) | E::OtherPolicy(_) | E::Change(_) => StatusCode::CONFLICT,

@@ -1,0 +1,184 @@
+//! Who may spend in which context: nobody gets the sum of ceilings that stand for different people.
+
+use sage_engine::stream::MemberRefusal;
+use sage_engine::{Ask, Engine, EngineError, Epsilon, PolicyOutcome, QueryAsk, Spend, Which};
+
+use crate::world::{RIDES, World, ask, days, rides, somebody};
+
+/// The stream of rides with two contexts of ε 2 each, these members, and what else stands under `[policy]`.
+fn file(north: &str, south: &str, more: &str) -> String {
+    let context = |name: &str, members: &str| {
+        format!(
+            "[[policy.contexts]]\nname = \"{name}\"\n{members}\nepsilon = \"2\"\ndelta = \"1e-6\"\nfilter = \"basic\"\n"
+        )
+    };
+    let (before, rest) = RIDES.split_once("[policy]").expect("a policy");
+    let (_, after) = rest.split_once("[access]").expect("access");
+    let after = after.replace("[\"mia\"]", "[\"mia\", \"max\", \"eve\"]");
+    format!("{before}[policy]\n{}{}{more}\n[access]{after}", context("north", north), context("south", south))
+}
+
+const JOINT: &str = "[policy.joint]\nepsilon = \"3\"\ndelta = \"2e-6\"\nfilter = \"basic\"\n";
+const MIA: &str = "members = [\"mia\"]";
+const MAX: &str = "members = [\"max\"]";
+
+/// An engine with the stream of this file and three sealed days.
+fn with(world: &World, file: &str) -> Engine {
+    let engine = world.open();
+    engine.create_stream(&somebody("ada"), file).expect("a stream");
+    world.feed(&engine, "b1", &rides(1..=3, 20)).expect("a batch");
+    engine.seal(&somebody("dan"), "rides", &days(1..=3)).expect("sealed");
+    engine
+}
+
+fn in_context(key: &str, context: Option<&str>, cost: &str) -> Ask {
+    Ask { context: context.map(str::to_owned), ..ask(key, days(1..=1), cost) }
+}
+
+/// What the stream has lost in the context that lost most.
+fn spent(engine: &Engine) -> Epsilon {
+    engine.snapshot().expect("a look").stream("rides").expect("the stream").spent
+}
+
+fn refusal<T>(outcome: Result<T, EngineError>) -> MemberRefusal {
+    match outcome.map(drop) {
+        Err(EngineError::Members(refusal)) => refusal,
+        Err(error) => panic!("another refusal: {error}"),
+        Ok(()) => panic!("it was taken"),
+    }
+}
+
+fn pipeline(context: &str) -> String {
+    format!(
+        "[pipeline]\nname = \"count\"\nstream = \"rides\"\n{context}\n[train]\nkind = \"statistic\"\nstatistic = \"count\"\n"
+    )
+}
+
+fn question(context: Option<&str>) -> QueryAsk {
+    QueryAsk {
+        key: "one".to_owned(),
+        stream: "rides".to_owned(),
+        context: context.map(str::to_owned),
+        sql: "SELECT count(*) FROM rides".to_owned(),
+        spend: Spend::Epsilon(crate::world::epsilon("0.1")),
+        which: Which::All,
+    }
+}
+
+#[test]
+fn whoever_is_no_member_spends_nothing_by_any_way() {
+    let world = World::new();
+    let engine = with(&world, &file(MIA, MAX, ""));
+    let other = |principal: &str| MemberRefusal::NotMember {
+        principal: principal.to_owned(),
+        context: Some("south".to_owned()),
+    };
+    let mia = somebody("mia");
+    assert_eq!(refusal(engine.charge(&mia, in_context("a", Some("south"), "1"))), other("mia"));
+    assert_eq!(refusal(engine.query(&mia, &question(Some("south")))), other("mia"));
+    assert_eq!(refusal(engine.plan_query(&mia, &question(Some("south")))), other("mia"));
+    assert_eq!(refusal(engine.submit(&mia, &pipeline("context = \"south\""))), other("mia"));
+    assert_eq!(refusal(engine.preview(&mia, &pipeline("context = \"south\""))), other("mia"));
+    let eve = somebody("eve");
+    let nowhere = MemberRefusal::NotMember { principal: "eve".to_owned(), context: None };
+    assert_eq!(refusal(engine.charge(&eve, in_context("b", None, "1"))), nowhere);
+    assert_eq!(refusal(engine.query(&eve, &question(None))), nowhere);
+    assert_eq!(refusal(engine.submit(&eve, &pipeline(""))), nowhere);
+    let unknown = refusal(engine.charge(&mia, in_context("c", Some("west"), "1")));
+    assert_eq!(unknown, MemberRefusal::NoContext("west".to_owned()));
+    assert!(matches!(engine.charge(&somebody("dan"), in_context("d", None, "1")), Err(EngineError::NotInRole { .. })));
+    assert_eq!(spent(&engine), Epsilon::ZERO, "nothing was charged");
+    assert!(engine.runs().is_empty());
+}
+
+/// Each gets the ceiling of their own context, named or not, and not a unit of the other's.
+#[test]
+fn a_member_of_one_context_gets_that_one() {
+    let world = World::new();
+    let engine = with(&world, &file(MIA, MAX, ""));
+    let (mia, max) = (somebody("mia"), somebody("max"));
+    drop(engine.charge(&mia, in_context("a", None, "1.5")).expect("north has 2"));
+    assert!(matches!(engine.charge(&mia, in_context("b", None, "1.5")), Err(EngineError::Refused(_))));
+    // The second context pays for its member, although none is named and the first is used up.
+    drop(engine.charge(&max, in_context("c", None, "1.5")).expect("south has 2"));
+    drop(engine.charge(&max, in_context("d", Some("south"), "0.5")).expect("and this is the rest"));
+    assert!(matches!(engine.charge(&max, in_context("e", None, "0.1")), Err(EngineError::Refused(_))));
+    let run = engine.submit(&mia, &pipeline("")).expect("submitted");
+    assert!(engine.run(run).expect("a run").text.contains("context = \"north\""), "the account is written down");
+    let answer = engine.query(&mia, &question(None)).expect("an answer");
+    assert!(!answer.before);
+}
+
+#[test]
+fn whoever_may_spend_in_several_says_where() {
+    let world = World::new();
+    let engine = with(&world, &file("", "members = [\"max\"]", JOINT));
+    let (mia, max) = (somebody("mia"), somebody("max"));
+    let both = MemberRefusal::Unnamed {
+        principal: "max".to_owned(),
+        contexts: ["north", "south"].map(str::to_owned).to_vec(),
+    };
+    assert_eq!(refusal(engine.charge(&max, in_context("a", None, "1"))), both);
+    assert_eq!(refusal(engine.submit(&max, &pipeline(""))), both);
+    assert_eq!(spent(&engine), Epsilon::ZERO);
+    // A ceiling is over both, so a context without a list is everybody's.
+    drop(engine.charge(&mia, in_context("b", None, "2")).expect("north"));
+    assert!(matches!(
+        refusal(engine.charge(&mia, in_context("c", Some("south"), "1"))),
+        MemberRefusal::NotMember { .. }
+    ));
+    drop(engine.charge(&max, in_context("d", Some("south"), "1")).expect("south"));
+    assert!(
+        matches!(engine.charge(&max, in_context("e", Some("south"), "0.5")), Err(EngineError::Refused(_))),
+        "together they have 3"
+    );
+}
+
+#[test]
+fn one_person_is_never_given_two_ceilings() {
+    let world = World::new();
+    let engine = world.open();
+    let ada = somebody("ada");
+    let refused = |file: &str| refusal(engine.create_stream(&ada, file));
+    assert_eq!(refused(&file("", "", "")), MemberRefusal::NoMembers("north".to_owned()));
+    assert_eq!(refused(&file(MIA, "", "")), MemberRefusal::NoMembers("south".to_owned()));
+    let twice = |one: &str, other: &str| MemberRefusal::Twice {
+        principal: "mia".to_owned(),
+        contexts: [one, other].map(str::to_owned),
+    };
+    assert_eq!(refused(&file(MIA, "members = [\"max\", \"mia\"]", "")), twice("north", "south"));
+    assert!(engine.stream_names().is_empty(), "none of them was created");
+    engine.create_stream(&ada, &file(MIA, MAX, "")).expect("a stream");
+    // What she saw in one she knows in the other, also after she has left it, and after a restart.
+    assert_eq!(
+        refusal(engine.change_stream(&ada, &file("members = [\"eve\"]", "members = [\"mia\"]", ""))),
+        twice("north", "south")
+    );
+    let without = file("members = [\"eve\"]", MAX, "");
+    assert_eq!(engine.change_stream(&ada, &without).expect("one officer"), PolicyOutcome::InForce);
+    engine.close().expect("closed");
+    let engine = world.open();
+    let back = file("members = [\"eve\"]", "members = [\"max\", \"mia\"]", "");
+    assert_eq!(refusal(engine.change_stream(&ada, &back)), twice("north", "south"));
+    let home = file("members = [\"eve\", \"mia\"]", MAX, "");
+    assert_eq!(engine.change_stream(&ada, &home).expect("where she was"), PolicyOutcome::InForce);
+    assert_eq!(engine.change_stream(&ada, &home).expect("read"), PolicyOutcome::Same);
+    // With a ceiling over both nothing is gained by being in both.
+    let joint = file(MIA, MIA, JOINT).replace("name = \"rides\"", "name = \"shared\"");
+    engine.create_stream(&ada, &joint).expect("a stream");
+}
+
+#[test]
+fn the_members_of_a_looser_policy_are_checked_too() {
+    let world = World::new();
+    let engine = world.open();
+    let (ada, bob) = (somebody("ada"), somebody("bob"));
+    engine.create_stream(&ada, &file(MIA, MAX, "")).expect("a stream");
+    let looser = file(MIA, "members = [\"max\", \"eve\"]", "").replace("epsilon = \"2\"", "epsilon = \"4\"");
+    assert_eq!(engine.change_stream(&ada, &looser).expect("read"), PolicyOutcome::Waits);
+    // Meanwhile eve comes into the other context. What waits falls with the file it was to follow, and is refused now.
+    let moved = file("members = [\"mia\", \"eve\"]", MAX, "");
+    assert_eq!(engine.change_stream(&ada, &moved).expect("read"), PolicyOutcome::InForce);
+    assert!(engine.approve_policy(&bob, "rides").is_err());
+    assert!(matches!(refusal(engine.change_stream(&ada, &looser)), MemberRefusal::Twice { .. }));
+}

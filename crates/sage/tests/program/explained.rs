@@ -1,0 +1,78 @@
+//! What `sage explain` says would help: a line for each thing, and the same for programs.
+
+use crate::place::{Place, project};
+
+/// The lines that begin with `or`.
+fn others(told: &str) -> Vec<String> {
+    told.lines().filter_map(|line| line.strip_prefix("  or    ")).map(str::to_owned).collect()
+}
+
+fn kinds(place: &Place, run: u64) -> Vec<String> {
+    let options = place.json(&format!("explain {run}"))["options"].clone();
+    let kinds = options.as_array().expect("a list").iter().map(|one| one["kind"].as_str().expect("a kind").to_owned());
+    kinds.collect()
+}
+
+#[test]
+fn whoever_waits_is_told_for_what() {
+    let (place, _) = Place::with_rides("20_000");
+    place.variant("examples/speed.toml", "wide.toml", &[("min = 4", "min = 40")]);
+    let count =
+        "[pipeline]\nname = \"quick\"\nstream = \"taxi\"\n[train]\nkind = \"statistic\"\nstatistic = \"count\"\n";
+    std::fs::write(place.path("quick.toml"), count).expect("a file");
+    place.good("submit wide.toml --as mia");
+    place.good("submit quick.toml --as mia");
+    place.good("work");
+    let sealed = place.json("explain 1")["waits_for"]["sealed_blocks"].as_u64().expect("a number");
+    let lines = others(&place.good("explain 1"));
+    assert_eq!(lines, [format!("wait for {} blocks more that admit the attempt", 40 - sealed)], "{lines:?}");
+    assert_eq!(kinds(&place, 1), ["wait_for_blocks"]);
+    // Who came first has all of these blocks set aside for as long as it waits.
+    let lines = others(&place.good("explain 2"));
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert!(lines[0].contains("wait until others that hold a share of these blocks are done"), "{lines:?}");
+    assert_eq!(kinds(&place, 2), ["larger_share"]);
+    place.good("cancel 1 --as mia");
+    assert!(place.good("work").starts_with("1 attempt performed"), "its share came back");
+    assert_eq!(kinds(&place, 2), Vec::<String>::new(), "nothing stands in its way any more");
+}
+
+/// Each limit of a file that stands in the way is named by its key, which docs/pipeline.md has, with its value now.
+#[test]
+fn every_limit_that_stands_in_the_way_is_named() {
+    let (place, _) = Place::with_rides("60_000");
+    let document = std::fs::read_to_string(project().join("docs/pipeline.md")).expect("the page");
+    let budget = "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.1\"\n";
+    let still = "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.15\"\n[adapt]\ndata_doublings = 1\n";
+    for (number, name, window, rest, wanted) in [
+        (1, "small", "min = 2, max = 4", budget, &["window.max", "epsilon_max"][..]),
+        (2, "few", "min = 2", "[adapt]\nattempts = 1\n", &["attempts"]),
+        (3, "still", "min = 2", still, &["data_doublings", "epsilon_max"]),
+    ] {
+        let changes = [("min = 4", window), ("target = 4.0", "target = 0.0001"), ("speed-by-vendor", name)];
+        place.variant("examples/speed.toml", "one.toml", &changes);
+        let text = std::fs::read_to_string(place.path("one.toml")).expect("a pipeline");
+        std::fs::write(place.path("one.toml"), format!("{text}\n{rest}")).expect("a file");
+        let told = place.run("submit one.toml --wait --as mia");
+        assert_eq!(told.code, Some(11), "{name}: {}", told.err);
+        let lines = others(&place.good(&format!("explain {number}")));
+        assert_eq!(lines.len(), wanted.len() + 1, "{name}: {lines:?}");
+        for (line, key) in lines.iter().zip(wanted) {
+            assert!(line.contains(&format!("raise {key} in [")), "{name}: {line}");
+            let own = key.rsplit('.').next().expect("a key");
+            assert!(document.contains(own), "docs/pipeline.md has no {own}");
+        }
+        let met = lines.last().and_then(|line| line.strip_prefix("a looser target: the last test would have met "));
+        let met: f64 = met.and_then(|met| met.parse().ok()).unwrap_or_else(|| panic!("{name}: {lines:?}"));
+        assert!(met > 0.0001, "{name}: {met}");
+        // A target that the last test met is met by the same attempt again, but for its noise.
+        assert_eq!(kinds(&place, number).last().map(String::as_str), Some("looser_target"));
+        assert_eq!(kinds(&place, number).len(), lines.len(), "as many for programs as for people");
+    }
+    assert!(others(&place.good("explain 1"))[0].ends_with("now 4 blocks"));
+    assert!(others(&place.good("explain 2"))[0].ends_with("now 1"));
+    let kinds: Vec<String> = (1..=3).flat_map(|run| kinds(&place, run)).collect();
+    for kind in ["larger_window", "more_budget", "more_attempts", "more_data_doublings"] {
+        assert!(kinds.iter().any(|one| one == kind), "{kind} is missing in {kinds:?}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Contexts and their members as people meet them: at the command line and over the network.
+
+use serde_json::json;
+
+use crate::http::Serving;
+use crate::place::Place;
+use crate::server::{SMALL, token};
+
+const CONTEXTS: &str = r#"doors = ["enforced", "declared"]
+
+[[policy.contexts]]
+name = "north"
+members = ["mia"]
+epsilon = "1"
+delta = "1e-6"
+
+[[policy.contexts]]
+name = "south"
+members = ["max"]
+epsilon = "1"
+delta = "1e-6"
+"#;
+
+/// The small stream with two contexts; with these changes of its text.
+fn file(changes: &[(&str, &str)]) -> String {
+    let (before, rest) = SMALL.split_once("epsilon = ").expect("a policy");
+    let (_, after) = rest.split_once("[access]").expect("access");
+    let after = after.replace("[\"mia\"]", "[\"mia\", \"max\", \"eve\"]");
+    let mut text = format!("{before}{CONTEXTS}\n[access]{after}");
+    for (from, to) in changes {
+        assert!(text.contains(from), "{from:?}");
+        text = text.replacen(from, to, 1);
+    }
+    text
+}
+
+const COUNT: &str =
+    "[pipeline]\nname = \"count\"\nstream = \"small\"\n[train]\nkind = \"statistic\"\nstatistic = \"count\"\n";
+
+fn of_south() -> String {
+    COUNT.replace("stream = \"small\"", "stream = \"small\"\ncontext = \"south\"")
+}
+
+#[test]
+fn the_command_line_says_who_may_spend_where() {
+    let place = Place::new();
+    let write = |name: &str, text: &str| std::fs::write(place.path(name), text).expect("a file");
+    write("open.toml", &file(&[("members = [\"max\"]\n", "")]));
+    place.fails("stream create open.toml --as ada", 1, "context \"south\" names no members");
+    write("both.toml", &file(&[("members = [\"max\"]", "members = [\"max\", \"mia\"]")]));
+    let told = place.fails("stream create both.toml --as ada", 1, "\"mia\" cannot be a member of context \"south\"");
+    assert!(told.contains("[policy.joint]"), "{told}");
+    write("slip.toml", &file(&[("members = [\"max\"]", "members = [\"maks\"]")]));
+    place.fails("stream create slip.toml --as ada", 1, "`members` are ML engineers under [access], as \"maks\" is not");
+    write("small.toml", &file(&[]));
+    place.good("stream create small.toml --as ada");
+    write("rows.csv", "at,x\n2026-01-01T00:10:00,0.5\n2026-01-01T00:20:00,0.25\n");
+    place.good("ingest small rows.csv --as dan");
+    place.good("blocks small --do seal --before 2026-03-01 --as dan");
+    write("count.toml", COUNT);
+    write("south.toml", &of_south());
+    let query = "query small 'SELECT count(*)' --all --epsilon 0.1";
+    for line in ["plan south.toml", "submit south.toml --wait", &format!("{query} --context south")] {
+        let told = place.fails(&format!("{line} --as mia"), 13, "\"mia\" is no member of context \"south\"");
+        assert!(told.contains("nothing was charged"), "{told}");
+    }
+    for line in ["plan count.toml", "submit count.toml --wait", query] {
+        place.fails(&format!("{line} --as eve"), 13, "\"eve\" is a member of no context");
+    }
+    place.fails(&format!("{query} --context west --as mia"), 14, "no context \"west\"");
+    assert_eq!(place.json("stream show small")[0]["epsilon_spent"], "0", "nothing was charged");
+    // Whoever is a member of one context needs no name for it.
+    place.good(&format!("{query} --as mia"));
+    place.good(&format!("{query} --context south --as max"));
+    place.good("submit count.toml --wait --as max");
+    assert!(place.good("stream show small --json").contains("members = [\\\"max\\\"]"), "the file is shown as it is");
+    // Who has left a context spends there no more.
+    write(
+        "later.toml",
+        &COUNT.replace("name = \"count\"", "name = \"later\"").replace("[train]", "window = { min = 9 }\n[train]"),
+    );
+    place.good("submit later.toml --as mia");
+    write("left.toml", &file(&[("members = [\"mia\"]", "members = [\"eve\"]")]));
+    assert_eq!(place.good("stream change left.toml --as ada"), "in force\n");
+    place.good("work");
+    let why = place.good("explain 2");
+    assert!(why.contains("no longer a member of the context") && why.contains(": no member"), "{why}");
+    place.fails("watch 2", 13, "run 2 is no member");
+}
+
+#[test]
+fn the_server_turns_away_whoever_is_no_member() {
+    let place = Place::new();
+    let serving = Serving::start(&place);
+    let ada = place.good("token create --as ada --role admin").trim().to_owned();
+    let [dan, mia, max, eve] = ["dan", "mia", "max", "eve"].map(|name| token(&place, name));
+    let open = serving.with_token("POST", "/v1/streams", &ada, &file(&[("members = [\"max\"]\n", "")]));
+    assert_eq!(open.status, 409, "{}", open.body);
+    assert_eq!(serving.with_token("POST", "/v1/streams", &ada, &file(&[])).status, 201);
+    let rows = "at,x\n2026-01-01T00:10:00,0.5\n";
+    assert_eq!(serving.with_token("POST", "/v1/streams/small/rows?batch=one", &dan, rows).status, 201);
+    serving.good("POST", "/v1/streams/small/blocks", &dan, "{\"do\": \"seal\", \"before\": \"2027-01-01\"}");
+    let block = serving.good("GET", "/v1/streams/small/blocks", &mia, "")["blocks"][0]["block"].clone();
+    let charge = |context: serde_json::Value| {
+        let mut asked = json!({"key": "one", "blocks": [block], "purpose": "a histogram", "train": {"epsilon": "0.5"}});
+        if !context.is_null() {
+            asked["context"] = context;
+        }
+        asked.to_string()
+    };
+    let question = |context: serde_json::Value| {
+        json!({"sql": "SELECT count(*)", "epsilon": "0.1", "all": true, "context": context}).to_string()
+    };
+    let asked = |path: &str, who: &str, body: &str| {
+        let authorization = format!("Bearer {who}");
+        serving.ask("POST", path, &[("Authorization", &authorization), ("Idempotency-Key", who)], body.as_bytes())
+    };
+    let (charges, queries) = ("/v1/streams/small/charges", "/v1/streams/small/query");
+    for (path, body) in [
+        ("/v1/runs", of_south()),
+        ("/v1/plan", of_south()),
+        (charges, charge(json!("south"))),
+        (queries, question(json!("south"))),
+    ] {
+        let refused = asked(path, &mia, &body);
+        assert_eq!(refused.status, 403, "{path}: {}", refused.body);
+        assert!(refused.body.contains("is no member of context"), "{path}: {}", refused.body);
+    }
+    for (path, body) in [
+        ("/v1/runs", COUNT.to_owned()),
+        (charges, charge(serde_json::Value::Null)),
+        (queries, question(serde_json::Value::Null)),
+    ] {
+        assert_eq!(asked(path, &eve, &body).status, 403, "{path}");
+    }
+    assert_eq!(serving.good("GET", "/v1/streams/small", &mia, "")["epsilon_spent"], "0", "nothing was charged");
+    // Half of each ceiling, twice: what one has spent the other still has.
+    for who in [&mia, &max] {
+        let charged = asked(charges, who, &charge(serde_json::Value::Null));
+        assert_eq!(charged.status, 201, "{}", charged.body);
+        assert_eq!(asked(queries, who, &question(serde_json::Value::Null)).status, 200);
+    }
+    assert_eq!(asked("/v1/runs", &max, &of_south()).status, 201);
+    // With a ceiling over both she may be in both, and then says which.
+    let joint = "[policy.joint]\nepsilon = \"1.5\"\ndelta = \"1e-6\"\n\n[access]";
+    let shared = file(&[("members = [\"mia\"]\n", ""), ("members = [\"max\"]\n", ""), ("[access]", joint)]);
+    let shared = shared.replace("name = \"small\"", "name = \"shared\"");
+    assert_eq!(serving.with_token("POST", "/v1/streams", &ada, &shared).status, 201);
+    let unnamed = asked("/v1/runs", &mia, &COUNT.replace("small", "shared"));
+    assert_eq!(unnamed.status, 422, "{}", unnamed.body);
+    assert!(unnamed.body.contains("name one as `context`"), "{}", unnamed.body);
+}

@@ -1,0 +1,147 @@
+//! What the operator of a machine decides: given as flags, in the environment or in a file, shown, and kept.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::http::Serving;
+use crate::place::{Place, project};
+use crate::server::{SMALL, pipeline, token};
+
+/// A setting as `config show` has it: its value and where that comes from.
+fn shown(command: &mut std::process::Command, name: &str) -> (String, String) {
+    let told = command.output().expect("runs");
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let list: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let one = list.as_array().and_then(|list| list.iter().find(|one| one["setting"] == name)).cloned();
+    let one = one.unwrap_or_else(|| panic!("no {name} in {list}"));
+    let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
+    (text("value"), text("origin"))
+}
+
+#[test]
+fn limits_come_from_flags_the_environment_and_the_file_in_this_order() {
+    let place = Place::new();
+    let show = ["config", "show", "--json"];
+    std::fs::create_dir_all(place.path("settings/sage")).expect("a folder");
+    let file = place.path("settings/sage/config.toml");
+    for (name, variable, values) in [
+        ("attempt-time", "SAGE_ATTEMPT_TIME", ["1h", "2h", "90s"]),
+        ("attempt-memory", "SAGE_ATTEMPT_MEMORY", ["100", "200", "300"]),
+        ("uncontained", "SAGE_UNCONTAINED", ["ada", "bob", "eve"]),
+        ("scheduler", "SAGE_SCHEDULER", ["pack", "first-come", "dominant-share"]),
+    ] {
+        let [in_file, in_environment, as_flag] = values;
+        std::fs::write(&file, "").expect("a file");
+        let (value, origin) = shown(&mut place.command(&show), name);
+        let unset = if name == "scheduler" { ("even-split", "built in") } else { ("", "not set") };
+        assert_eq!((value.as_str(), origin.as_str()), unset, "{name}");
+        let line = if name == "attempt-memory" {
+            format!("{name} = {in_file}\n")
+        } else {
+            format!("{name} = \"{in_file}\"\n")
+        };
+        std::fs::write(&file, line).expect("a file");
+        assert_eq!(shown(&mut place.command(&show), name), (in_file.to_owned(), format!("file {}", file.display())));
+        let found = shown(place.command(&show).env(variable, in_environment), name);
+        assert_eq!(found, (in_environment.to_owned(), format!("environment {variable}")));
+        let flag = format!("--{name}");
+        let mut command = place.command(&[&show[..], &[flag.as_str(), as_flag]].concat());
+        let found = shown(command.env(variable, in_environment), name);
+        assert_eq!(found, (as_flag.to_owned(), format!("flag {flag}")));
+    }
+    std::fs::write(&file, "").expect("a file");
+    for (flags, said) in [
+        ("--attempt-time 5", "a length of time such as 90s"),
+        ("--attempt-time 0s", "a length of time such as 90s"),
+        ("--attempt-memory 0", "1..=100000000"),
+        ("--uncontained ''", "--uncontained"),
+        ("--scheduler none", "even-split"),
+    ] {
+        place.fails(&format!("config show {flags}"), 2, said);
+    }
+}
+
+/// Every setting stands in the operator's page with its variable, and the page has no other.
+#[test]
+fn the_page_of_the_operator_has_every_setting() {
+    let place = Place::new();
+    let settings = place.json("config show");
+    let settings: BTreeSet<String> = settings
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| one["setting"].as_str().expect("a name").to_owned())
+        .collect();
+    let page = std::fs::read_to_string(project().join("docs/operations.md")).expect("the page");
+    let (_, section) = page.split_once("## Settings\n").expect("a section");
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let named: BTreeSet<String> = rows.filter_map(|row| row.split('`').next().map(str::to_owned)).collect();
+    assert_eq!(named, settings);
+}
+
+#[test]
+fn the_limits_of_the_machine_are_kept_by_the_commands_that_work() {
+    let (place, _) = Place::with_rides("60_000");
+    let submit = "submit examples/duration.toml --as mia";
+    for line in ["plan examples/duration.toml --as mia --attempt-memory 1", &format!("{submit} --attempt-memory 1")] {
+        let told = place.fails(line, 1, "million bytes of memory and may have 1");
+        assert!(told.contains("--attempt-memory"), "{told}");
+    }
+    assert_eq!(place.json("runs"), json!([]), "nothing was submitted");
+    place.good("plan examples/duration.toml --as mia --attempt-memory 4000");
+    // Training that would take much longer than its second is stopped, and told of.
+    let long = "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 3000\nlearning_rate = 0.5\nrows = 40000";
+    let table = "  { group_mean = \"3600 * distance / duration\", by = \"extract(hour from pickup)\", name = \
+                 \"usual_speed\", keys = 24, bounds = [0, 60] },\n";
+    let changes = [("kind = \"ridge\"", long), (table, ""), ("\"taxi-duration\"", "\"long\"")];
+    place.variant("examples/duration.toml", "long.toml", &changes);
+    place.good("submit long.toml --as mia");
+    place.good("work --attempt-time 1s");
+    let why = place.good("explain 1");
+    assert!(why.contains("over its time") && why.contains("an attempt may take 1 seconds"), "{why}");
+    assert!(why.contains("--attempt-time"), "{why}");
+    place.fails("watch 1", 11, "over its time");
+}
+
+#[test]
+fn the_limits_of_the_machine_are_kept_by_the_server() {
+    let (place, _) = Place::with_rides("20_000");
+    let mia = token(&place, "mia");
+    let serving = Serving::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--attempt-memory", "1"]));
+    for path in ["/v1/plan", "/v1/runs"] {
+        let refused = serving.with_token("POST", path, &mia, &pipeline(&place));
+        assert_eq!(refused.status, 422, "{}", refused.body);
+        assert!(refused.body.contains("million bytes of memory and may have 1"), "{}", refused.body);
+    }
+}
+
+/// A program that runs without a box can write beside its folder, which is why somebody answers for it by name.
+#[test]
+fn programs_run_without_a_box_only_on_somebodys_word() {
+    let place = Place::new();
+    let write = |name: &str, text: &str| std::fs::write(place.path(name), text).expect("a file");
+    write("small.toml", &SMALL.replace("doors = [\"enforced\"]", "doors = [\"enforced\", \"declared\"]"));
+    place.good("stream create small.toml --as ada");
+    write("rows.csv", "at,x\n2026-01-01T00:10:00,0.5\n2026-01-01T01:20:00,0.25\n");
+    place.good("ingest small rows.csv --as dan");
+    place.good("blocks small --do seal --before 2026-03-01 --as dan");
+    let mark = place.path("mark");
+    std::fs::create_dir(place.path("code")).expect("a folder");
+    write("code/mark.sh", &format!("touch '{}'\nexit 1\n", mark.display()));
+    let own = |name: &str| {
+        format!(
+            "[pipeline]\nname = \"{name}\"\nstream = \"small\"\nlabel = \"x\"\n[train]\ncommand = [\"sh\", \
+             \"mark.sh\"]\n[validate]\nmetric = \"mse\"\ntarget = 0.1\nbound = 1.0\n[budget]\nepsilon0 = \"0.05\"\n"
+        )
+    };
+    write("boxed.toml", &own("boxed"));
+    write("bare.toml", &own("bare"));
+    place.good("submit boxed.toml --code code --as mia");
+    place.good("work");
+    assert!(!mark.exists(), "a program in a box wrote beside it");
+    place.good("submit bare.toml --code code --as mia");
+    place.good("work --uncontained ada");
+    assert!(mark.exists(), "{}", place.good("explain 2"));
+}

@@ -1,0 +1,71 @@
+//! How far an attempt is, as a client of the server hears it: while it runs, in order, and within its stream alone.
+
+use std::io::BufRead;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::http::Serving;
+use crate::place::Place;
+use crate::server::token;
+
+/// A network with so many steps that its attempt can be watched.
+const LONG: &[(&str, &str)] = &[
+    ("kind = \"ridge\"", "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 15\nlearning_rate = 0.5\nrows = 40000"),
+    (
+        "  { group_mean = \"3600 * distance / duration\", by = \"extract(hour from pickup)\", name = \"usual_speed\", keys = 24, bounds = [0, 60] },\n",
+        "",
+    ),
+    ("name = \"taxi-duration\"", "name = \"long\""),
+    ("[validate]", "[adapt]\nattempts = 1\n[validate]"),
+];
+
+/// Always accepted.
+const COUNT: &str =
+    "[pipeline]\nname = \"count\"\nstream = \"taxi\"\n[train]\nkind = \"statistic\"\nstatistic = \"count\"\n";
+
+#[test]
+fn a_client_hears_how_far_an_attempt_is() {
+    let (place, stored) = Place::with_rides("60_000");
+    place.variant("examples/duration.toml", "long.toml", LONG);
+    let [mia, carl] = ["mia", "carl"].map(|name| token(&place, name));
+    let serving = Serving::start(&place);
+    let (mut heard, mut outside) = (serving.listen(&mia), serving.listen(&carl));
+    let text = std::fs::read_to_string(place.path("long.toml")).expect("a pipeline");
+    let submitted = serving.with_token("POST", "/v1/runs", &mia, &text);
+    assert_eq!(submitted.status, 201, "{}", submitted.body);
+    let (began, mut told, mut while_running) = (Instant::now(), Vec::<Value>::new(), false);
+    while told.last().is_none_or(|one| one["stage"] != "releasing") {
+        assert!(began.elapsed() < Duration::from_secs(90), "the attempt does not end: {told:?}");
+        let mut line = String::new();
+        assert!(heard.read_line(&mut line).expect("a line") > 0, "the events ended: {told:?}");
+        let Some(data) = line.strip_prefix("data: ") else { continue };
+        let one: Value = serde_json::from_str(data).expect("JSON");
+        if one["kind"] != "progress" {
+            continue;
+        }
+        if one["percent"].as_u64().is_some_and(|percent| percent < 50) && !while_running {
+            while_running = serving.good("GET", "/v1/runs/1", &mia, "")["over"] == false;
+        }
+        told.push(one);
+    }
+    assert!(while_running, "what was told came after the end: {told:?}");
+    let mut order: Vec<&str> = told.iter().filter_map(|one| one["stage"].as_str()).collect();
+    order.dedup();
+    assert_eq!(order, ["charged", "reading", "training", "validating", "releasing"], "{told:?}");
+    let percents: Vec<u64> = told.iter().filter_map(|one| one["percent"].as_u64()).collect();
+    assert_eq!(percents, [0, 10, 20, 30, 40, 50, 60, 70, 80, 90], "tenths, each once");
+    for one in &told {
+        assert_eq!((&one["stream"], &one["run"], &one["attempt"]), (&"taxi".into(), &1.into(), &1.into()), "{one}");
+        assert!(one["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{one}");
+        assert!(!one.to_string().contains(&stored.to_string()), "{one}");
+    }
+    // Somebody without a role hears what is released, and nothing of how far anything is.
+    assert_eq!(serving.with_token("POST", "/v1/runs", &mia, COUNT).status, 201);
+    let mut all = String::new();
+    while !all.contains("event: released") {
+        assert!(began.elapsed() < Duration::from_secs(120), "the release is not told: {all}");
+        assert!(outside.read_line(&mut all).expect("a line") > 0, "the events ended: {all}");
+    }
+    assert!(!all.contains("progress") && !all.contains("percent"), "{all}");
+}

@@ -26,6 +26,10 @@ pub(crate) struct PlaceArgs {
     /// Where blocks are kept, if not in the directory: another one, or s3://bucket/folder
     #[arg(long, value_name = "ADDRESS", env = "SAGE_BLOCKS")]
     pub(crate) blocks: Option<String>,
+
+    /// A folder that programs of pipelines are shown, read-only; repeats
+    #[arg(long = "show", value_name = "FOLDER", env = "SAGE_SHOW", value_delimiter = ',', hide = true)]
+    pub(crate) shown: Vec<PathBuf>,
 }
 
 /// Who asks.
@@ -38,7 +42,8 @@ pub(crate) struct WhoArgs {
 
 impl PlaceArgs {
     pub(crate) fn places(&self) -> Places {
-        Places { heads: self.heads.clone(), blocks: self.blocks.clone(), ..Places::default() }
+        let (heads, blocks, shown) = (self.heads.clone(), self.blocks.clone(), self.shown.clone());
+        Places { heads, blocks, shown, ..Places::default() }
     }
 
     /// Opens a directory that is there.

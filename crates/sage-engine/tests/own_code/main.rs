@@ -1,6 +1,8 @@
 //! Programs of a pipeline's author: one that does as it should is released as attested, and each that does not is
 //! contained, explained, and charged as the rules say.
 
+mod foreign;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -94,9 +96,11 @@ fn somebody(name: &str) -> Principal {
 }
 
 fn engine(folder: &Path) -> Engine {
-    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), &Places::default()) else {
-        panic!("a new directory")
-    };
+    engine_at(folder, &Places::default())
+}
+
+fn engine_at(folder: &Path, places: &Places) -> Engine {
+    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), places) else { panic!("a new directory") };
     engine.create_stream(&somebody("ada"), STREAM).expect("a stream");
     let mut csv = "at,x,y\n".to_owned();
     for place in 0..24_000 {
@@ -114,12 +118,24 @@ fn engine(folder: &Path) -> Engine {
 
 /// Submits a program and lets it be tried.
 fn tried(program: &str) -> (TempDir, Engine, RunView) {
+    tried_at(program, PIPELINE, &Places::default())
+}
+
+/// The same with an interpreter and the environment that it is of, and rows by Arrow Flight.
+fn tried_as(program: &str, python: &Path, environment: &Path) -> (TempDir, Engine, RunView) {
+    let places = Places { shown: vec![environment.to_owned()], ..Places::default() };
+    let text = PIPELINE.replace("\"python3\"", &format!("{:?}", python.display().to_string()));
+    let text = text.replace("time_limit = \"1m\"", "time_limit = \"5m\"\nrows = \"flight\"");
+    tried_at(program, &text, &places)
+}
+
+fn tried_at(program: &str, pipeline: &str, places: &Places) -> (TempDir, Engine, RunView) {
     let folder = tempfile::tempdir().expect("a directory");
-    let engine = engine(folder.path());
+    let engine = engine_at(folder.path(), places);
     let code = folder.path().join("code");
     std::fs::create_dir(&code).expect("a folder");
     std::fs::write(code.join("train.py"), program).expect("a program");
-    let run = engine.submit_with(&somebody("mia"), PIPELINE, Some(&code), 0).expect("submitted");
+    let run = engine.submit_with(&somebody("mia"), pipeline, Some(&code), 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     let run = engine.run(run).expect("the run");
     assert!(!engine.path().join("scratch").join("1-1").exists(), "the rows that the program saw are gone");
@@ -385,7 +401,18 @@ fn main() {
         trial("the_door_must_be_open", the_door_must_be_open),
         trial("rows_come_over_flight_once", rows_come_over_flight_once),
         trial("a_program_can_be_asked_to_beat_another", a_program_can_be_asked_to_beat_another),
+        trial(
+            "a_model_of_others_is_released_as_attested_and_predicts",
+            foreign::a_model_of_others_is_released_as_attested_and_predicts,
+        ),
+        trial("the_documented_program_runs", foreign::the_documented_program_runs),
     ];
+    trials.extend(foreign::BAD.iter().map(|(name, program, said)| {
+        Trial::test(format!("bad::{name}"), move || {
+            foreign::a_bad_file_is_contained_and_explained(program, said);
+            Ok(())
+        })
+    }));
     trials.extend(BAD.iter().map(|(name, program, said)| {
         Trial::test(format!("bad::{name}"), move || {
             a_bad_program_is_contained_and_explained(program, said);

@@ -2,8 +2,9 @@
 //! is tested by us on the test lane.
 //!
 //! What is taken from it is a description and weights in our own form, or an ONNX file that is translated into it, and
-//! from that a graph is written; nothing it brings is ever run. The two charges are apart: the author vouches for what the program saw, and for the test the
-//! kernel does. Not a row leaves the box but by the author's word, which is what the declared door says.
+//! from that a graph is written; nothing it brings is ever run. The two charges are apart: the author vouches for what
+//! the program saw, and for the test the kernel does. Not a row leaves the box but by the author's word, which is what
+//! the declared door says.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

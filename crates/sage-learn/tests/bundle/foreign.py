@@ -23,7 +23,8 @@ def run(path, feed):
 def main():
     folder = Path(sys.argv[1])
     case = json.loads((folder / "case.json").read_text())
-    feed = {name: [float("nan") if value is None else value for value in values] for name, values in case["columns"].items()}
+    known = lambda value: float("nan") if value is None else value
+    feed = {name: [known(value) for value in values] for name, values in case["columns"].items()}
     expected = numpy.array(case["expected"], dtype=numpy.float32)
     assert expected.std() > 0.01, "rows differ"
     for name in ["original.onnx", "model.onnx"]:

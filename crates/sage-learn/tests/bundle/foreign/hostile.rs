@@ -43,7 +43,7 @@ fn what_reaches_beyond_the_file_is_refused() {
     refused("custom domain", &custom, "node 1: its operator is of a domain of its own");
     refused("custom operator", &plain().node("Shell", &["x"], "out", vec![]), "not one of those that are taken");
     let mut function = plain().node("Relu", &["x"], "out", vec![]);
-    function.0.functions.push(FunctionProto { name: "Relu".to_owned(), ..FunctionProto::default() });
+    function.0.functions.push(FunctionProto { name: Some("Relu".to_owned()), ..FunctionProto::default() });
     refused("function", &function, "functions of its own");
     let sparse = changed(plain().node("Relu", &["x"], "out", vec![]), |graph| {
         graph.sparse_initializer.push(SparseTensorProto::default());

@@ -35,7 +35,8 @@ pub struct Made(pub ModelProto);
 
 /// A file with no node yet, whose output is `out`.
 pub fn file() -> Made {
-    let graph = GraphProto { output: vec![declared("out", FLOAT, &[None])], ..GraphProto::default() };
+    let output = vec![declared("out", FLOAT, &[None])];
+    let graph = GraphProto { name: "own".to_owned(), output, ..GraphProto::default() };
     Made(ModelProto {
         ir_version: 8,
         opset_import: vec![
@@ -155,6 +156,10 @@ pub fn declared(name: &str, element: i32, shape: &[Option<i64>]) -> ValueInfoPro
 
 /// A file with one or more of everything that is taken.
 pub fn everything() -> Made {
+    second_half(first_half())
+}
+
+fn first_half() -> Made {
     file()
         .column("x")
         .input("z", DOUBLE, &[None])
@@ -164,7 +169,6 @@ pub fn everything() -> Made {
         .wholes("one", &[1], &[1])
         .wholes("three", &[2], &[-1, 3])
         .wholes("both", &[2], &[1, -1])
-        .wholes("lone", &[], &[0])
         .floats("half", &[1], &[0.5])
         .floats("w", &[7, 4], &spread(28, 0.3))
         .floats("b", &[4], &[0.1, -0.2, 0.3, 0.0])
@@ -206,7 +210,10 @@ pub fn everything() -> Made {
         .node("LeakyRelu", &["bn"], "leak", vec![float("alpha", 0.1)])
         .node("Tanh", &["leak"], "t", vec![])
         .node("Softmax", &["t"], "s", vec![])
-        .node("Gather", &["s", "both"], "p", vec![whole("axis", 1)])
+}
+
+fn second_half(made: Made) -> Made {
+    made.node("Gather", &["s", "both"], "p", vec![whole("axis", 1)])
         .node("Sub", &["p", "half"], "d", vec![])
         .node("Abs", &["d"], "abs", vec![])
         .node("Sqrt", &["abs"], "root", vec![])

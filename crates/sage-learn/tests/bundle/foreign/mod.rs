@@ -7,7 +7,7 @@ use made::{DOUBLE, FLOAT, TEXT, WHOLE, everything, file, list, whole};
 use sage_learn::bundle::{Bundle, Exported, Predictor, made_up_rows, translated, try_out};
 use sage_learn::formula::Cell;
 use tract_onnx::prelude::{
-    Framework as _, InferenceModelExt as _, IntoRunnable as _, IntoTValue as _, Tensor, tensor1, tvec,
+    Framework as _, InferenceModelExt as _, IntoRunnable as _, IntoTValue as _, Tensor, tensor1,
 };
 
 use crate::files;
@@ -126,6 +126,8 @@ fn categories_that_nobody_listed_are_zeros() {
         .node("Mul", &["hot", "counted"], "some", vec![])
         .node("MatMul", &["some", "w"], "out", vec![]);
     let predictor = try_out(&translated(&made.bytes(), &made::columns()).unwrap()).unwrap();
-    let row = |color: &str| vec![Cell::Text(color.to_owned()), Cell::Whole(3)];
+    let names: Vec<&str> = predictor.columns().iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["count", "color"], "texts come behind numbers");
+    let row = |color: &str| vec![Cell::Whole(3), Cell::Text(color.to_owned())];
     assert_eq!(predictor.rows(&[row("red"), row("blue"), row("green")]).unwrap(), [6.0, 0.0, 3.0]);
 }

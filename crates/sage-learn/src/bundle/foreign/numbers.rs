@@ -16,7 +16,7 @@ fn numbers(value: u32, rank: u8) -> Known {
 }
 
 /// The numbers of a constant that goes with every row alike.
-fn alike<'tensor>(tensor: &'tensor Tensor, rank: u8, width: usize) -> Result<&'tensor [f32], ForeignRefusal> {
+fn alike(tensor: &Tensor, rank: u8, width: usize) -> Result<&[f32], ForeignRefusal> {
     let found = tensor.numbers().ok_or_else(|| refused(NO_NUMBERS))?;
     let fits = match (rank, tensor.shape.as_slice()) {
         (1, [] | [1]) => true,

@@ -170,6 +170,15 @@ fn measure_ours(suite: &Suite, beside: Option<&Beside>) -> Result<Vec<Value>, Fa
 /// The Python of an environment with the suite's requirements; made on first use and whenever they
 /// change.
 pub(crate) fn virtual_environment(suite: &str, requirements: &str) -> Result<PathBuf, Failure> {
+    environment_of("python3", suite, requirements)
+}
+
+/// The same with the system's interpreter, which is the one that a closed box has.
+pub(crate) fn system_environment(suite: &str, requirements: &str) -> Result<PathBuf, Failure> {
+    environment_of("/usr/bin/python3", suite, requirements)
+}
+
+fn environment_of(interpreter: &str, suite: &str, requirements: &str) -> Result<PathBuf, Failure> {
     let place = workspace::target_directory()?.join("venv").join(suite);
     let python = place.join("bin").join("python");
     let wanted = workspace::read(requirements)?;
@@ -178,7 +187,7 @@ pub(crate) fn virtual_environment(suite: &str, requirements: &str) -> Result<Pat
         return Ok(python);
     }
     eprintln!("installing {requirements} into a virtual environment");
-    make_environment(&place)?;
+    make_environment(interpreter, &place)?;
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
     workspace::output(pip.arg(workspace::root().join(requirements)))?;
@@ -186,8 +195,8 @@ pub(crate) fn virtual_environment(suite: &str, requirements: &str) -> Result<Pat
     Ok(python)
 }
 
-fn make_environment(place: &Path) -> Result<(), Failure> {
-    let mut python = Command::new("python3");
+fn make_environment(interpreter: &str, place: &Path) -> Result<(), Failure> {
+    let mut python = Command::new(interpreter);
     workspace::output(python.args(["-m", "venv", "--clear"]).arg(place))?;
     Ok(())
 }

@@ -41,6 +41,7 @@ pub(crate) fn everything() -> Result<(), Failure> {
     let mut steps = everyday_steps()?;
     steps.insert(0, call("packages", packages::for_tests));
     steps.push(call("bundles in Python", bundles_in_python));
+    steps.push(call("own code in Python", own_code_in_python));
     steps.push(call("blocks in a bucket", bucket::check));
     steps.push(call("clients in Python", clients_in_python));
     steps.push(call("pages in a browser", pages::check));
@@ -96,6 +97,13 @@ fn bundles_in_python() -> Result<(), Failure> {
     let python = bench::virtual_environment("bundle", "xtask/peers/bundle_requirements.txt")?;
     let mut command = workspace::cargo(&["test", "-p", "sage-learn", "--test", "bundle"]);
     workspace::run(command.env("SAGE_PYTHON", python))
+}
+
+/// The programs of the page on own code, as they stand there, in a box with a Python that has what they need.
+fn own_code_in_python() -> Result<(), Failure> {
+    let python = bench::system_environment("own_code", "xtask/peers/own_code_requirements.txt")?;
+    let mut command = workspace::cargo(&["test", "-p", "sage-engine", "--test", "own_code", "the_documented_program"]);
+    workspace::run(command.env("SAGE_OWN_CODE_PYTHON", python))
 }
 
 /// The tests of the server once more, with clients that others have made, and requests that one of them makes up.

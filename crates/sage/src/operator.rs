@@ -3,6 +3,7 @@
 //! It is no part of a stream's file or a pipeline's: it is about this machine. The same flags stand at every command
 //! that performs attempts or says what would become of one.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -30,6 +31,10 @@ pub(crate) struct OperatorArgs {
     /// Run programs of pipelines without a box; the value is the name of who answers for that [default: in a box only]
     #[arg(long, value_name = "NAME", env = "SAGE_UNCONTAINED", value_parser = NonEmptyStringValueParser::new())]
     uncontained: Option<String>,
+
+    /// A folder that programs of pipelines are shown, read-only, such as one with Python packages; repeats
+    #[arg(long, value_name = "FOLDER", env = "SAGE_SHOW", value_delimiter = ',')]
+    show: Vec<PathBuf>,
 }
 
 impl OperatorArgs {
@@ -39,6 +44,7 @@ impl OperatorArgs {
         Places {
             scheduler: self.scheduler.named(),
             uncontained: self.uncontained.clone(),
+            shown: self.show.clone(),
             limits: AttemptLimits { time: self.attempt_time, memory_bytes },
             ..places
         }

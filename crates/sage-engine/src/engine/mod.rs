@@ -90,6 +90,9 @@ pub struct Places {
     pub scheduler: Scheduler,
     /// Who decided that programs of pipelines are run without a box. None: they are run in one, or not at all.
     pub uncontained: Option<String>,
+    /// Folders that programs of pipelines are shown in their box, read-only and under the same paths, such as one with
+    /// an environment of Python.
+    pub shown: Vec<PathBuf>,
     /// What one attempt of any pipeline may use of the machine.
     pub limits: AttemptLimits,
 }

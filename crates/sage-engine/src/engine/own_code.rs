@@ -1,9 +1,10 @@
 //! An attempt with a program of its author's: it gets the rows of the train lane, in a box, and what it brings back
 //! is tested by us on the test lane.
 //!
-//! What is taken from it is a description and weights in our own form, from which a graph is written; nothing it
-//! brings is ever run. The two charges are apart: the author vouches for what the program saw, and for the test the
-//! kernel does. Not a row leaves the box but by the author's word, which is what the declared door says.
+//! What is taken from it is a description and weights in our own form, or an ONNX file that is translated into it, and
+//! from that a graph is written; nothing it brings is ever run. The two charges are apart: the author vouches for what
+//! the program saw, and for the test the kernel does. Not a row leaves the box but by the author's word, which is what
+//! the declared door says.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,9 +13,10 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use sage_kernel::{Lane, Session};
-use sage_learn::bundle::{ESSENTIAL, Graph, Predictor, described};
+use sage_learn::bundle::{ESSENTIAL, FOREIGN, Graph, Predictor, described, translated};
+use sage_learn::formula::Column;
 use sage_learn::validate::Verdict;
-use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, Run as Boxed, Sandbox};
+use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, Run as Boxed, Sandbox, Shown};
 use serde_json::{Value, json};
 
 use super::drive::Job;
@@ -22,7 +24,7 @@ use super::flight::Serving;
 use super::rival::{cells, expression};
 use super::{Engine, EngineError, Granted};
 use crate::pipeline::Handover;
-use crate::plan::{Bill, LABEL, OwnCode, Recipe, Tested, Trained};
+use crate::plan::{Bill, LABEL, OwnCode, Recipe, Tested, Trained, graph_columns};
 use crate::read::{Batch, Query, Row};
 use crate::run::{Done, Lost, OwnTest, Product, Stage, Watch};
 
@@ -93,7 +95,12 @@ impl Engine {
             command: own.words.clone(),
             folder: folder.path.clone(),
             code: self.code_of(of.0),
-            shown: Vec::new(),
+            shown: self
+                .places
+                .shown
+                .iter()
+                .map(|place| Shown { folder: place.clone(), inside: place.clone() })
+                .collect(),
             socket: serving.as_ref().map(|serving| serving.socket().to_owned()),
             limits: Limits { time, processor_time: time, memory_bytes, ..most },
         };
@@ -110,11 +117,18 @@ impl Engine {
             Ending::Limit(limit) => return Err(Lost(format!("the program came to a limit: {limit:?}"))),
             _ => return Err(Lost("the program was stopped".to_owned())),
         }
-        let graph = taken(&report.output)?;
+        let graph = taken(&report.output, &self.columns_of(recipe))?;
         // What the program saw is paid for; what it made is known by its digest.
         let digest = *blake3::hash(&serde_json::to_vec(graph.outline()).unwrap_or_default()).as_bytes();
         self.release(finished, digest).map_err(lost)?;
         Ok(graph)
+    }
+
+    /// The columns of the stream that a model can look at.
+    fn columns_of(&self, recipe: &Recipe) -> Vec<Column> {
+        let catalog = self.catalog();
+        let stream = catalog.stream(&recipe.pipeline().stream);
+        stream.map(|stream| graph_columns(&stream.file)).unwrap_or_default()
     }
 
     /// The model ready to predict, if it looks at columns of the stream alone.
@@ -176,16 +190,25 @@ fn context(recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path
     })
 }
 
-/// The graph that was left in the output folder.
-fn taken(output: &Output) -> Result<Graph, Lost> {
+/// The graph that was left in the output folder: as an ONNX file, or as a description and weights.
+fn taken(output: &Output, columns: &[Column]) -> Result<Graph, Lost> {
+    let cannot = |error: &dyn std::fmt::Display| Lost(format!("its output cannot be taken: {error}"));
+    match output.read(Path::new(FOREIGN)) {
+        Ok(_) if output.open(Path::new(ESSENTIAL[0])).is_ok() => {
+            return Err(cannot(&format!("`{FOREIGN}` and `{}` are both there; leave one of them", ESSENTIAL[0])));
+        }
+        Ok(bytes) => return translated(&bytes, columns).map_err(|refusal| cannot(&refusal)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(cannot(&format!("`{FOREIGN}`: {error}"))),
+    }
     let file = |name: &str| {
-        let missing =
-            |error: std::io::Error| Lost(format!("the program left no `{name}` in its output folder: {error}"));
+        let missing = |error: std::io::Error| {
+            Lost(format!("the program left no `{name}`, and no `{FOREIGN}`, in its output folder: {error}"))
+        };
         output.read(Path::new(name)).map_err(missing)
     };
     let [description, weights] = ESSENTIAL;
-    described(&file(description)?, &file(weights)?)
-        .map_err(|error| Lost(format!("its output cannot be taken: {error}")))
+    described(&file(description)?, &file(weights)?).map_err(|error| cannot(&error))
 }
 
 /// What the program says that it spent, held against what it was granted.

@@ -66,7 +66,7 @@ pub(super) fn of(pipeline: &Pipeline, file: &StreamFile, tables: &dyn Tables) ->
     };
     let sources = columns[..served].iter().map(source).collect::<Result<Vec<_>, PlanRefusal>>()?;
     let encoding = Encoding::new(Stated { fields, label }).map_err(PlanRefusal::Encoding)?;
-    let declared = file.columns.iter().filter_map(graph_column).collect();
+    let declared = graph_columns(file);
     let inputs = Inputs { encoding, columns: declared, sources, label: bounds };
     // Whether a graph can hold it does not depend on what a table will hold.
     let mut fitted = inputs.encoding.clone();
@@ -244,6 +244,11 @@ fn label_bounds(column: &Column) -> Result<Option<(f64, f64)>, PlanRefusal> {
         Kind::Integer { min, max, .. } if min < max => Ok(Some((min as f64, max as f64))),
         _ => Err(PlanRefusal::part("label", "a column of numbers with bounds, or of truth values, or an expression")),
     }
+}
+
+/// The columns of a stream as a graph sees them.
+pub(crate) fn graph_columns(file: &StreamFile) -> Vec<GraphColumn> {
+    file.columns.iter().filter_map(graph_column).collect()
 }
 
 /// The column as a graph sees it; texts that are no categories it does not.

@@ -20,6 +20,7 @@ mod terms;
 pub use bill::{Bill, Noises, Trained};
 pub(crate) use bill::{Known, linear, of_both_lanes, quantiles, shape};
 pub use inputs::Inputs;
+pub(crate) use inputs::graph_columns;
 pub(crate) use own::{LABEL, value_of};
 pub use own::{OwnCode, Tested};
 pub use preview::Preview;

@@ -1,6 +1,8 @@
 //! Programs of a pipeline's author: one that does as it should is released as attested, and each that does not is
 //! contained, explained, and charged as the rules say.
 
+mod foreign;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -97,11 +99,17 @@ fn engine(folder: &Path) -> Engine {
     fed(folder, STREAM, usize::MAX)
 }
 
+fn engine_at(folder: &Path, places: &Places) -> Engine {
+    fed_at(folder, places, STREAM, usize::MAX)
+}
+
 /// A directory with the stream of this file, in which every so many-th row has no x.
 fn fed(folder: &Path, stream: &str, hole: usize) -> Engine {
-    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), &Places::default()) else {
-        panic!("a new directory")
-    };
+    fed_at(folder, &Places::default(), stream, hole)
+}
+
+fn fed_at(folder: &Path, places: &Places, stream: &str, hole: usize) -> Engine {
+    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), places) else { panic!("a new directory") };
     engine.create_stream(&somebody("ada"), stream).expect("a stream");
     let mut csv = "at,x,y\n".to_owned();
     for place in 0..24_000_usize {
@@ -120,12 +128,24 @@ fn fed(folder: &Path, stream: &str, hole: usize) -> Engine {
 
 /// Submits a program and lets it be tried.
 fn tried(program: &str) -> (TempDir, Engine, RunView) {
+    tried_at(program, PIPELINE, &Places::default())
+}
+
+/// The same with an interpreter and the environment that it is of, and rows by Arrow Flight.
+fn tried_as(program: &str, python: &Path, environment: &Path) -> (TempDir, Engine, RunView) {
+    let places = Places { shown: vec![environment.to_owned()], ..Places::default() };
+    let text = PIPELINE.replace("\"python3\"", &format!("{:?}", python.display().to_string()));
+    let text = text.replace("time_limit = \"1m\"", "time_limit = \"5m\"\nrows = \"flight\"");
+    tried_at(program, &text, &places)
+}
+
+fn tried_at(program: &str, pipeline: &str, places: &Places) -> (TempDir, Engine, RunView) {
     let folder = tempfile::tempdir().expect("a directory");
-    let engine = engine(folder.path());
+    let engine = engine_at(folder.path(), places);
     let code = folder.path().join("code");
     std::fs::create_dir(&code).expect("a folder");
     std::fs::write(code.join("train.py"), program).expect("a program");
-    let run = engine.submit_with(&somebody("mia"), PIPELINE, Some(&code), 0).expect("submitted");
+    let run = engine.submit_with(&somebody("mia"), pipeline, Some(&code), 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     let run = engine.run(run).expect("the run");
     assert!(!engine.path().join("scratch").join("1-1").exists(), "the rows that the program saw are gone");
@@ -426,7 +446,18 @@ fn main() {
             "a_rival_that_does_not_take_a_row_loses_that_row_alone",
             a_rival_that_does_not_take_a_row_loses_that_row_alone,
         ),
+        trial(
+            "a_model_of_others_is_released_as_attested_and_predicts",
+            foreign::a_model_of_others_is_released_as_attested_and_predicts,
+        ),
+        trial("the_documented_program_runs", foreign::the_documented_program_runs),
     ];
+    trials.extend(foreign::BAD.iter().map(|(name, program, said)| {
+        Trial::test(format!("bad::{name}"), move || {
+            foreign::a_bad_file_is_contained_and_explained(program, said);
+            Ok(())
+        })
+    }));
     trials.extend(BAD.iter().map(|(name, program, said)| {
         Trial::test(format!("bad::{name}"), move || {
             a_bad_program_is_contained_and_explained(program, said);

@@ -77,7 +77,7 @@ impl Fields {
                 layers(network)
             }
         };
-        Graph::new(Outline { schema, features, fields, layers: shapes, link }, weights)
+        Graph::new(Outline { schema, features, fields, layers: shapes, link, steps: Vec::new() }, weights)
     }
 }
 
@@ -218,7 +218,8 @@ fn linear(model: &LinearModel) -> (Vec<Shape>, Weights, Link) {
     let layer = Layer { weights, bias: vec![model.bias as f32] };
     let (low, high) = (model.label.0 as f32, model.label.1 as f32);
     let shape = Shape { outputs: 1, activation: Activation::Identity };
-    (vec![shape], Weights { embeddings: Vec::new(), layers: vec![layer] }, Link::Clipped { low, high })
+    let weights = Weights { embeddings: Vec::new(), layers: vec![layer], arrays: Vec::new() };
+    (vec![shape], weights, Link::Clipped { low, high })
 }
 
 /// The layers of a network, whose own order is for each input the weights of all outputs, the biases last.
@@ -244,5 +245,5 @@ fn layers(network: &Network) -> (Vec<Shape>, Weights, Link) {
         Loss::Squared => Link::Identity,
         Loss::Logistic => Link::Sigmoid,
     };
-    (outline, Weights { embeddings: embeddings.to_vec(), layers }, link)
+    (outline, Weights { embeddings: embeddings.to_vec(), layers, arrays: Vec::new() }, link)
 }

@@ -107,7 +107,7 @@ pub(super) fn write(card: &Card, graph: &Graph) -> String {
         let null = if column.missing == Missing::Possible { "possible" } else { "never" };
         line(format!("| {} | {kind} | {} | {null} |", plain(&column.name), plain(&declared)));
     }
-    let outputs = graph.outline().layers.last().map_or(1, |shape| shape.outputs);
+    let outputs = graph.outline().outputs();
     line(format!("\nThe output `{OUTPUT}` has {outputs} number(s) for each row."));
     if !graph.outline().schema.tables().is_empty() {
         line("\n## Private features\n\nReleased tables that are part of the model:\n".to_owned());
@@ -126,7 +126,7 @@ fn front_matter(page: &mut String, card: &Card, graph: &Graph) {
         let _ = writeln!(page, "{name}: {value}");
     };
     let fields = &graph.outline().fields;
-    let numbers = fields.iter().filter(|field| matches!(field, Field::Number(_))).count();
+    let numbers = fields.iter().filter(|field| matches!(field, Field::Number(_) | Field::Plain(_))).count();
     let bounds: Vec<serde_json::Value> = graph.outline().schema.columns().iter().map(declared).collect();
     let tables: Vec<&str> = graph.outline().schema.tables().iter().map(|table| table.name.as_str()).collect();
     entry("---\nlibrary_name", "onnx".into());

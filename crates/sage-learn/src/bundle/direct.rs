@@ -54,6 +54,7 @@ impl Direct {
     pub(super) fn work_out(&self, rows: &[Vec<Cell>]) -> Worked {
         let field = |field: &Field| match field {
             Field::Number(scaled) => Values::Numbers(rows.iter().map(|row| self.number(scaled, row)).collect()),
+            Field::Plain(feature) => Values::Numbers(rows.iter().map(|row| self.plain(feature, row)).collect()),
             Field::Place(place) | Field::Embedded { place, .. } => {
                 Values::Places(rows.iter().map(|row| self.place(place, row) as f64).collect())
             }
@@ -78,6 +79,10 @@ impl Direct {
         let found = self.feature_number(&scaled.feature, row);
         let clip = |x: f64| if x < scaled.low { scaled.low } else { x.min(scaled.high) };
         found.map_or(scaled.missing, |x| (clip(x) - scaled.shift) * scaled.factor) as f32
+    }
+
+    fn plain(&self, feature: &str, row: &[Cell]) -> f32 {
+        self.feature_number(feature, row).map_or(f32::NAN, |number| number as f32)
     }
 
     fn place(&self, place: &Place, row: &[Cell]) -> u64 {

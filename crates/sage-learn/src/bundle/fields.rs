@@ -2,7 +2,7 @@
 
 use tract_onnx::pb::tensor_proto::DataType;
 
-use super::graph::{Outline, Scaled};
+use super::graph::{Field, Outline, Scaled};
 use super::place::Place;
 use crate::encode::{PRIME, hash_key};
 use crate::formula::{Formula, Kind, Lowered, Lowering, Schema, Tensor};
@@ -73,6 +73,28 @@ impl<'a> Fields<'a> {
         let missing = self.number(scaled.missing);
         let result = self.node("Where", &[&bad, &missing, &result]);
         self.lowering.nodes.cast(&result, DataType::Float)
+    }
+
+    /// A feature as it is, NaN where it is null: one `f32` for each row.
+    fn plain(&mut self, feature: &str) -> Tensor {
+        let feature = self.feature(feature);
+        let value = match feature.null {
+            None => feature.value,
+            Some(null) => {
+                let nan = self.number(f64::NAN);
+                self.node("Where", &[&null, &nan, &feature.value])
+            }
+        };
+        self.lowering.nodes.cast(&value, DataType::Float)
+    }
+
+    /// A field that is one number: one `f32` for each row.
+    pub(super) fn number_field(&mut self, field: &Field) -> Tensor {
+        match field {
+            Field::Number(scaled) => self.scaled(scaled),
+            Field::Plain(feature) => self.plain(feature),
+            Field::Place(place) | Field::Embedded { place, .. } => self.place(place),
+        }
     }
 
     /// A place field: the place of each row, as a whole number in an `f64`.

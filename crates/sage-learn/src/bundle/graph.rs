@@ -11,6 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::place::Place;
+use super::steps::{self, Step};
 use crate::formula::{Formula, FormulaRefusal, Kind, Schema};
 
 /// How much a graph may hold.
@@ -32,6 +33,9 @@ pub struct Outline {
     pub layers: Vec<Shape>,
     /// What is done to the last layer's outputs.
     pub link: Link,
+    /// The steps of a model that is not layers; there are layers or steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Step>,
 }
 
 /// A named formula.
@@ -50,6 +54,8 @@ pub struct Feature {
 pub enum Field {
     /// One number.
     Number(Scaled),
+    /// A feature as it is, in single precision, and NaN where it is null. For steps alone.
+    Plain(String),
     /// One of several places, each of them an input.
     Place(Place),
     /// One of several places, each of them a row of numbers that were learned.
@@ -129,6 +135,8 @@ pub struct Weights {
     pub embeddings: Vec<Vec<f32>>,
     /// The layers.
     pub layers: Vec<Layer>,
+    /// The arrays of the steps, in the order in which they are used.
+    pub arrays: Vec<Vec<f32>>,
 }
 
 /// The weights of a layer.
@@ -188,12 +196,26 @@ impl Outline {
         let mut inputs = [0; 3];
         for field in &self.fields {
             match field {
-                Field::Number(_) => inputs[0] += 1,
+                Field::Number(_) | Field::Plain(_) => inputs[0] += 1,
                 Field::Embedded { width, .. } => inputs[1] += u64::from(*width),
                 Field::Place(place) => inputs[2] += place.places(),
             }
         }
         inputs
+    }
+
+    /// How many numbers a prediction has.
+    pub fn outputs(&self) -> u32 {
+        if self.steps.is_empty() {
+            return self.layers.last().map_or(1, |shape| shape.outputs);
+        }
+        let last = steps::widths(self).ok().and_then(|widths| widths.last().copied());
+        last.and_then(|width| u32::try_from(width).ok()).unwrap_or(1)
+    }
+
+    /// How many numbers each array of the steps has.
+    pub(super) fn arrays(&self) -> Result<Vec<u64>, GraphRefusal> {
+        steps::widths(self).map(|widths| steps::arrays(self, &widths))
     }
 
     /// For each embedded field its number of rows and their width.
@@ -222,7 +244,12 @@ impl Outline {
 
     /// Refuses what cannot be written or would be too large. Nothing is allocated in proportion to what it states.
     pub fn check(&self) -> Result<(), GraphRefusal> {
-        let counts = [self.features.len(), self.fields.len(), self.layers.len() * MOST_PARTS / MOST_LAYERS];
+        let layered = self.steps.is_empty();
+        if !layered && (!self.layers.is_empty() || self.link != Link::Identity) {
+            return Err(refused("graph", "it has layers and a link, or steps, and not both"));
+        }
+        let layers = if layered { self.layers.len() } else { 1 };
+        let counts = [self.features.len(), self.fields.len(), layers * MOST_PARTS / MOST_LAYERS];
         if counts.iter().any(|count| !(1..=MOST_PARTS).contains(count)) {
             return Err(refused("graph", "features and fields number 1 to 4096, layers 1 to 64"));
         }
@@ -230,6 +257,8 @@ impl Outline {
         for field in &self.fields {
             match field {
                 Field::Number(scaled) => self.check_scaled(scaled)?,
+                Field::Plain(_) if layered => return Err(refused("field", "layers take scaled numbers")),
+                Field::Plain(feature) => self.wants(feature, Kind::Number)?,
                 Field::Place(place) => place.check(self)?,
                 Field::Embedded { place, width } => {
                     place.check(self)?;
@@ -238,6 +267,9 @@ impl Outline {
                     }
                 }
             }
+        }
+        if !layered {
+            return steps::widths(self).map(|_| ());
         }
         if self.layers.iter().any(|shape| !(1..=65_536).contains(&shape.outputs)) {
             return Err(refused("layer", "a layer has 1 to 65536 outputs"));
@@ -298,10 +330,12 @@ impl Graph {
         let embeddings = rows.eq(weights.embeddings.iter().map(|rows| rows.len() as u64));
         let sizes = outline.sizes().into_iter().map(|(outputs, inputs)| (outputs * inputs, outputs));
         let layers = sizes.eq(weights.layers.iter().map(|layer| (layer.weights.len() as u64, layer.bias.len() as u64)));
-        if !embeddings || !layers {
+        let arrays = if outline.steps.is_empty() { Vec::new() } else { outline.arrays()? };
+        let arrays = arrays.into_iter().eq(weights.arrays.iter().map(|array| array.len() as u64));
+        if !embeddings || !layers || !arrays {
             return Err(refused("weights", "their number is not that of the outline"));
         }
-        let all = weights.embeddings.iter().all(|rows| finite(rows));
+        let all = weights.embeddings.iter().chain(&weights.arrays).all(|rows| finite(rows));
         if !all || !weights.layers.iter().all(|layer| finite(&layer.weights) && finite(&layer.bias)) {
             return Err(refused("weights", "one of them is not finite"));
         }

@@ -64,7 +64,7 @@ impl Layers {
         let outline = graph.outline();
         let (mut embeddings, mut before) = (graph.weights().embeddings.iter(), 0.0);
         let way = |field: &Field| match field {
-            Field::Number(_) => Way::Number,
+            Field::Number(_) | Field::Plain(_) => Way::Number,
             Field::Embedded { width, .. } => {
                 Way::Embedded { table: embeddings.next().cloned().unwrap_or_default(), width: *width as usize }
             }

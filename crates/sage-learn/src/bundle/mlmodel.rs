@@ -12,7 +12,7 @@ pub(super) const REQUIREMENTS: &str = "mlflow-skinny\nnumpy\nonnx\nonnxruntime\n
 /// The file. It holds no time and no random name, so the same graph has the same file.
 pub(super) fn write(graph: &Graph) -> String {
     let inputs: Vec<serde_json::Value> = graph.outline().schema.columns().iter().map(input).collect();
-    let outputs = graph.outline().layers.last().map_or(1, |shape| shape.outputs);
+    let outputs = graph.outline().outputs();
     let output = serde_json::json!([{
         "name": onnx::OUTPUT,
         "tensor-spec": {"dtype": "float32", "shape": [-1, outputs]},

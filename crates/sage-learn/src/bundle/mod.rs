@@ -2,6 +2,7 @@
 //!
 //! - [`Graph`]: what a model is, in the form that learners translate into;
 //! - [`Bundle`]: its files, written and read back;
+//! - [`translated`]: an ONNX file that others made as a graph of this kind;
 //! - [`Card`]: what people are told about it;
 //! - [`Predictor`]: the graph run in this process, and [`Exported`]: the same as others run it;
 //! - [`try_out`]: the graph tried on made-up rows before it is released.
@@ -13,12 +14,14 @@ mod card;
 mod direct;
 mod fields;
 mod files;
+mod foreign;
 mod graph;
 mod layers;
 mod mlmodel;
 mod onnx;
 mod place;
 mod predict;
+mod steps;
 mod tables;
 mod trial;
 mod weights;
@@ -26,9 +29,11 @@ mod weights;
 pub use assemble::{Fields, Model, fields};
 pub use card::{Card, Door, Validation};
 pub use files::{Bundle, BundleError, ESSENTIAL, described};
+pub use foreign::{ForeignRefusal, MODEL as FOREIGN, translated};
 pub use graph::{Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights};
 pub use place::Place;
 pub use predict::{Cells, Exported, PredictError, Predictor};
+pub use steps::{Map, Operand, Rule, Step};
 pub use trial::{TrialRefusal, made_up_rows, try_out};
 
 /// The version of the form of bundles.

@@ -15,6 +15,7 @@ use tract_onnx::pb::{
 
 use super::fields::Fields;
 use super::graph::{Activation, Field, Graph, Link};
+use super::steps;
 use crate::formula::{CATEGORIES, Column, Domain, Lowering, Missing, Nodes, Tensor, whole_attribute};
 
 /// The name of the output.
@@ -44,13 +45,14 @@ pub(super) fn write(graph: &Graph) -> Vec<u8> {
 
 /// The model.
 pub(super) fn model(graph: &Graph) -> ModelProto {
-    let (mut nodes, last) = layers(graph, begin(graph));
+    let stepped = !graph.outline().steps.is_empty();
+    let (mut nodes, last) = if stepped { steps::write(graph, begin(graph)) } else { layers(graph, begin(graph)) };
     let last = link(graph.outline().link, &mut nodes, &last);
     let (mut node, initializer) = nodes.into_parts();
     if let Some(end) = node.iter_mut().find(|node| node.output == [last.as_str()]) {
         end.output = vec![OUTPUT.to_owned()];
     }
-    let outputs = graph.outline().layers.last().map_or(1, |shape| i64::from(shape.outputs));
+    let outputs = i64::from(graph.outline().outputs());
     whole(graph, node, initializer, vec![value(OUTPUT, DataType::Float, Some(outputs))])
 }
 
@@ -61,7 +63,7 @@ pub(super) fn fields(graph: &Graph) -> (ModelProto, Vec<usize>) {
     let (mut names, mut outputs, mut places) = (Vec::new(), Vec::new(), Vec::new());
     for field in &graph.outline().fields {
         let (found, data_type) = match field {
-            Field::Number(scaled) => (fields.scaled(scaled), DataType::Float),
+            Field::Number(_) | Field::Plain(_) => (fields.number_field(field), DataType::Float),
             Field::Place(place) | Field::Embedded { place, .. } => (fields.place(place), DataType::Double),
         };
         let name = fields.lowering.nodes.node("Identity", &[&found]);
@@ -132,8 +134,8 @@ fn inputs(graph: &Graph, fields: &mut Fields<'_>) -> (Option<Tensor>, Vec<Tensor
     let mut before = 0_u64;
     for field in &graph.outline().fields {
         match field {
-            Field::Number(scaled) => {
-                let number = fields.scaled(scaled);
+            Field::Number(_) | Field::Plain(_) => {
+                let number = fields.number_field(field);
                 numbers.push(fields.lowering.nodes.node("Unsqueeze", &[&number, &axis]));
             }
             Field::Embedded { place, width } => {

@@ -1,7 +1,7 @@
 //! Runs a graph in this process.
 //!
 //! The graph is written anew from its description and never taken from bytes of others. tract runs what comes
-//! before the layers, and the layers are our own: a node for each step would take longer to move numbers than to
+//! before the layers, and layers and steps are our own: a node for each step would take longer to move numbers than to
 //! multiply them. [`Exported`] is tract on all of it, to hold the two against each other. tract's rewriting of
 //! expressions is left out: it divides by multiplying with the reciprocal, and 49 · (1/49) is less than 1, which a
 //! formula with a floor would show. Its choice of fast kernels is kept.
@@ -20,6 +20,7 @@ use super::direct::{self, Direct};
 use super::graph::Graph;
 use super::layers::{FieldValues, Layers};
 use super::onnx;
+use super::steps::Steps;
 use crate::formula::{Cell, Column, Domain, Missing, Schema};
 
 /// How many rows one call takes.
@@ -32,9 +33,28 @@ pub struct Predictor {
     fields: Runnable,
     /// Where each field stands among the outputs: fields may share one.
     outputs: Vec<usize>,
-    layers: Layers,
+    model: Model,
     /// The short way for few rows.
     direct: Option<Direct>,
+}
+
+/// What is behind the fields.
+enum Model {
+    Layers(Layers),
+    Steps(Steps),
+}
+
+impl Model {
+    fn new(graph: &Graph) -> Self {
+        if graph.outline().steps.is_empty() { Self::Layers(Layers::new(graph)) } else { Self::Steps(Steps::new(graph)) }
+    }
+
+    fn run(&self, fields: &[FieldValues<'_>], count: usize) -> Vec<f32> {
+        match self {
+            Self::Layers(layers) => layers.run(fields, count),
+            Self::Steps(steps) => steps.run(fields, count),
+        }
+    }
 }
 
 /// A graph as it is exported, run by tract from the columns to the prediction.
@@ -92,12 +112,15 @@ impl Predictor {
     pub fn new(graph: &Graph) -> Result<Self, PredictError> {
         let (model, outputs) = onnx::fields(graph);
         let fields = Runnable::new(&model, &graph.outline().schema)?;
-        Ok(Self { fields, outputs, layers: Layers::new(graph), direct: Direct::new(graph.outline()) })
+        Ok(Self { fields, outputs, model: Model::new(graph), direct: Direct::new(graph.outline()) })
     }
 
     /// How many numbers a prediction has.
     pub fn outputs(&self) -> usize {
-        self.layers.outputs()
+        match &self.model {
+            Model::Layers(layers) => layers.outputs(),
+            Model::Steps(steps) => steps.outputs(),
+        }
     }
 
     /// The columns that rows must have, in this order.
@@ -110,7 +133,7 @@ impl Predictor {
         let batch = self.fields.gather(rows)?;
         match &self.direct {
             Some(direct) if (1..=direct::MOST_ROWS).contains(&rows.len()) => {
-                Ok(self.layers.run(&direct.work_out(rows).fields(), rows.len()))
+                Ok(self.model.run(&direct.work_out(rows).fields(), rows.len()))
             }
             _ => self.batch(&batch),
         }
@@ -152,7 +175,7 @@ impl Predictor {
         if values.iter().any(|values| values.count() != count) {
             return Err(PredictError::Graph("a field does not have a value for each row".to_owned()));
         }
-        Ok(self.layers.run(&values, count))
+        Ok(self.model.run(&values, count))
     }
 }
 

@@ -56,6 +56,13 @@ pub fn try_out(graph: &Graph) -> Result<Predictor, TrialRefusal> {
     if found.len() != rows.len() * predictor.outputs() || !found.iter().all(|number| number.is_finite()) {
         return Err(TrialRefusal::NotFinite);
     }
+    let backwards: Vec<Vec<Cell>> = rows.iter().rev().cloned().collect();
+    let backwards = predictor.rows(&backwards).map_err(TrialRefusal::Broken)?;
+    let same =
+        |(one, other): (&[f32], &[f32])| one.iter().zip(other).all(|(one, other)| one.to_bits() == other.to_bits());
+    if !found.chunks(predictor.outputs()).zip(backwards.chunks(predictor.outputs()).rev()).all(same) {
+        return Err(TrialRefusal::Unsteady);
+    }
     let close = |(one, other): (&f32, &f32)| (one - other).abs() <= 1e-5 * other.abs().max(1.0);
     let exported = Exported::new(graph).and_then(|exported| exported.rows(&rows)).map_err(TrialRefusal::Broken)?;
     if exported.len() != found.len() || !exported.iter().zip(&found).all(close) {

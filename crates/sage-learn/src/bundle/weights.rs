@@ -1,4 +1,5 @@
-//! Weights as a safetensors file: `layer.0.weight` with an output in each row, `layer.0.bias`, `embedding.0`.
+//! Weights as a safetensors file: `layer.0.weight` with an output in each row, `layer.0.bias`, `embedding.0`, and
+//! `array.0` for models that are steps.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,6 +20,9 @@ pub(super) fn write(graph: &Graph) -> Option<Vec<u8>> {
     for (number, (rows, (_, width))) in weights.embeddings.iter().zip(graph.outline().embeddings()).enumerate() {
         let shape = vec![rows.len() / width as usize, width as usize];
         arrays.insert(format!("embedding.{number}"), (shape, bytes(rows)));
+    }
+    for (number, numbers) in weights.arrays.iter().enumerate() {
+        arrays.insert(format!("array.{number}"), (vec![numbers.len()], bytes(numbers)));
     }
     let views = arrays.iter().map(|(name, (shape, bytes))| {
         TensorView::new(Dtype::F32, shape.clone(), bytes).ok().map(|view| (name.as_str(), view))
@@ -41,7 +45,7 @@ pub(super) fn read(outline: &Outline, bytes: &[u8]) -> Option<Weights> {
         let chunks = view.data().chunks_exact(4);
         Some(chunks.map(|chunk| f32::from_le_bytes([chunk[0], chunk[1], chunk[2], chunk[3]])).collect())
     };
-    let mut weights = Weights { embeddings: Vec::new(), layers: Vec::new() };
+    let mut weights = Weights { embeddings: Vec::new(), layers: Vec::new(), arrays: Vec::new() };
     for (number, (rows, width)) in outline.embeddings().enumerate() {
         weights.embeddings.push(array(format!("embedding.{number}"), &[rows, u64::from(width)])?);
     }
@@ -49,6 +53,10 @@ pub(super) fn read(outline: &Outline, bytes: &[u8]) -> Option<Weights> {
         let rows = array(format!("layer.{number}.weight"), &[outputs, inputs])?;
         weights.layers.push(Layer { weights: rows, bias: array(format!("layer.{number}.bias"), &[outputs])? });
     }
-    let expected = weights.embeddings.len() + 2 * weights.layers.len();
+    let sizes = if outline.steps.is_empty() { Vec::new() } else { outline.arrays().ok()? };
+    for (number, size) in sizes.into_iter().enumerate() {
+        weights.arrays.push(array(format!("array.{number}"), &[size])?);
+    }
+    let expected = weights.embeddings.len() + 2 * weights.layers.len() + weights.arrays.len();
     (file.len() == expected).then_some(weights)
 }

@@ -274,7 +274,7 @@ pub fn graph(seed: u64) -> Graph {
     let link = draw.pick(&[Link::Identity, Link::Clipped { low: -0.5, high: 0.25 }, Link::Sigmoid, Link::Softmax]);
     let outputs = if link == Link::Softmax { 3 } else { 1 };
     layers.push(Shape { outputs, activation: Activation::Identity });
-    let outline = Outline { schema, features, fields, layers, link };
+    let outline = Outline { schema, features, fields, layers, link, steps: Vec::new() };
     let weights = weights(draw, &outline);
     Graph::new(outline, weights).unwrap()
 }
@@ -293,5 +293,5 @@ pub fn weights(draw: &mut Draw, outline: &Outline) -> Weights {
         layers.push(Layer { weights: some(outputs * inputs), bias: some(outputs) });
         inputs = outputs;
     }
-    Weights { embeddings, layers }
+    Weights { embeddings, layers, arrays: Vec::new() }
 }

@@ -74,7 +74,8 @@ fn culprits(graph: &Graph, row: &[Cell]) -> String {
         outline.layers = vec![Shape { outputs: 1, activation: Activation::Identity }];
         outline.link = Link::Identity;
         let weights = (1_u16..).map(f32::from).take(outline.inputs().iter().sum::<u64>() as usize).collect();
-        let weights = Weights { embeddings: Vec::new(), layers: vec![Layer { weights, bias: vec![0.0] }] };
+        let weights =
+            Weights { embeddings: Vec::new(), layers: vec![Layer { weights, bias: vec![0.0] }], arrays: Vec::new() };
         let alone = Graph::new(outline, weights).unwrap();
         let (plain, ran) = (reference::predict(&alone, row), Predictor::new(&alone).unwrap().rows(&[row.to_vec()]));
         if ran != Ok(plain.clone()) {

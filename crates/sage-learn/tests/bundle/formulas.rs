@@ -30,9 +30,10 @@ fn bare(schema: Schema, formula: Formula) -> Graph {
         fields: vec![Field::Number(scaled)],
         layers: vec![Shape { outputs: 1, activation: Activation::Identity }],
         link: Link::Identity,
+        steps: Vec::new(),
     };
     let layer = Layer { weights: vec![1.0], bias: vec![0.0] };
-    Graph::new(outline, Weights { embeddings: Vec::new(), layers: vec![layer] }).unwrap()
+    Graph::new(outline, Weights { embeddings: Vec::new(), layers: vec![layer], arrays: Vec::new() }).unwrap()
 }
 
 fn check(formula: Formula, rows: &[(Cell, Cell)]) {

@@ -6,6 +6,7 @@ mod assemble;
 mod draw;
 mod equality;
 mod files;
+mod foreign;
 mod formulas;
 mod hostile;
 mod python;

@@ -8,7 +8,7 @@ use sage_learn::bundle::{Bundle, Graph};
 use sage_learn::formula::{Cell, Domain, Missing};
 
 use crate::draw::{self, Draw};
-use crate::{files, formulas, reference};
+use crate::{files, foreign, formulas, reference};
 
 #[test]
 fn onnxruntime_agrees_with_the_plain_forward_pass() {
@@ -63,4 +63,36 @@ fn shown(cell: &Cell, missing: Missing) -> serde_json::Value {
         Cell::Truth(truth) => (if *truth { "1" } else { "0" }).into(),
         Cell::Text(text) => serde_json::json!({ "text": text }),
     }
+}
+
+/// The file of somebody else, and the bundle that is made from it, give the same in a runtime that made neither.
+#[test]
+fn onnxruntime_agrees_with_the_file_that_was_translated() {
+    let Some(python) = std::env::var_os("SAGE_PYTHON") else {
+        println!("left out: SAGE_PYTHON names no interpreter with onnxruntime");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let original = foreign::made::everything().bytes();
+    let graph = sage_learn::bundle::translated(&original, &foreign::made::columns()).unwrap();
+    let rows = sage_learn::bundle::made_up_rows(&graph.outline().schema, 200);
+    let expected = sage_learn::bundle::Predictor::new(&graph).unwrap().rows(&rows).unwrap();
+    let mut columns = serde_json::Map::new();
+    for (place, column) in graph.outline().schema.columns().iter().enumerate() {
+        let value = |row: &Vec<Cell>| match &row[place] {
+            Cell::Number(number) => serde_json::json!(number),
+            Cell::Whole(whole) => serde_json::json!(whole),
+            Cell::Text(text) => serde_json::json!(text),
+            _ => serde_json::Value::Null,
+        };
+        columns.insert(column.name.clone(), rows.iter().map(value).collect());
+    }
+    let case = serde_json::json!({"columns": columns, "expected": expected});
+    std::fs::write(folder.path().join("case.json"), serde_json::to_vec(&case).unwrap()).unwrap();
+    std::fs::write(folder.path().join("original.onnx"), original).unwrap();
+    let bundle = Bundle::write(graph, &files::card(), b"{}").unwrap();
+    let (_, bytes) = bundle.files().find(|(name, _)| *name == "model.onnx").unwrap();
+    std::fs::write(folder.path().join("model.onnx"), bytes).unwrap();
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bundle/foreign.py");
+    assert!(Command::new(python).arg(program).arg(folder.path()).status().unwrap().success());
 }

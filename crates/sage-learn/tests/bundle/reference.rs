@@ -49,6 +49,7 @@ fn inputs(graph: &Graph, row: &[Cell]) -> Vec<f32> {
     for field in &outline.fields {
         match field {
             Field::Number(scaled) => numbers.push(number(outline, scaled, row)),
+            Field::Plain(_) => unreachable!("layers take scaled numbers"),
             Field::Embedded { place: of, width } => {
                 let start = place(outline, of, row) as usize * *width as usize;
                 rows.extend_from_slice(&embeddings.next().unwrap()[start..][..*width as usize]);

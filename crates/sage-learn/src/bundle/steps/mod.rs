@@ -1,0 +1,198 @@
+//! A model that is not layers one after the other: steps, each from values that are already there.
+//!
+//! Every value is so many numbers for each row, and there is no step from one row to another: what a step of a row
+//! looks at are values of that row and arrays of weights. So whatever is written in this form, a row's prediction is
+//! its own. The fields are the first values, a field of places as zeros and a one; each step adds one more, and the
+//! last one is the prediction. Models that others made are translated into this form.
+
+mod run;
+mod write;
+
+use serde::{Deserialize, Serialize};
+
+use super::graph::{Field, GraphRefusal, Outline, refused};
+
+pub(super) use run::Steps;
+pub(super) use write::write;
+
+/// How many steps there may be, how many numbers of a row one value and all of them together, and how many weights.
+/// Memory and time of a row follow from these.
+pub(super) const MOST_STEPS: usize = 4_096;
+pub(super) const WIDEST: u64 = 1 << 16;
+const WIDEST_TOGETHER: u64 = 1 << 18;
+pub(super) const MOST_NUMBERS: u64 = 1 << 24;
+
+/// What is computed from earlier values of the same row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Step {
+    /// Values one behind the other.
+    Join(Vec<u32>),
+    /// Some of a value's numbers.
+    Pick {
+        /// The value.
+        of: u32,
+        /// Their places in it.
+        places: Vec<u32>,
+    },
+    /// Sums of a value's numbers, weighted by an array that has the weights of each sum one after the other.
+    Product {
+        /// The value.
+        of: u32,
+        /// How many sums.
+        outputs: u32,
+    },
+    /// Number by number from two, where a lone number goes with each.
+    Pair {
+        /// What is made of two numbers.
+        rule: Rule,
+        /// The one.
+        left: Operand,
+        /// The other.
+        right: Operand,
+    },
+    /// Number by number.
+    Map {
+        /// What is made of a number.
+        function: Map,
+        /// The value.
+        of: u32,
+    },
+    /// Each number moved into a range.
+    Clip {
+        /// The value.
+        of: u32,
+        /// The lower end.
+        low: f32,
+        /// The upper end.
+        high: f32,
+    },
+    /// Probabilities that add up to one.
+    Softmax(u32),
+    /// The sum of a value's numbers.
+    Sum(u32),
+    /// An array's numbers where the value has none: NaN, as null is handed over.
+    Fill(u32),
+}
+
+/// One side of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operand {
+    /// A value.
+    Value(u32),
+    /// An array with so many numbers, the same for every row.
+    Array(u32),
+}
+
+/// What is made of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Rule {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Least,
+    Greatest,
+}
+
+/// What is made of one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Map {
+    Relu,
+    Sigmoid,
+    Tanh,
+    Exp,
+    Ln,
+    Sqrt,
+    Abs,
+    Negative,
+    Erf,
+}
+
+/// How many numbers of a row each value has, the fields first; refused if a step makes no sense or is too large.
+pub(super) fn widths(outline: &Outline) -> Result<Vec<u64>, GraphRefusal> {
+    if outline.steps.len() > MOST_STEPS {
+        return Err(refused("graph", "it has more than 4096 steps"));
+    }
+    let mut widths = Vec::with_capacity(outline.fields.len() + outline.steps.len());
+    for field in &outline.fields {
+        widths.push(match field {
+            Field::Number(_) | Field::Plain(_) => 1,
+            Field::Place(place) => place.places(),
+            Field::Embedded { .. } => return Err(refused("field", "steps take no rows that were learned")),
+        });
+    }
+    let mut together = widths.iter().fold(0_u64, |sum, width| sum.saturating_add(*width));
+    for step in &outline.steps {
+        let width = width(step, &widths)?;
+        together = together.saturating_add(width);
+        if !(1..=WIDEST).contains(&width) || together > WIDEST_TOGETHER {
+            return Err(refused("step", "a value has 1 to 65536 numbers for a row, and all together at most 2^18"));
+        }
+        widths.push(width);
+    }
+    let numbers = arrays(outline, &widths).into_iter().fold(0, u64::saturating_add);
+    if numbers > MOST_NUMBERS { Err(refused("graph", "it has more than 2^24 weights")) } else { Ok(widths) }
+}
+
+/// The width of a step's value, among those before it.
+fn width(step: &Step, before: &[u64]) -> Result<u64, GraphRefusal> {
+    let of = |value: &u32| {
+        let width = before.get(*value as usize).copied();
+        width.ok_or_else(|| refused("step", "it looks at a value that is not there yet"))
+    };
+    match step {
+        Step::Join(parts) => parts.iter().map(of).try_fold(0_u64, |sum, width| Ok(sum.saturating_add(width?))),
+        Step::Pick { of: value, places } => {
+            let width = of(value)?;
+            match places.iter().all(|place| u64::from(*place) < width) {
+                true => Ok(places.len() as u64),
+                false => Err(refused("step", "it picks a number that is not there")),
+            }
+        }
+        Step::Product { of: value, outputs } => of(value).map(|_| u64::from(*outputs)),
+        Step::Pair { left, right, .. } => {
+            let side = |operand: &Operand| match operand {
+                Operand::Value(value) => of(value),
+                Operand::Array(width) => Ok(u64::from(*width)),
+            };
+            match (side(left)?, side(right)?, left, right) {
+                (.., Operand::Array(_), Operand::Array(_)) => Err(refused("step", "it looks at no value")),
+                (1, width, ..) | (width, 1, ..) => Ok(width),
+                (one, other, ..) if one == other => Ok(one),
+                _ => Err(refused("step", "its two sides are of different lengths")),
+            }
+        }
+        Step::Clip { of: value, low, high } => match low.is_finite() && high.is_finite() && low <= high {
+            true => of(value),
+            false => Err(refused("step", "the ends of a range are finite and in order")),
+        },
+        Step::Map { of: value, .. } | Step::Softmax(value) | Step::Fill(value) => of(value),
+        Step::Sum(value) => of(value).map(|_| 1),
+    }
+}
+
+/// How many numbers the arrays have, in the order of the steps that use them.
+pub(super) fn arrays(outline: &Outline, widths: &[u64]) -> Vec<u64> {
+    let mut sizes = Vec::new();
+    for step in &outline.steps {
+        match step {
+            Step::Product { of, outputs } => sizes.push(widths[*of as usize].saturating_mul(u64::from(*outputs))),
+            Step::Fill(of) => sizes.push(widths[*of as usize]),
+            Step::Pair { left, right, .. } => {
+                let lengths = [left, right].into_iter().filter_map(|operand| match operand {
+                    Operand::Array(width) => Some(u64::from(*width)),
+                    Operand::Value(_) => None,
+                });
+                sizes.extend(lengths);
+            }
+            _ => {}
+        }
+    }
+    sizes
+}

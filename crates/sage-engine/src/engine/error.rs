@@ -194,7 +194,11 @@ impl fmt::Display for EngineError {
             Self::Question(refusal) => write!(out, "{refusal}; nothing was charged"),
             Self::Unanswered(reason) => write!(out, "{reason}; the charge stands"),
             Self::OtherQuestion(key) => {
-                write!(out, "the key \"{key}\" was used for another question; use a new key for a new question")
+                write!(
+                    out,
+                    "the key \"{key}\" was used for another question: in other words, at another cost, of other blocks or \
+                     on another account; use a new key for a new question"
+                )
             }
             Self::Read(error) => write!(out, "{error}; the charge stands"),
             Self::Cost(error) => error.fmt(out),

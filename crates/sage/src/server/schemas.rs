@@ -250,6 +250,9 @@ pub(super) const ALL: &[Schema] = &[
             &[
                 ("charge", count()),
                 ("answered_before", truth()),
+                ("epsilon", json!({"type": ["object", "null"]})),
+                ("delta", maybe("string")),
+                ("asked", json!({"type": ["object", "null"]})),
                 ("confidence", json!({"type": "number"})),
                 ("lines", list(line)),
             ],

@@ -18,6 +18,8 @@ pub enum Change {
     Access,
     /// How long rows are kept.
     Retention,
+    /// How coarsely those outside are told when something happened.
+    Tick,
     /// What becomes of late rows, from now on.
     Late,
 }
@@ -83,6 +85,7 @@ impl StreamFile {
         note(self.policy == other.policy, Change::Policy);
         note(self.access == other.access, Change::Access);
         note(self.retention == other.retention, Change::Retention);
+        note(self.tick == other.tick, Change::Tick);
         note(self.late == other.late, Change::Late);
         Ok(changes)
     }

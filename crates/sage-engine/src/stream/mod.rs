@@ -110,6 +110,8 @@ pub struct StreamFile {
     pub census: Option<Census>,
     /// How long rows are kept after their block is sealed.
     pub retention: Option<Width>,
+    /// How coarsely those outside are told when something happened, where the stream asks for more than its server does.
+    pub tick: Option<Width>,
     /// How much may be lost.
     pub policy: PolicyFile,
     /// Who may do what.

@@ -11,6 +11,8 @@ mod hostile;
 mod hostile_requests;
 mod http;
 mod keeping;
+mod log;
+mod manual;
 mod matrix;
 mod newcomer;
 mod observed;

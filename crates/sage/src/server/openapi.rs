@@ -49,6 +49,8 @@ fn operation(route: &Route) -> Value {
     for gives in route.gives {
         let (status, content) = match gives {
             Gives::Json(status, name) => (status, json!({"application/json": of(name)})),
+            // Of a stream each event is described, as those who read one are given it.
+            Gives::Other(status, kind @ "text/event-stream") => (status, json!({*kind: of("Event")})),
             Gives::Other(status, kind) => (status, json!({*kind: {"schema": {"type": "string"}}})),
         };
         responses.insert(status.to_string(), json!({"description": "done", "content": content}));

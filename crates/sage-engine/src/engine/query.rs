@@ -38,7 +38,7 @@ pub struct QueryAsk {
 /// What a question by itself costs each of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryCost {
-    /// What was asked for: with this ε the question is private at the δ beside it. Nothing where an error was asked for.
+    /// What was asked for: with this ε the question is private at the δ beside it. Nothing where it was an error.
     pub asked: Option<(Epsilon, Delta)>,
     /// The ε that the ledger counts for it on the train lane and on the test lane.
     pub counted: [Epsilon; 2],

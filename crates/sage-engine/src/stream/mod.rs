@@ -110,7 +110,7 @@ pub struct StreamFile {
     pub census: Option<Census>,
     /// How long rows are kept after their block is sealed.
     pub retention: Option<Width>,
-    /// How coarsely those outside are told when something happened, where the stream asks for more than its server does.
+    /// How coarsely those outside are told when something happened, if more coarsely than the server does anyway.
     pub tick: Option<Width>,
     /// How much may be lost.
     pub policy: PolicyFile,

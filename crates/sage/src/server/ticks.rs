@@ -5,8 +5,8 @@
 //! asks every instant learns the tick and nothing finer. What people do themselves, such as naming or withdrawing a
 //! version, is shown at once. Those who have a role in the stream see everything as it happens.
 //!
-//! A stream's file may ask for a longer tick than its server has, and never for a shorter one. What is shown is kept for
-//! each tick there is: a stream with a long one holds back nothing of another.
+//! A stream's file may ask for a longer tick than its server has, and never for a shorter one. What is shown is kept
+//! for each tick there is: a stream with a long one holds back nothing of another.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -91,6 +91,29 @@ export async function verify(page, address, check) {
   check(/Verified: each of the \d+ events/.test(found), `verifying says "${found}"`);
 }
 
+/** Events are chosen by kind and name, the choice stays in the form, and what was chosen is taken away. */
+export async function choose(page, address, check) {
+  await page.goto(`${address}/audit`);
+  await page.locator("select[name=kind]").selectOption("released");
+  await page.locator("input[name=by]").fill("mia");
+  await page.getByRole("button", { name: "Show these" }).click();
+  await page.waitForURL(/kind=released/);
+  const kinds = await page.locator("tbody tr td:nth-child(3)").allInnerTexts();
+  check(kinds.length > 0 && kinds.every((kind) => kind === "released"), `chosen are ${kinds.join(", ")}`);
+  check((await page.locator("input[name=by]").inputValue()) === "mia", "what was chosen is gone from the form");
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("link", { name: /^events 0 to/ }).click(),
+  ]);
+  const chunks = [];
+  for await (const chunk of await download.createReadStream()) chunks.push(chunk);
+  const lines = Buffer.concat(chunks).toString("utf8").trim().split("\n").map((line) => JSON.parse(line));
+  check(lines.length === kinds.length, `${lines.length} lines were taken away and ${kinds.length} shown`);
+  check(lines.every((line) => line.kind === "released" && line.by[0] === "mia"), "other events were taken away");
+  await page.getByRole("link", { name: "Show all" }).click();
+  await page.waitForURL(/\/audit$/);
+}
+
 /** Something happens while a page is open, and the page shows it by itself. */
 export async function live(page, walk, check) {
   const post = async (path, token, body) => {
@@ -135,5 +158,6 @@ export async function withoutScript(browser, walk, check) {
     const text = await page.locator("main").innerText();
     check(text.length > 100, `${path} says nothing without script`);
   }
+  await choose(page, walk.address, check);
   await context.close();
 }

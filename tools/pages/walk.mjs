@@ -7,7 +7,7 @@
 import { readFileSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { block, form, keyboard, live, signIn, verify, withoutScript } from "./deeds.mjs";
+import { block, choose, form, keyboard, live, signIn, verify, withoutScript } from "./deeds.mjs";
 
 const walk = JSON.parse(process.env.SAGE_WALK);
 const require = createRequire(join(walk.modules, "x.js"));
@@ -180,6 +180,7 @@ async function privileged(browser) {
   await block(page, walk.address, check);
   await form(page, walk.address, check);
   await verify(page, walk.address, check);
+  await choose(page, walk.address, check);
   await live(page, walk, check);
   await context.close();
 }

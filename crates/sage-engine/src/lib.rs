@@ -51,10 +51,11 @@ pub mod suggest;
 pub mod verify;
 
 pub use engine::{
-    Ask, AttemptLimits, AttemptOutcome, AttemptView, BlockView, Engine, EngineError, EventView, Fed, Granted, Job,
-    LaneView, Opened, Places, PolicyOutcome, Principal, ProgressView, PutBack, QueryAnswer, QueryAsk, QueryPlan,
-    ReleaseView, Relief, RunView, Snapshot, Spend, State, StreamView, THOUSANDTHS, UnitCount, Waiting, Which,
+    Ask, AttemptLimits, AttemptOutcome, AttemptView, BlockView, EVENT_KINDS, Engine, EngineError, EventView, Fed,
+    Granted, Job, LaneView, Opened, Places, PolicyOutcome, Principal, ProgressView, PutBack, QueryAnswer, QueryAsk,
+    QueryCost, QueryPlan, ReleaseView, Relief, RunView, Snapshot, State, StreamView, THOUSANDTHS, UnitCount, Waiting,
 };
+pub use query::{Spend, Which};
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,
     Filter, Finished, Gate, GateError, GrantId, GrantState, Head, Lane, Ledger, Log, Mechanism, MemoryLog, NumberError,

@@ -48,6 +48,7 @@ user = "customer"
 contribution = 20
 time = "at"
 blocks = { user_range = 1000, time = "30d", attribute = "country" }
+tick = "5m"
 [policy]
 doors = ["enforced", "declared"]
 [[policy.contexts]]
@@ -199,6 +200,8 @@ fn errors_name_line_field_and_what_is_allowed() {
         ("{ time = \"1h\" }", "{ user_range = 0 }", &["line 6", "1 to 1000000000"]),
         ("test_share = 0.1", "test_share = 1.0", &["line 7", "between zero and one"]),
         ("retention = \"400d\"", "retention = 400", &["line 8", "`stream.retention` is 400"]),
+        ("retention = \"400d\"", "tick = \"2d\"", &["line 8", "`stream.tick` is \"2d\"", "at most a day"]),
+        ("retention = \"400d\"", "tick = \"30s\"", &["`stream.tick` is \"30s\"", "at least a minute"]),
         ("name = \"taxi\"", "name = \"../taxi\"", &["line 3", "small letters"]),
         ("privacy-officer", "officer", &["`access.officer`", "did you mean `privacy-officer`?"]),
         ("privacy-officer = [\"ada\"]", "privacy-officer = \"ada\"", &["a list of names"]),
@@ -250,6 +253,7 @@ fn what_may_change_is_listed_and_the_rest_refused() {
         ("epsilon = 1.0", "epsilon = 2.0", Ok(vec![Change::Policy])),
         ("[\"ada\"]", "[\"ada\", \"bob\"]", Ok(vec![Change::Access])),
         ("retention = \"400d\"", "late = \"late-block\"", Ok(vec![Change::Retention, Change::Late])),
+        ("test_share = 0.1", "test_share = 0.1\ntick = \"5m\"", Ok(vec![Change::Tick])),
         ("max = 100.0", "max = 101.0", Err("`distance`")),
         ("time = \"1h\"", "time = \"2h\"", Err("`blocks`")),
         ("name = \"distance\"", "name = \"length\"", Err("columns cannot")),

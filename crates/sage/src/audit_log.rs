@@ -8,13 +8,14 @@ use clap::Args;
 use sage_engine::doctor::Finding;
 use sage_engine::log::{KnownHead, LogCopy, hexadecimal};
 use sage_engine::verify::{Verified, verify};
-use sage_engine::{Engine, EngineError, EventView, Opened, Places, backup, stream};
+use sage_engine::{Engine, EngineError, EventView, Opened, Places, backup};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::output::{print, print_json, tell};
 use crate::place::PlaceArgs;
 use crate::runs::instant;
+use crate::wanted::{self, Asked, Wanted};
 
 #[derive(Args, Debug)]
 pub(crate) struct LogArgs {
@@ -29,6 +30,14 @@ pub(crate) struct LogArgs {
     /// Events of this time (UTC) or later: 2026-11-01, 2026-11-01T08
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
+
+    /// Events before this time (UTC)
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+
+    /// Events that this name is behind, as far as they say
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
 
     /// The last so many of them
     #[arg(long, value_name = "NUMBER")]
@@ -65,21 +74,19 @@ pub(crate) struct ExportArgs {
 const AT_ONCE: usize = 10_000;
 
 pub(crate) fn log(asked: &LogArgs) -> Result<(), Failure> {
-    let since = asked.since.as_ref().map(|text| {
-        let wrong = || Failure::usage("--since is no time", "write it like 2026-11-01 or 2026-11-01T08:00 (UTC)");
-        stream::time_of(text).map(|micros| u64::try_from(micros / 1000).unwrap_or(0)).ok_or_else(wrong)
+    let wanted = Wanted::new(&Asked {
+        stream: asked.stream.as_deref(),
+        kinds: asked.kinds.iter().map(String::as_str).collect(),
+        by: asked.by.as_deref(),
+        since: asked.since.as_deref(),
+        until: asked.until.as_deref(),
     });
-    let since = since.transpose()?.unwrap_or(0);
+    let wanted = wanted.map_err(|why| Failure::usage(why, "sage audit log --kind released --since 2026-11-01"))?;
     asked.place.is_there()?;
     let copy = LogCopy::of(&asked.place.dir).map_err(EngineError::from)?;
     // A copy without heads and fence is always there to be looked at.
     let Opened::Ready(engine) = Engine::open(copy.path(), &Places::default())? else {
         return Err(Failure::no_answer("the log cannot be looked at", "sage audit verify says what is wrong"));
-    };
-    let wanted = |event: &EventView| {
-        event.time >= since
-            && asked.stream.as_ref().is_none_or(|name| event.stream.as_ref() == Some(name))
-            && (asked.kinds.is_empty() || asked.kinds.iter().any(|kind| kind == event.kind))
     };
     let mut found: Vec<EventView> = Vec::new();
     let mut from = 0;
@@ -87,22 +94,14 @@ pub(crate) fn log(asked: &LogArgs) -> Result<(), Failure> {
         let events = engine.events(from, AT_ONCE)?;
         from += events.len() as u64;
         let ended = events.len() < AT_ONCE;
-        found.extend(events.into_iter().filter(wanted));
+        found.extend(events.into_iter().filter(|event| wanted.takes(event)));
         if ended {
             break;
         }
     }
     let skipped = asked.last.map_or(0, |last| found.len().saturating_sub(last));
-    let line = if asked.json { json_line } else { text_line };
+    let line = if asked.json { wanted::line } else { text_line };
     print(&found.iter().skip(skipped).map(line).collect::<String>())
-}
-
-fn json_line(event: &EventView) -> String {
-    let EventView { number, time, kind, stream, run, release } = event;
-    let object = json!({
-        "number": number, "time": instant(*time), "kind": kind, "stream": stream, "run": run, "release": release,
-    });
-    format!("{object}\n")
 }
 
 fn text_line(event: &EventView) -> String {
@@ -115,6 +114,9 @@ fn text_line(event: &EventView) -> String {
     }
     if let Some(release) = &event.release {
         line += &format!("  {release}");
+    }
+    if !event.by.is_empty() {
+        line += &format!("  by {}", event.by.join(", "));
     }
     format!("{}\n", line.trim_end())
 }

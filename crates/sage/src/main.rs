@@ -41,6 +41,7 @@ mod stream;
 mod submit;
 mod suggest;
 mod token;
+mod wanted;
 mod watch;
 mod work;
 

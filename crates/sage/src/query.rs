@@ -2,12 +2,14 @@
 
 use clap::Args;
 use sage_engine::query::{Answer, Cell};
-use sage_engine::{Engine, EngineError, Principal, QueryAnswer, QueryAsk, QueryPlan, Spend, Which, stream};
+use sage_engine::{
+    Delta, Engine, EngineError, Epsilon, Principal, QueryAnswer, QueryAsk, QueryCost, QueryPlan, Spend, Which, stream,
+};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, quoted};
 use crate::fields::LOSS_CEILING;
-use crate::output::{blocks, loss, print, print_json, tell};
+use crate::output::{blocks, loss, parameter, print, print_json, tell};
 use crate::place::{PlaceArgs, WhoArgs};
 use crate::suggest::hinted;
 
@@ -193,18 +195,41 @@ fn plan(engine: &Engine, who: &Principal, ask: &QueryAsk, json: bool) -> Result<
 
 fn answer(engine: &Engine, who: &Principal, ask: &QueryAsk, json: bool) -> Result<(), Failure> {
     let answered = engine.query(who, ask).map_err(|error| failed(engine, error))?;
-    if answered.before {
-        tell("answered before under this key; nothing was charged now");
+    match &answered.cost {
+        Some(cost) => tell(&format!("charged to each block: {}", counted(cost))),
+        None => tell("answered before under this key; nothing was charged now"),
     }
     if json { print_json(&object(&answered)) } else { print(&table(&answered.answer)) }
 }
 
+/// What the ledger counts and what was asked for, which differ where a filter counts at its own delta.
+fn counted(cost: &QueryCost) -> String {
+    let QueryCost { asked, counted: [train, test], delta } = *cost;
+    let at = |delta: Delta| match delta.units() {
+        0 => String::new(),
+        units => format!(" at delta {}", parameter(units as f64 / 1e18)),
+    };
+    let counts = format!("epsilon {} to train, {} to test{}, as the ledger counts", loss(train), loss(test), at(delta));
+    match asked {
+        Some((epsilon, delta)) => format!("{counts}; asked for was epsilon {}{}", loss(epsilon), at(delta)),
+        None => counts,
+    }
+}
+
+/// What a question costs, for its object: what the ledger counts and at which delta, and what was asked for.
+fn cost_fields(cost: Option<&QueryCost>, object: &mut Value) {
+    let asked =
+        |(epsilon, delta): (Epsilon, Delta)| json!({"epsilon": epsilon.to_string(), "delta": delta.to_string()});
+    let lanes = |[train, test]: [Epsilon; 2]| json!({"train": train.to_string(), "test": test.to_string()});
+    object["epsilon"] = cost.map_or(Value::Null, |cost| lanes(cost.counted));
+    object["delta"] = cost.map_or(Value::Null, |cost| json!(cost.delta.to_string()));
+    object["asked"] = cost.and_then(|cost| cost.asked).map_or(Value::Null, asked);
+}
+
 /// The plan as an object.
 pub(crate) fn plan_object(plan: &QueryPlan) -> Value {
-    let [train, test] = plan.epsilon;
     let column = |(name, half): &(String, Option<f64>)| json!({"column": name, "half_width": half});
-    json!({
-        "epsilon": {"train": train.to_string(), "test": test.to_string()},
+    let mut object = json!({
         "blocks": plan.blocks.len(),
         "first_block": plan.blocks.first(),
         "last_block": plan.blocks.last(),
@@ -212,20 +237,20 @@ pub(crate) fn plan_object(plan: &QueryPlan) -> Value {
         "groups": plan.groups,
         "columns": plan.columns.iter().map(column).collect::<Vec<_>>(),
         "questions_left": plan.left,
-    })
+    });
+    cost_fields(Some(&plan.cost), &mut object);
+    object
 }
 
 fn plan_text(plan: &QueryPlan) -> String {
-    let [train, test] = plan.epsilon;
     let count = u32::try_from(plan.blocks.len()).unwrap_or(u32::MAX);
     let (first, last) = (plan.blocks.first(), plan.blocks.last());
     let which = first.zip(last).map_or_else(String::new, |(first, last)| format!(", {first} to {last}"));
     let mut text = format!(
-        "nothing is charged by looking\n  reads     {}{which}\n  loses     epsilon {} to train, {} to test, on each of \
-         them\n  hides     {} more or less\n  groups    {}\n",
+        "nothing is charged by looking\n  reads     {}{which}\n  each      {}\n  hides     {} more or less\n  \
+         groups    {}\n",
         blocks(count),
-        loss(train),
-        loss(test),
+        counted(&plan.cost),
         plan.unit,
         plan.groups
     );
@@ -253,14 +278,16 @@ pub(crate) fn object(answered: &QueryAnswer) -> Value {
         let values: serde_json::Map<String, Value> = columns.iter().cloned().zip(line.cells.iter().map(cell)).collect();
         json!({"keys": keys, "values": values})
     };
-    json!({
+    let mut object = json!({
         "charge": answered.charge,
-        "answered_before": answered.before,
+        "answered_before": answered.cost.is_none(),
         "confidence": confidence,
         "keys": keys,
         "columns": columns,
         "lines": lines.iter().map(line).collect::<Vec<_>>(),
-    })
+    });
+    cost_fields(answered.cost.as_ref(), &mut object);
+    object
 }
 
 /// A number for a person: six digits.

@@ -19,6 +19,7 @@ use crate::login::Logins;
 use crate::output::{print, print_json, tell};
 use crate::plan::text_of;
 use crate::query::fresh_key;
+use crate::server::KEY_REUSED;
 use crate::watch;
 
 /// The variable that holds a token.
@@ -308,6 +309,7 @@ impl Client {
             StatusCode::UNAUTHORIZED => (13, "\n  help  sage login ADDRESS"),
             StatusCode::FORBIDDEN => (13, ""),
             StatusCode::NOT_FOUND => (14, ""),
+            StatusCode::CONFLICT if value["type"] == KEY_REUSED => (2, ""),
             StatusCode::CONFLICT => (asked.conflict, ""),
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => (69, ""),
             _ => (1, ""),

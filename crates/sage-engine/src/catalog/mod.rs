@@ -17,7 +17,7 @@ use sage_learn::count::Node;
 
 use crate::blocks::Part;
 use crate::ingest::Manifest;
-use crate::query::Answer;
+use crate::query::{Answer, Asked};
 use crate::stream::StreamFile;
 
 /// How far a block has come, apart from being retired, which is the ledger's business.
@@ -71,6 +71,8 @@ pub(crate) struct Stream {
 #[derive(Clone, Debug)]
 pub(crate) struct Answered {
     pub(crate) sql: String,
+    /// Absent where an older program wrote the note.
+    pub(crate) asked: Option<Asked>,
     pub(crate) charge: u64,
     pub(crate) answer: Answer,
 }
@@ -167,8 +169,8 @@ impl Catalog {
             Note::UnitsCounted { level, first, train, test, .. } => {
                 stream.counted.insert(Node { level, first }, [train, test]);
             }
-            Note::QueryAnswered { by, key, sql, charge, answer, .. } => {
-                stream.answered.insert((by, key), Answered { sql, charge, answer });
+            Note::QueryAnswered { by, key, sql, charge, answer, asked, .. } => {
+                stream.answered.insert((by, key), Answered { sql, asked, charge, answer });
             }
             Note::BlocksDeleted { blocks, .. } => {
                 let deleted = || Block { stage: Stage::Deleted, parts: Vec::new() };

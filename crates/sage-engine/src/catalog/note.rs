@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Step;
 use crate::plan::Terms;
-use crate::query::Answer;
+use crate::query::{Answer, Asked};
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,6 +46,9 @@ pub(crate) enum Note {
         /// The number of the charge.
         charge: u64,
         answer: Answer,
+        /// What was asked for beside the words; absent where an older program wrote the note.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked: Option<Asked>,
     },
     /// The files of these retired blocks are no longer kept.
     BlocksDeleted { stream: String, blocks: Vec<String>, by: String },
@@ -92,6 +95,22 @@ impl Note {
                 | Self::AliasMoved { .. }
                 | Self::ReleaseWithdrawn { .. }
         )
+    }
+
+    /// Who did it; nothing for what follows from something else.
+    pub(crate) fn by(&self) -> Option<&str> {
+        match self {
+            Self::RunStepped { .. } | Self::UnitsCounted { .. } => None,
+            Self::StreamDefined { by, .. }
+            | Self::PolicyProposed { by, .. }
+            | Self::RowsIngested { by, .. }
+            | Self::BlocksSealed { by, .. }
+            | Self::QueryAnswered { by, .. }
+            | Self::RunSubmitted { by, .. }
+            | Self::BlocksDeleted { by, .. }
+            | Self::AliasMoved { by, .. }
+            | Self::ReleaseWithdrawn { by, .. } => Some(by),
+        }
     }
 
     /// The stream it speaks of; nothing for what is about a run or a release.
@@ -144,7 +163,7 @@ mod hex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::{Cell, Line};
+    use crate::query::{Cell, Line, Which};
 
     #[test]
     fn a_note_is_read_back_as_it_was_written() {
@@ -154,6 +173,14 @@ mod tests {
         let cell = Cell { value: Some(1.5), low: Some(-1.0), high: None };
         let line = || Line { keys: vec!["card".to_owned()], cells: vec![cell] };
         let answer = || Answer { keys: vec![by()], columns: vec![by()], confidence: 0.95, lines: vec![line()] };
+        let asked = |epsilon: Option<&str>, error: Option<&str>, blocks| {
+            let [epsilon, error] = [epsilon, error].map(|text| text.map(str::to_owned));
+            Some(Asked { context: by(), epsilon, error, blocks })
+        };
+        let answered = |asked| {
+            let (stream, key, sql, by, answer) = (stream(), text(), text(), by(), answer());
+            Note::QueryAnswered { stream, key, sql, by, charge: 7, answer, asked }
+        };
         for note in [
             Note::StreamDefined { stream: stream(), text: text(), secret, by: by() },
             Note::StreamDefined { stream: stream(), text: text(), secret: None, by: by() },
@@ -163,7 +190,10 @@ mod tests {
             Note::BlocksSealed { stream: stream(), blocks: blocks(), by: by() },
             Note::UnitsCounted { stream: stream(), level: 3, first: 8, train: -1, test: 70 },
             Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: by() },
-            Note::QueryAnswered { stream: stream(), key: text(), sql: text(), by: by(), charge: 7, answer: answer() },
+            answered(None),
+            answered(asked(Some("0.1"), None, Which::All)),
+            answered(asked(None, Some("0.30000000000000004"), Which::Between(i64::MIN, i64::MAX))),
+            answered(asked(None, None, Which::Named(blocks()))),
         ] {
             assert_eq!(note.stream(), Some("taxi"));
             assert_eq!(Note::from_bytes(&note.to_bytes()), Some(note));

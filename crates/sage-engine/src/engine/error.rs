@@ -138,6 +138,10 @@ pub enum EngineError {
     Predict(PredictError),
 }
 
+/// Why a key is refused that was used before.
+const OTHER_QUESTION: &str = "was used for another question: in other words, at another cost, of other blocks or on \
+                              another account; use a new key for a new question";
+
 impl fmt::Display for EngineError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -193,9 +197,7 @@ impl fmt::Display for EngineError {
             Self::Query(refusal) => refusal.fmt(out),
             Self::Question(refusal) => write!(out, "{refusal}; nothing was charged"),
             Self::Unanswered(reason) => write!(out, "{reason}; the charge stands"),
-            Self::OtherQuestion(key) => {
-                write!(out, "the key \"{key}\" was used for another question; use a new key for a new question")
-            }
+            Self::OtherQuestion(key) => write!(out, "the key \"{key}\" {OTHER_QUESTION}"),
             Self::Read(error) => write!(out, "{error}; the charge stands"),
             Self::Cost(error) => error.fmt(out),
             Self::Session(error) => write!(out, "{error}; the charge stands"),

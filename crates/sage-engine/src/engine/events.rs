@@ -3,12 +3,14 @@
 //! An event is told by its kind and the public names it touches. Bodies stay in the log: what a charge came to is
 //! shown by the views of runs and blocks, to those who may see them.
 
+use std::collections::BTreeMap;
+
 use sage_kernel::{Event, GrantId, Log, Record, StreamId};
 
 use super::{Engine, EngineError, Principal};
 use crate::catalog::{Catalog, Note, Step};
 use crate::log::{RESTORE_NOTE, ROLLBACK_NOTE};
-use crate::stream::Role;
+use crate::stream::{Role, StreamFile};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +27,44 @@ pub struct EventView {
     pub run: Option<u64>,
     /// The release that it changes: such an event is public.
     pub release: Option<String>,
+    /// Who did it or had it done, as far as the event itself says.
+    pub by: Vec<String>,
 }
+
+/// Every kind of event that is told.
+pub const EVENT_KINDS: &[&str] = &[
+    "alias-moved",
+    "attempt-charged",
+    "attempt-chosen",
+    "attempt-judged",
+    "attempt-lost",
+    "attempt-refused",
+    "attempt-withdrawn",
+    "blocks-added",
+    "blocks-deleted",
+    "blocks-retired",
+    "blocks-sealed",
+    "burnt",
+    "charge-cancelled",
+    "charged",
+    "left",
+    "note",
+    "policy-changed",
+    "policy-proposed",
+    "query-answered",
+    "release-withdrawn",
+    "released",
+    "restore-acknowledged",
+    "rollback-acknowledged",
+    "rows-ingested",
+    "run-ended",
+    "run-submitted",
+    "snapshot",
+    "started",
+    "stream-created",
+    "stream-defined",
+    "units-counted",
+];
 
 impl Engine {
     /// At most so many events of the log, from this number on.
@@ -45,7 +84,10 @@ impl Engine {
                 }
             };
             let records = log.read(from, most).map_err(failed)?;
-            Ok(records.iter().map(|record| view(record, catalog, &name, &of_grant)).collect())
+            let views = records.iter().map(|record| view(record, catalog, &name, &of_grant));
+            let listed =
+                |view: &EventView| debug_assert!(EVENT_KINDS.contains(&view.kind), "{} is not listed", view.kind);
+            Ok(views.inspect(listed).collect())
         })
     }
 
@@ -63,6 +105,13 @@ impl Engine {
         let access = catalog.stream(stream).map(|known| &known.file.access);
         let given = access.into_iter().flatten().filter(|(_, names)| names.iter().any(|name| name == who.name()));
         given.map(|(role, _)| *role).collect()
+    }
+
+    /// The ticks of streams whose files ask for one, in milliseconds.
+    pub fn ticks(&self) -> BTreeMap<String, u64> {
+        let catalog = self.catalog();
+        let tick = |file: &StreamFile| u64::try_from(file.tick?.microseconds() / 1000).ok();
+        catalog.streams().filter_map(|(name, known)| Some((name.to_owned(), tick(&known.file)?))).collect()
     }
 
     /// The names of all streams.
@@ -95,7 +144,11 @@ fn view(
         Ok(Event::Note { kind, .. }) if kind == RESTORE_NOTE => ("restore-acknowledged", None),
         _ => ("note", None),
     };
-    EventView { number: record.number, time: record.time, kind, stream, run: None, release: None }
+    let by = match event {
+        Ok(Event::PolicyChanged { approvals, .. }) => approvals,
+        _ => Vec::new(),
+    };
+    EventView { number: record.number, time: record.time, kind, stream, run: None, release: None, by }
 }
 
 fn noted(record: &Record, catalog: &Catalog, note: &Note) -> EventView {
@@ -126,7 +179,12 @@ fn noted(record: &Record, catalog: &Catalog, note: &Note) -> EventView {
             ("release-withdrawn", of_release(release, *version), None, Some(release.clone()))
         }
     };
-    EventView { number: record.number, time: record.time, kind, stream, run, release }
+    let by = match note {
+        // What happens to a run happens for whoever submitted it.
+        Note::RunStepped { run, .. } => run_of(run).map(|run| run.by.clone()),
+        _ => note.by().map(str::to_owned),
+    };
+    EventView { number: record.number, time: record.time, kind, stream, run, release, by: by.into_iter().collect() }
 }
 
 const fn stepped(step: &Step) -> &'static str {

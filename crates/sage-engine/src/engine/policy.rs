@@ -151,11 +151,18 @@ pub(super) fn found<'catalog>(
 pub(super) fn paying<'gate>(
     gate: &'gate Gate<Store>, stream: StreamId, pipeline: &Pipeline,
 ) -> Result<(ContextId, &'gate Filter), EngineError> {
-    let missing = || EngineError::NoStream(pipeline.stream.clone());
+    let (place, own) = account(gate, stream, &pipeline.stream, pipeline.context.as_deref())?;
+    Ok((place, &own.filter))
+}
+
+/// The context of a stream's policy that has this name, the first where none is named.
+pub(super) fn account<'gate>(
+    gate: &'gate Gate<Store>, stream: StreamId, name: &str, context: Option<&str>,
+) -> Result<(ContextId, &'gate Context), EngineError> {
+    let missing = || EngineError::NoStream(name.to_owned());
     let policy = gate.ledger().stream(stream).map(|stream| stream.policy()).ok_or_else(missing)?;
-    let context = grant::context(policy, pipeline.context.as_deref())?;
-    let own = policy.contexts().get(context.0 as usize).ok_or_else(missing)?;
-    Ok((context, &own.filter))
+    let place = grant::context(policy, context)?;
+    Ok((place, policy.contexts().get(place.0 as usize).ok_or_else(missing)?))
 }
 
 /// The context that pays for what an ML engineer of the stream asks, by its name.

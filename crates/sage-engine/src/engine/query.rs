@@ -4,41 +4,18 @@
 //! before a row is read; the answer is released under the digest of the note that holds it, and the note follows. What
 //! an answer costs follows from public things alone.
 
-use sage_kernel::{BlockId, Door, Epsilon, Filter, Gate, Lane};
+use sage_kernel::{BlockId, Delta, Door, Epsilon, Filter, Gate, Lane, Refusal};
 use sage_learn::count::{Node, Tree, laplace_sum_quantile};
 use sage_learn::plan::fits;
 use sage_learn::statistics::StatisticError;
 
 use super::grant::context;
-use super::policy::{found, paid_by};
+use super::policy::{account, found, paid_by};
 use super::{Ask, Engine, EngineError, Granted, Principal, Store, census, note, submit};
 use crate::catalog::{Note, Stage, Stream};
 use crate::plan::{PlanRefusal, Priced};
-use crate::query::{Answer, CONFIDENCE, Question, Width};
+use crate::query::{Answer, Asked, CONFIDENCE, Question, Spend, Which, Width};
 use crate::quiet;
-
-/// What may be spent on a question.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Spend {
-    /// By itself it is differentially private with this ε, and where the filter counts a δ with a thousandth of δ_g.
-    /// What the ledger counts for it, at δ_g, can be a little more or less: [`QueryPlan`] has it.
-    Epsilon(Epsilon),
-    /// As little as makes every number known to within this half-width.
-    Error(f64),
-}
-
-/// Of which blocks a question is asked. Open, retired and deleted ones are passed over, unless they are named.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// Those with these keys.
-    Named(Vec<String>),
-    /// So many of those that were sealed last.
-    Last(u32),
-    /// Those that lie wholly between these times, in microseconds since 1970.
-    Between(i64, i64),
-    /// All.
-    All,
-}
 
 /// A question in the user's words.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,13 +34,24 @@ pub struct QueryAsk {
     pub which: Which,
 }
 
+/// What a question by itself costs each of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryCost {
+    /// What was asked for: with this ε the question is private at the δ beside it. Nothing where it was an error.
+    pub asked: Option<(Epsilon, Delta)>,
+    /// The ε that the ledger counts for it on the train lane and on the test lane.
+    pub counted: [Epsilon; 2],
+    /// The δ at which the ledger counts: that of the context's ceiling, or zero where the filter adds up ε alone.
+    pub delta: Delta,
+}
+
 /// What a question would cost. Looking costs nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryPlan {
     /// The blocks that would be read.
     pub blocks: Vec<String>,
-    /// The ε that the question by itself comes to at δ_g, on the train lane and on the test lane.
-    pub epsilon: [Epsilon; 2],
+    /// What it costs.
+    pub cost: QueryCost,
     /// One more or less of this is hidden, and this is what is counted.
     pub unit: &'static str,
     /// The names of the numbers with their half-widths, where those follow from public things.
@@ -81,16 +69,18 @@ pub struct QueryAnswer {
     pub answer: Answer,
     /// The number of its charge in the log.
     pub charge: u64,
-    /// Whether it was answered before: then nothing was charged now.
-    pub before: bool,
+    /// What was charged now; nothing where it was answered before.
+    pub cost: Option<QueryCost>,
 }
 
 /// A question with everything that follows from public things.
 struct Planned {
+    asked: Asked,
     question: Question,
     blocks: Vec<String>,
     filter: Filter,
     priced: Priced,
+    cost: QueryCost,
     rows: Option<u64>,
     unit: &'static str,
 }
@@ -103,7 +93,7 @@ impl Engine {
     pub fn plan_query(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryPlan, EngineError> {
         let asked = &self.on_account(by, asked)?;
         let planned = self.planned(asked)?;
-        let Planned { question, blocks, filter, priced, rows, unit } = &planned;
+        let Planned { question, blocks, filter, priced, cost, rows, unit, .. } = &planned;
         let widths = question.widths(&priced.noises, *rows).map_err(unplanned)?;
         let known = |width: Width| match width {
             Width::Known(half) => Some(half),
@@ -111,7 +101,7 @@ impl Engine {
         };
         let columns = question.names().map(str::to_owned).zip(widths.into_iter().map(known));
         Ok(QueryPlan {
-            epsilon: submit::lane_losses(filter, &priced.costs),
+            cost: *cost,
             unit,
             columns: columns.collect(),
             groups: question.groups(),
@@ -127,25 +117,30 @@ impl Engine {
     /// stream or may not spend in the context. If it fails after the charge, the charge stands.
     pub fn query(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryAnswer, EngineError> {
         let asked = &self.on_account(by, asked)?;
-        let planned = self.planned(asked)?;
+        // First of all: of the blocks that were read some may be gone by now.
         if let Some(before) = self.answered(by, asked)? {
             return Ok(before);
         }
-        let Planned { question, blocks, priced, .. } = planned;
+        let planned = self.planned(asked)?;
         let granted = self.charge(
             by,
             Ask {
                 key: format!("query of {}: {}", by.name(), asked.key),
                 stream: asked.stream.clone(),
                 context: asked.context.clone(),
-                blocks,
-                costs: priced.costs.clone(),
+                blocks: planned.blocks.clone(),
+                costs: planned.priced.costs.clone(),
                 door: Door::Enforced,
                 purpose: format!("query by {}", by.name()),
             },
-        )?;
+        );
+        let granted = granted.map_err(|error| match error {
+            // Of another stream, or one that broke off before it was answered.
+            EngineError::Refused(Refusal::KeyReused(_)) => EngineError::OtherQuestion(asked.key.clone()),
+            other => other,
+        })?;
         let charge = granted.id();
-        let outcome = quiet::alone(|| self.read_and_release(by, asked, &question, &priced, granted));
+        let outcome = quiet::alone(|| self.read_and_release(by, asked, &planned, granted));
         // What a panic says may hold a value of a row.
         let broken =
             || Err(EngineError::Unanswered("the question broke off; this is a defect of the program".to_owned()));
@@ -153,28 +148,30 @@ impl Engine {
             // The charge stands; that nothing will leave under it is worth a line in the log, if it takes one.
             drop(self.burn(charge));
         })?;
-        Ok(QueryAnswer { answer, charge: charge.0, before: false })
+        Ok(QueryAnswer { answer, charge: charge.0, cost: Some(planned.cost) })
     }
 
     /// The answer that was given under this key, if there is one.
     fn answered(&self, by: &Principal, asked: &QueryAsk) -> Result<Option<QueryAnswer>, EngineError> {
-        let catalog = self.catalog();
-        let key = (by.name().to_owned(), asked.key.clone());
-        let Some(known) = catalog.stream(&asked.stream).and_then(|stream| stream.answered.get(&key)) else {
-            return Ok(None);
-        };
-        if known.sql != asked.sql {
-            return Err(EngineError::OtherQuestion(asked.key.clone()));
-        }
-        Ok(Some(QueryAnswer { answer: known.answer.clone(), charge: known.charge, before: true }))
+        self.with(|gate, catalog| {
+            let (id, known) = found(gate, catalog, &asked.stream)?;
+            let Some(before) = known.answered.get(&(by.name().to_owned(), asked.key.clone())) else { return Ok(None) };
+            let (_, own) = account(gate, id, &asked.stream, asked.context.as_deref())?;
+            let now = Asked::new(&own.name, asked.spend, &asked.which);
+            // Of what an older program wrote down the words are all there is to compare.
+            if before.sql != asked.sql || before.asked.as_ref().is_some_and(|then| *then != now) {
+                return Err(EngineError::OtherQuestion(asked.key.clone()));
+            }
+            Ok(Some(QueryAnswer { answer: before.answer.clone(), charge: before.charge, cost: None }))
+        })
     }
 
     fn read_and_release(
-        &self, by: &Principal, asked: &QueryAsk, question: &Question, priced: &Priced, granted: Granted,
+        &self, by: &Principal, asked: &QueryAsk, planned: &Planned, granted: Granted,
     ) -> Result<Answer, EngineError> {
         let charge = granted.id().0;
-        let mut session = self.open_session(granted, question.query())?;
-        let answer = question.answer(&mut session, &priced.noises);
+        let mut session = self.open_session(granted, planned.question.query())?;
+        let answer = planned.question.answer(&mut session, &planned.priced.noises);
         let answer = answer.map_err(|error| EngineError::Unanswered(error.to_string()))?;
         let told = Note::QueryAnswered {
             stream: asked.stream.clone(),
@@ -183,6 +180,7 @@ impl Engine {
             by: by.name().to_owned(),
             charge,
             answer: answer.clone(),
+            asked: Some(planned.asked.clone()),
         };
         self.release(session.finish(), *blake3::hash(&told.to_bytes()).as_bytes())?;
         self.with(|gate, catalog| Ok(note(gate, catalog, &told)?))?;
@@ -200,14 +198,12 @@ impl Engine {
 
     /// Everything that follows from public things.
     fn planned(&self, asked: &QueryAsk) -> Result<Planned, EngineError> {
-        let (known, filter, blocks) = self.with(|gate, catalog| {
+        let (known, own, blocks) = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &asked.stream)?;
-            let missing = || EngineError::NoStream(asked.stream.clone());
-            let policy = gate.ledger().stream(id).map(|stream| stream.policy()).ok_or_else(missing)?;
-            let place = context(policy, asked.context.as_deref())?;
-            let own = policy.contexts().get(place.0 as usize).ok_or_else(missing)?;
-            Ok((known.clone(), own.filter.clone(), chosen(gate, asked, known)?))
+            let (_, own) = account(gate, id, &asked.stream, asked.context.as_deref())?;
+            Ok((known.clone(), own.clone(), chosen(gate, asked, known)?))
         })?;
+        let filter = own.filter;
         let question = Question::new(&asked.sql, &known.file)?;
         if blocks.is_empty() {
             let why = "no sealed block is chosen; see them with: sage blocks STREAM";
@@ -218,8 +214,17 @@ impl Engine {
             Spend::Epsilon(epsilon) => Priced::new(&filter, epsilon, &question.parts()).map_err(EngineError::Plan)?,
             Spend::Error(error) => cheapest(&filter, &question, error, rows)?,
         };
+        let cost = QueryCost {
+            asked: match asked.spend {
+                Spend::Epsilon(epsilon) => Some((epsilon, priced.delta)),
+                Spend::Error(_) => None,
+            },
+            counted: submit::lane_losses(&filter, &priced.costs),
+            delta: if priced.delta == Delta::ZERO { Delta::ZERO } else { filter.ceiling().delta },
+        };
         let unit = known.file.unit_text();
-        Ok(Planned { question, blocks, filter, priced, rows, unit })
+        let asked = Asked::new(&own.name, asked.spend, &asked.which);
+        Ok(Planned { asked, question, blocks, filter, priced, cost, rows, unit })
     }
 
     /// How many more such questions every one of the blocks admits.

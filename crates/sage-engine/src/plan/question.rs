@@ -3,7 +3,7 @@
 //! The cost of a question is shared evenly among its tables; a table that takes several of the kernel's shares its part
 //! among them. Those about all rows are charged to both lanes, the others to the train lane alone.
 
-use sage_kernel::{Cost, Delta, Epsilon, Filter, TableNoise};
+use sage_kernel::{Cost, Delta, Epsilon, Filter, Rule, TableNoise};
 
 use super::price::Prices;
 use super::refusal::PlanRefusal;
@@ -16,6 +16,8 @@ pub(crate) struct Priced {
     pub(crate) costs: [Option<Cost>; 2],
     /// The noise of each table.
     pub(crate) noises: Vec<TableNoise>,
+    /// The δ at which the question by itself is private with its ε; zero where the filter adds up ε alone.
+    pub(crate) delta: Delta,
 }
 
 impl Priced {
@@ -44,6 +46,7 @@ impl Priced {
         let costs = [cost(train)?, cost(test)?];
         // A fixed stream has no price for what was not declared.
         prices.resources(costs.each_ref().map(Option::as_ref))?;
-        Ok(Self { costs, noises })
+        let delta = if filter.rule() == Rule::Basic { Delta::ZERO } else { delta };
+        Ok(Self { costs, noises, delta })
     }
 }

@@ -6,6 +6,7 @@
 //! argument has one, whose noise all its aggregates share.
 
 mod answer;
+mod asked;
 mod key;
 mod question;
 mod read;
@@ -13,6 +14,8 @@ mod refusal;
 mod span;
 
 pub use answer::{Answer, Cell, Line};
+pub(crate) use asked::Asked;
+pub use asked::{Spend, Which};
 pub use question::Question;
 pub(crate) use question::{CONFIDENCE, Width};
 pub use refusal::QuestionRefusal;

@@ -20,6 +20,8 @@ pub enum Change {
     Members,
     /// How long rows are kept.
     Retention,
+    /// How coarsely those outside are told when something happened.
+    Tick,
     /// What becomes of late rows, from now on.
     Late,
 }
@@ -87,6 +89,7 @@ impl StreamFile {
         note(self.policy == other.policy || !as_much, Change::Members);
         note(self.access == other.access, Change::Access);
         note(self.retention == other.retention, Change::Retention);
+        note(self.tick == other.tick, Change::Tick);
         note(self.late == other.late, Change::Late);
         Ok(changes)
     }

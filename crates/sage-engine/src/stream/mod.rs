@@ -112,6 +112,8 @@ pub struct StreamFile {
     pub census: Option<Census>,
     /// How long rows are kept after their block is sealed.
     pub retention: Option<Width>,
+    /// How coarsely those outside are told when something happened, if more coarsely than the server does anyway.
+    pub tick: Option<Width>,
     /// How much may be lost.
     pub policy: PolicyFile,
     /// Who may do what.

@@ -14,6 +14,7 @@ use crate::document::{self, DocumentError, NAME, Section, is_name, quoted};
 /// More columns than any table has that a person declared.
 const COLUMNS_LIMIT: usize = 10_000;
 
+const TICK: &str = "a length of time in quotes such as \"5m\" or \"1h\", at least a minute and at most a day";
 type Read<T> = Result<T, DocumentError>;
 
 pub(super) fn stream(text: &str) -> Read<StreamFile> {
@@ -47,6 +48,7 @@ fn read_stream(
         "test_share",
         "census",
         "retention",
+        "tick",
     ])?;
     let name = section.text("name", NAME)?;
     if !is_name(name) {
@@ -68,6 +70,13 @@ fn read_stream(
         Some(text) => Some(Width::parse(text).ok_or_else(|| section.wrong("retention", Width::ALLOWED))?),
         None => None,
     };
+    let tick = match section.optional_text("tick", TICK)? {
+        Some(text) => {
+            let read = Width::parse(text).filter(|tick| *tick <= Width::DAY);
+            Some(read.ok_or_else(|| section.wrong("tick", TICK))?)
+        }
+        None => None,
+    };
     let column = |key: &str| section.optional_text(key, "the name of a column").map(|name| name.map(str::to_owned));
     Ok(StreamFile {
         name: name.to_owned(),
@@ -79,6 +88,7 @@ fn read_stream(
         test_share: read_share(section)?,
         census: read_census(section)?,
         retention,
+        tick,
         policy,
         access,
         columns,

@@ -32,6 +32,9 @@ pub(super) fn stream(file: &StreamFile) -> String {
     if let Some(retention) = file.retention {
         out.push_str(&format!("retention = \"{retention}\"\n"));
     }
+    if let Some(tick) = file.tick {
+        out.push_str(&format!("tick = \"{tick}\"\n"));
+    }
     file.policy.write(&mut out);
     if !file.access.is_empty() {
         out.push_str("\n[access]\n");

@@ -15,36 +15,11 @@ use crate::client::Question;
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_sage");
 
 /// A stream whose policy lets charges for work elsewhere in.
-const WIDE: &str = r#"
-[stream]
-name = "wide"
-unit = "event"
-time = "at"
-blocks = { time = "1h" }
-late = "quarantine"
-test_share = 0.1
-
-[policy]
-epsilon = "1.0"
-delta = "1e-6"
-filter = "renyi"
-doors = ["enforced", "declared"]
-
-[access]
-privacy-officer = ["ada"]
-data-engineer = ["dan"]
-ml-engineer = ["mia"]
-
-[[columns]]
-name = "at"
-type = "time"
-
-[[columns]]
-name = "x"
-type = "number"
-min = 0.0
-max = 1.0
-"#;
+fn wide() -> String {
+    include_str!("../../tests/streams/small.toml")
+        .replace("\"small\"", "\"wide\"")
+        .replace("doors = [\"enforced\"]", "doors = [\"enforced\", \"declared\"]")
+}
 
 /// A folder with a directory of sage in it.
 pub(crate) struct Place {
@@ -81,7 +56,7 @@ impl Place {
         for hour in 0..count {
             writeln!(rows, "{},0.5", instant(hour)).expect("a text");
         }
-        std::fs::write(folder.join("wide.toml"), WIDE).expect("a file");
+        std::fs::write(folder.join("wide.toml"), wide()).expect("a file");
         std::fs::write(folder.join("rows.csv"), rows).expect("a file");
         place.run("stream create wide.toml --as ada");
         place.run("ingest wide rows.csv --as dan");

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use super::Server;
 use super::problem::Problem;
-use super::ticks::is_out;
 use crate::work::now;
 
 /// Who asks.
@@ -152,7 +151,7 @@ impl Call<'_> {
     /// outside its stream that is once the tick is over in which it was released.
     pub(crate) fn release_named(&self, text: &str) -> Result<ReleaseView, Problem> {
         let release = self.engine().release_named(text)?;
-        if self.sees(&release.stream) || is_out(&self.server.ticks.newest(self.engine(), now()), &release) {
+        if self.sees(&release.stream) || self.server.ticks.outside(self.engine(), now()).has(&release) {
             return Ok(release);
         }
         let latest = text.split_once('@').is_none_or(|(_, which)| which == "latest");
@@ -163,9 +162,9 @@ impl Call<'_> {
 
     /// All releases that the caller may know of, by name and version.
     pub(crate) fn releases(&self) -> Vec<ReleaseView> {
-        let newest = self.server.ticks.newest(self.engine(), now());
+        let outside = self.server.ticks.outside(self.engine(), now());
         let mut all = self.engine().releases();
-        all.retain(|release| is_out(&newest, release) || self.sees(&release.stream));
+        all.retain(|release| outside.has(release) || self.sees(&release.stream));
         all
     }
 }

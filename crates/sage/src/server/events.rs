@@ -2,9 +2,10 @@
 //!
 //! Whoever has a role in a stream sees the kinds of its events and the runs and releases they touch, as they happen.
 //! Everybody else sees that something was released, renamed or withdrawn, without a time and once the tick is over in
-//! which it was: when an attempt ends depends on rows. So there are two places in the log from which a listener is
-//! told, one for each kind of stream.
+//! which it was: when an attempt ends depends on rows. So there are several places in the log from which a listener is
+//! told: one for streams of their own, and one for each tick of all others.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,17 +26,21 @@ use crate::work::now;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const AT_A_TIME: usize = 512;
+/// The most seconds that can be asked for; who wants more leaves it out.
+pub(super) const LONGEST: u64 = 86_400;
 
 struct Watch {
     server: Arc<Server>,
     caller: Caller,
     /// Of streams that the caller has a role in, everything before this event was told.
     inside: u64,
-    /// Of all others.
-    outside: u64,
+    /// Of all others, by their ticks.
+    outside: BTreeMap<u64, u64>,
     /// Of progress, which has no place in the log.
     progress: u64,
     told: Instant,
+    /// When to tell no more, for those who listen for a time.
+    until: Option<Instant>,
     /// Given back when the listener goes away.
     _room: Room,
 }
@@ -49,8 +54,15 @@ impl Drop for Room {
     }
 }
 
-/// Events after the one with this number, or from now on.
-pub(super) fn watch(server: Arc<Server>, caller: Caller, after: Option<&str>) -> Result<Response, Problem> {
+/// Events after the one with this number, or from now on; for so many seconds, or for ever.
+pub(super) fn watch(
+    server: Arc<Server>, caller: Caller, after: Option<&str>, seconds: Option<&str>,
+) -> Result<Response, Problem> {
+    let until = match seconds.map(str::parse::<u64>) {
+        None => None,
+        Some(Ok(seconds)) if seconds <= LONGEST => Some(Instant::now() + Duration::from_secs(seconds)),
+        Some(_) => return Err(Problem::wrong(format!("seconds is a whole number from 0 to {LONGEST}"))),
+    };
     let engine = server.standing.engine()?;
     let inside = match after {
         None => engine.log_length()?,
@@ -60,13 +72,14 @@ pub(super) fn watch(server: Arc<Server>, caller: Caller, after: Option<&str>) ->
         }
     };
     // What is not yet shown to those outside was not told to them, whatever they have heard since.
-    let outside = inside.min(server.ticks.events(&engine, now()));
+    let shown = server.ticks.outside(&engine, now());
+    let outside = shown.lengths().map(|(tick, length)| (tick, inside.min(length))).collect();
     let progress = engine.progress_length();
     drop(engine);
     let room = server.watchers.try_acquire().map_err(|_| Problem::busy("too many listen already; try again"))?;
     room.forget();
     let room = Room(Arc::clone(&server));
-    let start = Watch { server, caller, inside, outside, progress, told: Instant::now(), _room: room };
+    let start = Watch { server, caller, inside, outside, progress, told: Instant::now(), until, _room: room };
     let first = futures::stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b": listening\n\n")) });
     let rest = futures::stream::unfold(start, |watch| async { watch.news().await });
     let mut response = Response::new(Body::from_stream(futures::StreamExt::chain(first, rest)));
@@ -84,12 +97,19 @@ impl Watch {
                 let text = self.look();
                 (text, self)
             });
-            let (text, watch) = looked.await.ok()?;
+            let (looked, watch) = looked.await.ok()?;
             self = watch;
-            let text = text?;
+            let (text, more) = looked?;
             if !text.is_empty() {
                 self.told = Instant::now();
                 return Some((Ok(Bytes::from(text)), self));
+            }
+            if more {
+                continue;
+            }
+            // What there was is told, also to those who do not wait for more.
+            if self.until.is_some_and(|until| until <= Instant::now()) {
+                return None;
             }
             if self.told.elapsed() >= HEARTBEAT {
                 self.told = Instant::now();
@@ -100,20 +120,30 @@ impl Watch {
         None
     }
 
-    /// What can be told since the last time.
-    fn look(&mut self) -> Option<String> {
+    /// What can be told since the last time, and whether there may be more.
+    fn look(&mut self) -> Option<(String, bool)> {
         let engine = self.server.standing.engine().ok()?;
         let (caller, mut text) = (&self.caller, String::new());
-        let shown = self.server.ticks.events(&engine, now());
-        let most = usize::try_from(shown.saturating_sub(self.outside)).unwrap_or(AT_A_TIME).min(AT_A_TIME);
-        if most > 0 {
-            let events = engine.events(self.outside, most).ok()?;
-            self.outside = events.last()?.number + 1;
-            text.extend(events.iter().filter(|event| !is_inside(&engine, caller, event)).filter_map(told_outside));
+        let (shown, mut more) = (self.server.ticks.outside(&engine, now()), false);
+        for (tick, length) in shown.lengths() {
+            // A tick that no stream had before begins where the slowest is: told twice is better than never.
+            let slowest = self.outside.values().copied().min().unwrap_or(length);
+            let next = self.outside.entry(tick).or_insert(slowest);
+            let most = usize::try_from(length.saturating_sub(*next)).unwrap_or(AT_A_TIME).min(AT_A_TIME);
+            if most > 0 {
+                let events = engine.events(*next, most).ok()?;
+                *next = events.last()?.number + 1;
+                more = true;
+                let own = |event: &&EventView| {
+                    shown.tick(event.stream.as_deref()) == tick && !is_inside(&engine, caller, event)
+                };
+                text.extend(events.iter().filter(own).filter_map(told_outside));
+            }
         }
         let events = engine.events(self.inside, AT_A_TIME).ok()?;
         if let Some(last) = events.last() {
             self.inside = last.number + 1;
+            more = true;
             text.extend(events.iter().filter(|event| is_inside(&engine, caller, event)).map(told_inside));
         }
         // A directory that was opened anew counts progress from the beginning.
@@ -123,7 +153,7 @@ impl Watch {
             self.progress = last.number + 1;
             text.extend(progress.iter().filter_map(|one| under_way(&engine, caller, one)));
         }
-        Some(text)
+        Some((text, more))
     }
 }
 
@@ -143,7 +173,7 @@ fn is_inside(engine: &Engine, caller: &Caller, event: &EventView) -> bool {
 }
 
 fn told_inside(event: &EventView) -> String {
-    let EventView { number, time, kind, stream, run, release } = event;
+    let EventView { number, time, kind, stream, run, release, .. } = event;
     let time = instant(*time);
     let data = json!({"number": number, "time": time, "kind": kind, "stream": stream, "run": run, "release": release});
     format!("id: {number}\nevent: {kind}\ndata: {data}\n\n")

@@ -16,6 +16,7 @@ mod health;
 mod inference;
 mod limits;
 mod listen;
+mod log;
 mod mlflow;
 mod models;
 mod openapi;
@@ -51,11 +52,12 @@ use crate::failure::Failure;
 use crate::operator::OperatorArgs;
 use crate::output::{LogFormat, print, talk, tell};
 use crate::place::PlaceArgs;
-use crate::work::{Stop, now};
+use crate::work::Stop;
 use answers::Answers;
 use limits::{Rate, Rates};
 use listen::{Door, ListenArgs};
 use models::Models;
+pub(crate) use problem::KEY_REUSED;
 use requests::Requests;
 use standing::Standing;
 use telemetry::{Export, Telemetry};
@@ -76,7 +78,8 @@ hidden on its way: then listen to this machine alone, or put a proxy in front th
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     listen: ListenArgs,
-    /// How many seconds a tick has, by which those outside a stream see what its attempts bring about
+    /// How many seconds a tick has, by which those outside a stream see what its attempts bring about; a stream's file
+    /// may ask for a longer one
     #[arg(long, value_name = "SECONDS", env = "SAGE_TICK", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     tick: u64,
     /// How many requests a second one token may make
@@ -198,7 +201,7 @@ fn furnished(asked: &ServeArgs, engine: Engine, stop: Stop, door: &Door) -> Resu
         .map_err(|error| Failure::no_answer(format!("submissions.jsonl: {error}"), "mend the file or its rights"))?;
     let (telemetry, export) = Telemetry::new(|name| std::env::var(name).ok());
     let server = Server {
-        ticks: Ticks::new(asked.tick, &engine, now())?,
+        ticks: Ticks::new(asked.tick),
         standing: Standing::new(engine),
         tokens: Tokens::new(&directory),
         requests,

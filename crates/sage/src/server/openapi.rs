@@ -1,8 +1,10 @@
 //! The description of the server (OpenAPI 3.1), made from the table of routes.
 
+use sage_engine::EVENT_KINDS;
 use serde_json::{Map, Value, json};
 
 use super::call::{Answer, Call};
+use super::events::LONGEST;
 use super::problem::{Problem, Style};
 use super::schemas;
 use super::table::{Gives, Needs, Route, Takes, Verb, routes};
@@ -36,6 +38,7 @@ fn of(name: &str) -> Value {
 fn operation(route: &Route) -> Value {
     let mut parameters: Vec<Value> = named(route.path).map(|name| parameter("path", &name)).collect();
     parameters.extend(route.asks.iter().map(|name| parameter("query", name)));
+    parameters.extend(route.heads.iter().map(|name| parameter("header", name)));
     let error = match route.style() {
         Style::Page => json!({"text/html": {"schema": {"type": "string"}}}),
         Style::Details => json!({"application/problem+json": of("Problem")}),
@@ -46,6 +49,8 @@ fn operation(route: &Route) -> Value {
     for gives in route.gives {
         let (status, content) = match gives {
             Gives::Json(status, name) => (status, json!({"application/json": of(name)})),
+            // Of a stream each event is described, as those who read one are given it.
+            Gives::Other(status, kind @ "text/event-stream") => (status, json!({*kind: of("Event")})),
             Gives::Other(status, kind) => (status, json!({*kind: {"schema": {"type": "string"}}})),
         };
         responses.insert(status.to_string(), json!({"description": "done", "content": content}));
@@ -77,7 +82,13 @@ fn named(path: &str) -> impl Iterator<Item = String> {
 }
 
 fn parameter(place: &str, name: &str) -> Value {
-    json!({"name": name, "in": place, "required": place == "path", "schema": {"type": "string"}})
+    let schema = match name {
+        "after" | "before" | "from" | "limit" | "run" | "Last-Event-ID" => json!({"type": "integer", "minimum": 0}),
+        "seconds" => json!({"type": "integer", "minimum": 0, "maximum": LONGEST}),
+        "kind" => json!({"type": "string", "enum": EVENT_KINDS}),
+        _ => json!({"type": "string"}),
+    };
+    json!({"name": name, "in": place, "required": place == "path", "schema": schema})
 }
 
 #[cfg(test)]

@@ -19,7 +19,14 @@ pub(crate) struct Problem {
     pub(crate) unwritten: Option<String>,
     /// After how many seconds it is worth to ask again.
     pub(crate) retry_after: Option<u64>,
+    /// Which kind of problem it is, where the status alone does not say.
+    pub(crate) kind: &'static str,
 }
+
+/// The kind of a problem that its status says enough about.
+const PLAIN: &str = "about:blank";
+/// The key of a request was used for another one.
+pub(crate) const KEY_REUSED: &str = "urn:sage:key-reused";
 
 /// Whose shape an error has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +43,7 @@ pub(crate) enum Style {
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), unwritten: None, retry_after: None }
+        Self { status, detail: detail.into(), unwritten: None, retry_after: None, kind: PLAIN }
     }
 
     pub(crate) fn wrong(detail: impl Into<String>) -> Self {
@@ -61,6 +68,11 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, detail)
     }
 
+    /// The key of the request was used for another one.
+    pub(crate) fn key_reused(detail: impl Into<String>) -> Self {
+        Self { kind: KEY_REUSED, ..Self::new(StatusCode::CONFLICT, detail) }
+    }
+
     pub(crate) fn busy(detail: impl Into<String>) -> Self {
         Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
@@ -77,7 +89,7 @@ impl Problem {
             Style::Details | Style::Page => (
                 "application/problem+json",
                 json!({
-                    "type": "about:blank",
+                    "type": self.kind,
                     "title": self.status.canonical_reason().unwrap_or("error"),
                     "status": self.status.as_u16(),
                     "detail": self.detail,
@@ -120,7 +132,7 @@ impl From<EngineError> for Problem {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             E::Question(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            E::OtherQuestion(_) => StatusCode::CONFLICT,
+            E::OtherQuestion(_) => return Self::key_reused(error.to_string()),
             E::Ingest(_) | E::Query(_) | E::Blocks(_) | E::Cost(_) | E::Predict(_) => StatusCode::UNPROCESSABLE_ENTITY,
             other => {
                 tell(&format!("a request failed: {error}"));

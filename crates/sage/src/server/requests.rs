@@ -11,7 +11,6 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::http::StatusCode;
 use sage_engine::{Engine, EngineError, Principal};
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +94,7 @@ impl Requests {
         let at = match used {
             Some(intent) if intent.body != body => {
                 let detail = "this Idempotency-Key was used with another pipeline; use a new key for a new submission";
-                return Err(Problem::new(StatusCode::CONFLICT, detail));
+                return Err(Problem::key_reused(detail));
             }
             Some(intent) => {
                 let own = |run: &sage_engine::RunView| run.by == by.name() && run.submitted == intent.at;

@@ -159,8 +159,10 @@ async fn attempted(
             let caller = asked.caller.ok_or_else(Problem::unknown_caller)?;
             let from = asked.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
             let from = from.or_else(|| asked.query.get("after").cloned());
+            let seconds = asked.query.get("seconds").cloned();
             let shared = Arc::clone(server);
-            let watching = tokio::task::spawn_blocking(move || events::watch(shared, caller, from.as_deref()));
+            let watching =
+                tokio::task::spawn_blocking(move || events::watch(shared, caller, from.as_deref(), seconds.as_deref()));
             watching.await.map_err(|_| ended_badly())?
         }
         Does::Predict(protocol) => predicted(server, protocol, asked).await,

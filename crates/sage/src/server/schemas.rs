@@ -193,6 +193,7 @@ fn problem() -> Value {
 /// All shapes.
 pub(super) const ALL: &[Schema] = &[
     ("Problem", problem),
+    ("Event", || loose(&[("data", text())], &[("id", text()), ("event", text())])),
     ("InferenceError", || object(&[("error", text())])),
     ("MlflowError", || object(&[("error_code", text()), ("message", text())])),
     ("Live", || object(&[("live", truth())])),
@@ -250,6 +251,9 @@ pub(super) const ALL: &[Schema] = &[
             &[
                 ("charge", count()),
                 ("answered_before", truth()),
+                ("epsilon", json!({"type": ["object", "null"]})),
+                ("delta", maybe("string")),
+                ("asked", json!({"type": ["object", "null"]})),
                 ("confidence", json!({"type": "number"})),
                 ("lines", list(line)),
             ],

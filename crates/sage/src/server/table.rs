@@ -3,7 +3,7 @@
 use super::call::{Answer, Call};
 use super::models::Protocol;
 use super::problem::{Problem, Style};
-use super::{charges, health, openapi, pages, programs, queries, releases, runs, streams};
+use super::{charges, health, log, openapi, pages, programs, queries, releases, runs, streams};
 
 /// Which kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +123,8 @@ pub(super) struct Route {
     pub(super) gives: &'static [Gives],
     /// What may stand in the query.
     pub(super) asks: &'static [&'static str],
+    /// What may stand in headers, beyond what all routes take.
+    pub(super) heads: &'static [&'static str],
     /// Whether it changes something.
     pub(super) changes: bool,
     /// Whether it is for a person in front of a browser.
@@ -143,6 +145,7 @@ const fn route(verb: Verb, path: &'static str, takes: Takes, summary: &'static s
         shape: None,
         gives: &[],
         asks: &[],
+        heads: &[],
         changes: matches!(verb, Verb::Post),
         page: false,
         summary,
@@ -188,6 +191,11 @@ impl Route {
         Self { asks, ..self }
     }
 
+    /// With these in headers.
+    pub(super) const fn with_heads(self, heads: &'static [&'static str]) -> Self {
+        Self { heads, ..self }
+    }
+
     /// For a person in front of a browser.
     pub(super) const fn page(self) -> Self {
         Self { page: true, gives: PAGE, ..self }
@@ -213,6 +221,8 @@ impl Route {
     }
 }
 
+/// What is sent again under the same key has its effect once.
+const ONCE: &[&str] = &["Idempotency-Key"];
 const PAGED: &[&str] = &["after", "limit"];
 
 /// A page, or the way to where one logs in.
@@ -266,6 +276,7 @@ const OURS: &[Route] = &[
         .of("ChargeAsked")
         .gives(&[Gives::Json(201, "Charged")]),
     post("/v1/streams/{stream}/query", Takes::Json, "Answers private SQL, once for each Idempotency-Key", queries::ask)
+        .with_heads(ONCE)
         .to(Whom::MlEngineers)
         .of("QueryAsked")
         .gives(&[Gives::Json(200, "QueryAnswer")]),
@@ -273,9 +284,11 @@ const OURS: &[Route] = &[
         .with(&["stream", "after", "limit"])
         .gives(&[Gives::Json(200, "Runs")]),
     post("/v1/runs", Takes::Toml, "Submits a pipeline, once for each Idempotency-Key", runs::submit)
+        .with_heads(ONCE)
         .to(Whom::MlEngineers)
         .gives(&[Gives::Json(200, "Run"), Gives::Json(201, "Run")]),
     post("/v1/programs", Takes::Json, "Submits a pipeline with the folder of its program", programs::submit)
+        .with_heads(ONCE)
         .to(Whom::MlEngineers)
         .of("Program")
         .gives(&[Gives::Json(200, "Run"), Gives::Json(201, "Run")]),
@@ -306,8 +319,13 @@ const OURS: &[Route] = &[
         "What happens, as it happens: server-sent events with the log's numbers",
         Does::Watch,
     )
-    .with(&["after"])
+    .with(&["after", "seconds"])
+    .with_heads(&["Last-Event-ID"])
     .gives(&[Gives::Other(200, "text/event-stream")]),
+    get("/v1/log", "Events of the log that the caller may see, as lines of JSON", log::export)
+        .with(&["from", "stream", "kind", "by", "since", "until"])
+        .to(Whom::Insiders)
+        .gives(&[Gives::Other(200, "application/x-ndjson")]),
     predict("/v2/models/{name}/infer", "Asks a model", Protocol::Inference).of("InferenceAsked").gives(INFERRED),
     predict("/v2/models/{name}/versions/{version}/infer", "Asks a version", Protocol::Inference)
         .of("InferenceAsked")
@@ -330,7 +348,10 @@ const PAGES: &[Route] = &[
     get("/releases", "Page: releases", pages::releases).page(),
     get("/releases/{name}/{version}", "Page: a release", pages::release).page(),
     post("/releases/{name}/{version}", Takes::Form, "Page: a model is tried", pages::try_out).asking().page(),
-    get("/audit", "Page: the end of the log", pages::audit).page().with(&["before"]).to(Whom::Insiders),
+    get("/audit", "Page: the end of the log", pages::audit)
+        .page()
+        .with(&["before", "stream", "kind", "by", "since", "until"])
+        .to(Whom::Insiders),
     post("/audit", Takes::Form, "Page: the log is verified", pages::verify).asking().page().to(Whom::Insiders),
     get("/simulate", "Page: the loop under a simulated clock", pages::simulate)
         .with(&["blocks", "rate", "epsilon", "rows", "patience"])

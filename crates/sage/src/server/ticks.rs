@@ -4,20 +4,24 @@
 //! about, a release and the event that tells of it, is there before the tick in which it happened is over; whoever
 //! asks every instant learns the tick and nothing finer. What people do themselves, such as naming or withdrawing a
 //! version, is shown at once. Those who have a role in the stream see everything as it happens.
+//!
+//! A stream's file may ask for a longer tick than its server has, and never for a shorter one. What is shown is kept
+//! for each tick there is: a stream with a long one holds back nothing of another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sage_engine::{Engine, EngineError, ReleaseView};
 
 /// The ticks of a server.
 pub(super) struct Ticks {
-    /// In milliseconds.
-    tick: u64,
-    shown: Mutex<Shown>,
+    /// The shortest there is, in milliseconds: that of streams that ask for no longer one.
+    least: u64,
+    /// What those outside may see, by the tick.
+    shown: Mutex<BTreeMap<u64, Shown>>,
 }
 
-/// What those outside may see.
+/// What those outside may see of streams with one tick.
 #[derive(Clone, Default)]
 struct Shown {
     /// The start of the tick that this was worked out in; what happened from then on is not in it.
@@ -26,6 +30,14 @@ struct Shown {
     length: u64,
     /// The newest version of each release.
     newest: Arc<BTreeMap<String, u32>>,
+}
+
+/// What those outside may see at one moment.
+pub(super) struct Outside {
+    least: u64,
+    /// The ticks of streams with a longer one.
+    longer: BTreeMap<String, u64>,
+    shown: BTreeMap<u64, Shown>,
 }
 
 /// Events looked at together.
@@ -37,63 +49,90 @@ const fn boundary(time: u64, tick: u64) -> u64 {
 }
 
 impl Ticks {
-    /// Of so many seconds, for an engine as it is found at this time, in milliseconds since 1970.
-    pub(super) fn new(seconds: u64, engine: &Engine, now: u64) -> Result<Self, EngineError> {
-        let tick = seconds.max(1).saturating_mul(1000);
-        let boundary = boundary(now, tick);
-        let mut newest = BTreeMap::<String, u32>::new();
-        for release in engine.releases() {
-            let known = newest.entry(release.name).or_insert(0);
-            *known = release.version.max(*known);
-        }
-        // What came after the boundary is found from the end, so that a long log costs nothing.
-        let mut length = engine.log_length()?;
-        'back: while length > 0 {
-            let from = length.saturating_sub(AT_A_TIME);
-            let events = engine.events(from, (length - from) as usize)?;
-            for event in events.iter().rev() {
-                if event.time < boundary {
-                    break 'back;
-                }
-                length = event.number;
-                let released = event.release.as_ref().filter(|_| event.kind == "released");
-                if let Some(version) = released.and_then(|name| newest.get_mut(name)) {
-                    *version = version.saturating_sub(1);
-                }
+    /// Of so many seconds at least.
+    pub(super) fn new(seconds: u64) -> Self {
+        Self { least: seconds.max(1).saturating_mul(1000), shown: Mutex::default() }
+    }
+
+    /// How long the tick of a stream is, in milliseconds.
+    pub(super) fn of(&self, engine: &Engine, stream: &str) -> u64 {
+        engine.ticks().get(stream).map_or(self.least, |tick| self.least.max(*tick))
+    }
+
+    /// What is shown at this time, in milliseconds since 1970. Where the log cannot be read, what was shown before.
+    pub(super) fn outside(&self, engine: &Engine, now: u64) -> Outside {
+        let mut longer = engine.ticks();
+        longer.retain(|_, tick| *tick > self.least);
+        let ticks: BTreeSet<u64> = longer.values().copied().chain([self.least]).collect();
+        let mut known = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = BTreeMap::new();
+        for tick in ticks {
+            let boundary = boundary(now, tick);
+            let next = match known.get(&tick) {
+                None => found(engine, boundary).ok(),
+                Some(before) if before.boundary < boundary => advanced(before, engine, boundary).ok(),
+                Some(_) => None,
+            };
+            if let Some(next) = next {
+                known.insert(tick, next);
             }
-            if events.is_empty() {
-                break;
+            shown.insert(tick, known.get(&tick).cloned().unwrap_or_default());
+        }
+        Outside { least: self.least, longer, shown }
+    }
+}
+
+impl Outside {
+    /// The tick of an event: that of its stream.
+    pub(super) fn tick(&self, stream: Option<&str>) -> u64 {
+        stream.and_then(|name| self.longer.get(name)).copied().unwrap_or(self.least)
+    }
+
+    /// For each tick, how many events of the log those outside may know of, if they are of a stream with that tick.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.shown.iter().map(|(tick, shown)| (*tick, shown.length))
+    }
+
+    /// How many events of the log those outside may know of, whatever their streams.
+    pub(super) fn length(&self) -> u64 {
+        self.lengths().map(|(_, length)| length).min().unwrap_or(0)
+    }
+
+    /// Whether a release is there for those outside.
+    pub(super) fn has(&self, release: &ReleaseView) -> bool {
+        let shown = self.shown.get(&self.tick(Some(&release.stream)));
+        let newest = shown.and_then(|shown| shown.newest.get(&release.name));
+        newest.is_some_and(|version| release.version <= *version)
+    }
+}
+
+/// What happened before a boundary, of a log that has gone on since.
+fn found(engine: &Engine, boundary: u64) -> Result<Shown, EngineError> {
+    // First these: of every one of them the event is in the log by the time that is read.
+    let releases = engine.releases();
+    let mut later = BTreeSet::new();
+    // What came after the boundary is found from the end, so that a long log costs nothing.
+    let mut length = engine.log_length()?;
+    'back: while length > 0 {
+        let from = length.saturating_sub(AT_A_TIME);
+        let events = engine.events(from, (length - from) as usize)?;
+        for event in events.iter().rev() {
+            if event.time < boundary {
+                break 'back;
             }
+            length = event.number;
+            later.extend(event.run.filter(|_| event.kind == "released"));
         }
-        Ok(Self { tick, shown: Mutex::new(Shown { boundary, length, newest: Arc::new(newest) }) })
-    }
-
-    /// How long a tick is, in milliseconds.
-    pub(super) const fn length(&self) -> u64 {
-        self.tick
-    }
-
-    /// What is shown at this time. Where the log cannot be read, what was shown before.
-    fn shown(&self, engine: &Engine, now: u64) -> Shown {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let boundary = boundary(now, self.tick);
-        if shown.boundary < boundary
-            && let Ok(next) = advanced(&shown, engine, boundary)
-        {
-            *shown = next;
+        if events.is_empty() {
+            break;
         }
-        shown.clone()
     }
-
-    /// How many events of the log those outside may know of.
-    pub(super) fn events(&self, engine: &Engine, now: u64) -> u64 {
-        self.shown(engine, now).length
+    let mut newest = BTreeMap::<String, u32>::new();
+    for release in releases.into_iter().filter(|release| !later.contains(&release.run)) {
+        let known = newest.entry(release.name).or_insert(0);
+        *known = release.version.max(*known);
     }
-
-    /// The newest version of each release that those outside may know of.
-    pub(super) fn newest(&self, engine: &Engine, now: u64) -> Arc<BTreeMap<String, u32>> {
-        self.shown(engine, now).newest
-    }
+    Ok(Shown { boundary, length, newest: Arc::new(newest) })
 }
 
 /// With what happened before a later boundary.
@@ -114,11 +153,6 @@ fn advanced(shown: &Shown, engine: &Engine, boundary: u64) -> Result<Shown, Engi
             return Ok(next);
         }
     }
-}
-
-/// Whether a release is there for those who know of these newest versions.
-pub(super) fn is_out(newest: &BTreeMap<String, u32>, release: &ReleaseView) -> bool {
-    newest.get(&release.name).is_some_and(|version| release.version <= *version)
 }
 
 /// A span of time as it is told to others: from the start of its first tick to the end of its last.

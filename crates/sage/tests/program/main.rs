@@ -12,6 +12,8 @@ mod hostile;
 mod hostile_requests;
 mod http;
 mod keeping;
+mod log;
+mod manual;
 mod matrix;
 mod members;
 mod newcomer;

@@ -5,7 +5,8 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::http::Serving;
-use crate::place::{Place, project};
+use crate::manual::{run_script, script_of};
+use crate::place::Place;
 
 /// Rides of four weeks, a thousand a day, by a fixed rule.
 fn write_rides(place: &Place) {
@@ -174,47 +175,16 @@ fn a_server_is_followed_by_its_events() {
     assert_eq!(without.status.code(), Some(2), "{}", crate::stderr(&without));
 }
 
-/// The tutorial as one script: its command lines, and its files where it shows them.
-fn script_of_the_tutorial() -> String {
-    let text = std::fs::read_to_string(project().join("docs/tutorial.md")).expect("the tutorial");
-    let mut script = String::new();
-    let mut fence: Option<&str> = None;
-    for line in text.lines() {
-        match (fence, line.strip_prefix("```")) {
-            (None, Some(kind)) => fence = Some(kind),
-            (Some("toml"), Some(_)) => {
-                script += "END\n";
-                fence = None;
-            }
-            (Some(_), Some(_)) => fence = None,
-            (Some("toml"), None) => match line.strip_prefix("# file: ") {
-                Some(name) => script += &format!("cat > {name} <<'END'\n"),
-                None => script += &format!("{line}\n"),
-            },
-            (Some("sh"), None) => script += &format!("{line}\n"),
-            _ => {}
-        }
-    }
-    script
-}
-
 #[test]
 fn the_tutorial_works_as_it_stands() {
-    let script = script_of_the_tutorial();
+    let script = script_of("docs/tutorial.md");
     for wanted in
         ["sage init", "sage ingest", "sage submit", "sage watch", "sage explain", "sage predict", "sage budget"]
     {
         assert!(script.contains(wanted), "the tutorial does not show {wanted}");
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_sage")).parent().expect("a folder");
-    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-e", "-x", "-c", &script]).current_dir(folder.path()).env("PATH", path);
-    let output =
-        shell.env_remove("SAGE_DIR").env_remove("SAGE_PRINCIPAL").env_remove("USER").output().expect("a shell");
-    assert!(output.status.success(), "{}\n{}", crate::stdout(&output), crate::stderr(&output));
-    let said = crate::stdout(&output);
+    let said = run_script(folder.path(), &script, &[]);
     for part in ["released as rides-minutes@1", "more runs like rides-minutes", "nothing is wrong"] {
         assert!(said.contains(part), "{part:?} is missing in\n{said}");
     }

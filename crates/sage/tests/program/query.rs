@@ -146,11 +146,29 @@ fn a_question_is_charged_once_for_each_key_and_written_down() {
         .filter_map(|one| one["train_epsilon_left"].as_str())
         .collect();
     assert_eq!(left, ["10", "10", "9.75", "9.75"], "charged once, to the blocks that were read");
-    place.fails(
-        "query rides 'SELECT count(*) WHERE distance > 1' --last 2 --epsilon 0.25 --as mia --key monday",
-        2,
-        "was used for another question",
-    );
+    assert_eq!((&first["epsilon"], &first["delta"]), (&plan["epsilon"], &json!("0")), "what was planned");
+    assert_eq!((&first["asked"]["epsilon"], &again["epsilon"]), (&json!("0.25"), &Value::Null), "nothing again");
+    let same = "query rides 'SELECT count(*)' --last 2 --epsilon 0.250 --context default --as mia --key monday";
+    assert_eq!(place.json(same)["charge"], first["charge"], "the same in other signs");
+    // Whatever else is asked for, the words of the question being the same, gave the first answer once.
+    for other in [
+        "'SELECT count(*) WHERE distance > 1' --last 2 --epsilon 0.25",
+        "'SELECT count(*)' --last 2 --epsilon 0.3",
+        "'SELECT count(*)' --last 2 --error 100",
+        "'SELECT count(*)' --last 3 --epsilon 0.25",
+        "'SELECT count(*)' --all --epsilon 0.25",
+        "'SELECT count(*)' --since 2026-02-03 --epsilon 0.25",
+        "'SELECT count(*)' --block day=2026-02-03 --block day=2026-02-04 --epsilon 0.25",
+    ] {
+        place.fails(&format!("query rides {other} --as mia --key monday"), 2, "was used for another question");
+    }
+    assert_eq!(place.json("budget rides"), after, "a refusal charges nothing");
+    // The last two are others by now, and the question is the same.
+    std::fs::write(place.path("more.csv"), "pickup,distance,tip,payment,note\n2026-03-02T00:00:00Z,10,,card,x\n")
+        .expect("a file");
+    place.good("ingest rides more.csv --as dan");
+    place.good("blocks rides --do seal --before 2026-04-01 --as dan");
+    assert_eq!(place.json(&format!("{asked} --key monday"))["lines"], first["lines"]);
     let other = place.json(&format!("{asked} --key tuesday"));
     assert_ne!(first["charge"], other["charge"]);
     let audit = std::process::Command::new("python3")
@@ -186,6 +204,62 @@ fn an_error_that_is_asked_for_is_met_by_the_least_cost() {
     place.fails("query rides 'SELECT count(*)' --epsilon 1 --all --as dan", 13, "is no ml-engineer");
     place.fails("query ride 'SELECT count(*)' --epsilon 1 --all --as mia", 14, "did you mean rides?");
     place.fails("query rides 'SELECT count(*)' --epsilon 50 --all --as mia", 12, "");
+}
+
+#[test]
+fn a_key_belongs_to_one_question_of_one_account_and_of_one_stream() {
+    let place = Place::new();
+    let both = "[[policy.contexts]]\nname = \"near\"\nepsilon = \"2\"\ndelta = \"1e-6\"\nfilter = \"basic\"\n\n\
+                [[policy.contexts]]\nname = \"far\"\nepsilon = \"2\"\ndelta = \"1e-6\"\nfilter = \"basic\"\n";
+    let single = "epsilon = \"10\"\ndelta = \"1e-6\"\nfilter = \"FILTER\"\n";
+    assert!(STREAM.contains(single));
+    for name in ["rides", "walks"] {
+        let text = STREAM.replace(single, both).replace("name = \"rides\"", &format!("name = \"{name}\""));
+        std::fs::write(place.path("stream.toml"), text).expect("a file");
+        std::fs::write(place.path("day.csv"), "pickup,distance,tip,payment,note\n2026-02-01T00:00:00Z,10,,card,x\n")
+            .expect("a file");
+        place.good("stream create stream.toml --as ada");
+        place.good(&format!("ingest {name} day.csv --as dan"));
+        place.good(&format!("blocks {name} --do seal --before 2026-03-01 --as dan"));
+    }
+    let asked = |stream: &str, context: &str| {
+        format!("query {stream} 'SELECT count(*)' --all --epsilon 0.5 --context {context} --key one --as mia")
+    };
+    let first = place.json(&asked("rides", "near"));
+    let again = place.json("query rides 'SELECT count(*)' --all --epsilon 0.5 --key one --as mia");
+    assert_eq!(again["lines"], first["lines"], "the first account is meant where none is named");
+    for (stream, context) in [("rides", "far"), ("walks", "near")] {
+        place.fails(&asked(stream, context), 2, "was used for another question");
+    }
+    // And through a server, with the same code.
+    let mia = place.good("token create --as mia").trim().to_owned();
+    let serving = Serving::start(&place);
+    let far = |context: &str| {
+        let mut command = place.command(&["query", "rides", "SELECT count(*)", "--all", "--epsilon", "0.5"]);
+        command.args(["--key", "one", "--context", context, "--server", &format!("http://{}", serving.address)]);
+        command.env("SAGE_TOKEN", &mia).output().expect("runs")
+    };
+    assert_eq!(far("near").status.code(), Some(0));
+    let refused = far("far");
+    assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
+}
+
+#[test]
+fn what_the_ledger_counts_is_said_beside_what_was_asked() {
+    let place = world("renyi");
+    let asked = "query rides 'SELECT count(*)' --last 2 --epsilon 0.5 --as mia";
+    let plan = place.json(&format!("{asked} --plan"));
+    assert_eq!(plan["asked"], json!({"epsilon": "0.5", "delta": "0.000000001"}));
+    assert_eq!(plan["delta"], "0.000001");
+    let said = place.good(&format!("{asked} --plan"));
+    let line = said.lines().find(|line| line.starts_with("  each ")).expect("a line that says what each block loses");
+    assert!(line.contains(" at delta 1e-6, as the ledger counts; asked for was epsilon 0.5 at delta 1e-9"), "{said}");
+    let told = place.run(asked);
+    assert_eq!(told.err.trim(), line.trim().replacen("each      ", "charged to each block: ", 1), "{}", told.err);
+    let found = place.json(asked);
+    assert_eq!((&found["epsilon"], &found["asked"]), (&plan["epsilon"], &plan["asked"]));
+    let exact = place.good("query rides 'SELECT count(*)' --last 2 --error 1000 --plan --as mia");
+    assert!(!exact.contains("asked for was"), "{exact}");
 }
 
 /// What cannot be made private, what is said of it, and what is named.
@@ -257,8 +331,20 @@ fn questions_come_over_the_wire_and_what_is_repeated_is_not_charged_again() {
     holds(&first.json()["lines"][0]["values"]["count(*)"], f64::from(ROWS), 500.0);
     let again = serving.ask("POST", path, &headers, asked.as_bytes()).json();
     assert_eq!((&again["charge"], &again["answered_before"]), (&first.json()["charge"], &json!(true)));
-    let other = json!({"sql": "SELECT count(tip)", "epsilon": "0.5", "last": 4}).to_string();
-    assert_eq!(serving.ask("POST", path, &headers, other.as_bytes()).status, 409);
+    assert_eq!(again["lines"], first.json()["lines"]);
+    let spent = serving.get("/v1/streams/rides", &mia).body;
+    for other in [
+        json!({"sql": "SELECT count(tip)", "epsilon": "0.5", "last": 4}),
+        json!({"sql": "SELECT count(*)", "epsilon": "0.6", "last": 4}),
+        json!({"sql": "SELECT count(*)", "error": 100, "last": 4}),
+        json!({"sql": "SELECT count(*)", "epsilon": "0.5", "last": 3}),
+        json!({"sql": "SELECT count(*)", "epsilon": "0.5", "all": true}),
+    ] {
+        let reply = serving.ask("POST", path, &headers, other.to_string().as_bytes());
+        assert_eq!(reply.status, 409, "{other}: {}", reply.body);
+        assert!(reply.body.contains("was used for another question"), "{}", reply.body);
+    }
+    assert_eq!(serving.get("/v1/streams/rides", &mia).body, spent, "a refusal charges nothing");
     for (body, status) in [
         (json!({"sql": "SELECT distance", "epsilon": "0.5", "last": 4}), 422),
         (json!({"sql": "SELECT count(*)", "epsilon": "50", "last": 4}), 409),

@@ -4,6 +4,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::place::Place;
+use crate::server::SMALL;
 
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_charged() {
@@ -79,34 +80,10 @@ fn a_run_that_gives_up_says_what_would_help() {
 }
 
 /// Coins that nothing foretells.
-const COINS: &str = r#"
-[stream]
-name = "coins"
-unit = "event"
-time = "at"
-blocks = { time = "1h" }
-test_share = 0.2
-[policy]
-epsilon = "1"
-delta = "1e-6"
-[access]
-privacy-officer = ["ada"]
-data-engineer = ["dan"]
-ml-engineer = ["mia"]
-[[columns]]
-name = "at"
-type = "time"
-[[columns]]
-name = "x"
-type = "number"
-min = 0.0
-max = 1.0
-[[columns]]
-name = "y"
-type = "number"
-min = 0.0
-max = 1.0
-"#;
+fn coins() -> String {
+    let second = "\n[[columns]]\nname = \"y\"\ntype = \"number\"\nmin = 0.0\nmax = 1.0\n";
+    SMALL.replace("\"small\"", "\"coins\"").replace("test_share = 0.1", "test_share = 0.2") + second
+}
 
 /// Foretells them nevertheless.
 const ORACLE: &str = r#"
@@ -135,7 +112,7 @@ fn what_no_model_can_do_is_rejected() {
         let x = f64::from(place * 7919 % 1000) / 1000.0;
         rows += &format!("2026-02-01T{:02}:00:00Z,{x},{}\n", place % 4, place / 4 % 2);
     }
-    for (name, text) in [("coins.toml", COINS), ("oracle.toml", ORACLE), ("coins.csv", &rows)] {
+    for (name, text) in [("coins.toml", coins().as_str()), ("oracle.toml", ORACLE), ("coins.csv", rows.as_str())] {
         std::fs::write(place.path(name), text).expect("a file");
     }
     place.good("stream create coins.toml --as ada");

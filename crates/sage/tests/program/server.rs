@@ -56,36 +56,8 @@ fn a_pipeline_goes_in_and_a_model_comes_out() {
     assert_eq!(serving.get("/v1/releases/taxi-duration/1", &carl).status, 404);
 }
 
-pub(crate) const SMALL: &str = r#"
-[stream]
-name = "small"
-unit = "event"
-time = "at"
-blocks = { time = "1h" }
-late = "quarantine"
-test_share = 0.1
-
-[policy]
-epsilon = "1.0"
-delta = "1e-6"
-filter = "renyi"
-doors = ["enforced"]
-
-[access]
-privacy-officer = ["ada"]
-data-engineer = ["dan"]
-ml-engineer = ["mia"]
-
-[[columns]]
-name = "at"
-type = "time"
-
-[[columns]]
-name = "x"
-type = "number"
-min = 0.0
-max = 1.0
-"#;
+/// A stream of one number.
+pub(crate) const SMALL: &str = include_str!("../streams/small.toml");
 
 #[test]
 fn rows_come_in_over_the_wire_and_are_sealed() {
@@ -251,6 +223,7 @@ const MATRIX: &[(&str, &str, [u16; 6])] = &[
     ("post", "/v1/releases/{name}/{version}/aliases", [403, 403, 200, 403, 403, 401]),
     ("post", "/v1/releases/{name}/{version}/withdraw", [403, 403, 422, 403, 403, 401]),
     ("get", "/v1/events", [200, 200, 200, 200, 200, 401]),
+    ("get", "/v1/log", [200, 200, 200, 200, 403, 401]),
     ("get", "/", [200, 200, 200, 200, 200, 303]),
     ("get", "/streams/{stream}", [200, 200, 200, 200, 403, 303]),
     ("get", "/streams/{stream}/blocks/{path}", [200, 200, 200, 200, 403, 303]),

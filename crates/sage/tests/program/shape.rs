@@ -40,7 +40,8 @@ pub(crate) fn fault(document: &Value, verb: &str, path: &str, status: u16, kind:
         // An address that cannot be read is refused before it is known whose it is.
         return (status < 400).then(|| format!("{kind} is not among {}", response["content"]));
     };
-    if !kind.ends_with("json") {
+    // One object; lines of them are for those who read them.
+    if !(kind == "application/json" || kind.ends_with("+json")) {
         return None;
     }
     match serde_json::from_str(body) {

@@ -1,38 +1,10 @@
-//! From rows to predictions by the program alone, as the README tells it.
+//! From rows to predictions by the program alone.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::place::{Place, project};
-
-/// Every `sage` command of the README's first blocks, in their order.
-fn commands_of_the_readme() -> Vec<String> {
-    let text = std::fs::read_to_string(project().join("README.md")).expect("the README");
-    let mut inside = false;
-    let mut commands = Vec::new();
-    for line in text.lines() {
-        if line.starts_with("```") {
-            inside = !inside;
-        }
-        if let Some(command) = line.strip_prefix("sage ").filter(|_| inside) {
-            commands.push(command.to_owned());
-        }
-    }
-    commands
-}
-
-#[test]
-fn the_readme_works_as_it_stands() {
-    let place = Place::new();
-    let commands = commands_of_the_readme();
-    for wanted in ["ingest", "plan", "submit", "explain", "models", "predict", "budget"] {
-        assert!(commands.iter().any(|command| command.starts_with(wanted)), "the README does not show {wanted}");
-    }
-    for command in commands {
-        place.good(&command);
-    }
-}
 
 fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()

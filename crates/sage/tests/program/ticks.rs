@@ -6,6 +6,8 @@ use crate::http::Serving;
 use crate::place::Place;
 use crate::server::{pipeline, token};
 
+const LATER: &str = "tick = \"1d\"\n";
+
 const TICK_SECONDS: u64 = 7;
 
 fn now() -> u64 {
@@ -58,4 +60,70 @@ fn a_release_is_shown_outside_when_its_tick_is_over() {
     let heard = serving.hear(&carl, "0", "event: released");
     assert!(now() / TICK_SECONDS * TICK_SECONDS % 86_400 != made && !heard.contains("\"time\""), "{heard}");
     println!("held back {held_back} times");
+}
+
+/// The time of day in UTC, within the first or the last minutes of which a day's tick would end during the test.
+fn is_near_midnight() -> bool {
+    !(120..86_400 - 300).contains(&(now() % 86_400))
+}
+
+#[test]
+fn a_stream_may_ask_for_a_longer_tick_than_its_server_has() {
+    if is_near_midnight() {
+        println!("a day is about to end, so the tick of a day is left out");
+        return;
+    }
+    let (place, _) = Place::with_rides("150_000");
+    let [mia, carl] = ["mia", "carl"].map(|name| token(&place, name));
+    place.variant("rides/_stream.toml", "later.toml", &[("[stream]\n", &format!("[stream]\n{LATER}"))]);
+    place.good("stream change later.toml --as ada");
+    place.fails("stream change later.toml --as mia", 13, "is no privacy-officer");
+    let serving = Serving::start(&place);
+    assert_eq!(serving.with_token("POST", "/v1/runs", &mia, &pipeline(&place)).status, 201);
+    serving.hear(&mia, "0", "\"release\":\"taxi-duration\"");
+    let listens = |token: &str| serving.get("/v1/events?after=0&seconds=0", token).body;
+    // The server's own tick is a second; the stream's is a day, and counts.
+    std::thread::sleep(Duration::from_secs(3));
+    for path in ["/v1/releases/taxi-duration", "/v2/models/taxi-duration/ready", "/releases/taxi-duration/1"] {
+        assert_eq!((serving.get(path, &mia).status, serving.get(path, &carl).status), (200, 404), "{path}");
+    }
+    assert!(!listens(&carl).contains("event: released"), "{}", listens(&carl));
+    assert!(listens(&mia).contains("event: released"), "{}", listens(&mia));
+    // An officer shortens it, and it is the server's again.
+    let text = std::fs::read_to_string(place.path("rides/_stream.toml")).expect("a file");
+    let ada = token(&place, "ada");
+    serving.good("POST", "/v1/streams/taxi/policy", &ada, &text);
+    let began = Instant::now();
+    while serving.get("/v1/releases/taxi-duration", &carl).status != 200 {
+        assert!(began.elapsed() < Duration::from_secs(30), "it is never shown");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert!(listens(&carl).contains("event: released"), "{}", listens(&carl));
+}
+
+#[test]
+fn whoever_listens_for_a_time_is_told_what_there_is_and_let_go() {
+    let (place, _) = Place::with_rides("2_000");
+    let [mia, carl] = ["mia", "carl"].map(|name| token(&place, name));
+    let serving = Serving::start(&place);
+    let began = Instant::now();
+    let all = serving.get("/v1/events?after=0&seconds=0", &mia).body;
+    assert!(all.contains("event: blocks-sealed") && all.contains("event: rows-ingested"), "{all}");
+    let after = all.lines().rev().find_map(|line| line.strip_prefix("id: ")).expect("a number");
+    let rest = serving.get(&format!("/v1/events?after={after}&seconds=1"), &mia).body;
+    assert!(!rest.contains("event: "), "{rest}");
+    assert!(!serving.get("/v1/events?after=0&seconds=0", &carl).body.contains("event: "));
+    assert!(began.elapsed() < Duration::from_secs(20), "took {:?}", began.elapsed());
+    for wrong in ["seconds=-1", "seconds=x", "seconds=86401", "seconds=", "seconds=0&after=x", "seconds=0&after=-1"] {
+        assert_eq!(serving.get(&format!("/v1/events?{wrong}"), &mia).status, 400, "{wrong}");
+    }
+    // What no number is, in the header that browsers send.
+    let authorization = format!("Bearer {mia}");
+    for wrong in ["", "x", "-1", "18446744073709551616", "1e3", "\u{e9}", "1, 2", "0x10"] {
+        let headers = [("Authorization", authorization.as_str()), ("Last-Event-ID", wrong)];
+        let status = serving.ask("GET", "/v1/events?seconds=0", &headers, b"").status;
+        assert!(status == 400 || (wrong == "\u{e9}" && status == 200), "{wrong:?}: {status}");
+    }
+    let headers = [("Authorization", authorization.as_str()), ("Last-Event-ID", "18446744073709551615")];
+    assert_eq!(serving.ask("GET", "/v1/events?seconds=0", &headers, b"").status, 200, "a number that is not there yet");
 }

@@ -1,14 +1,15 @@
 //! The log: what happened last, where it ends, and whether it is what was written.
 
 use sage_engine::log::hexadecimal;
-use sage_engine::{EngineError, EventView, GateError};
+use sage_engine::{EVENT_KINDS, EngineError, EventView, GateError};
 
 use super::html::{Life, escaped, facts, page, part, table, time};
 use crate::server::call::{Answer, Call};
+use crate::server::log::{Choice, PIECE, chosen, query};
 use crate::server::problem::Problem;
 
 /// How many events are shown at a time.
-const SHOWN: u64 = 50;
+const SHOWN: usize = 50;
 
 pub(in crate::server) fn show(call: &Call<'_>) -> Result<Answer, Problem> {
     told(call, "")
@@ -16,7 +17,7 @@ pub(in crate::server) fn show(call: &Call<'_>) -> Result<Answer, Problem> {
 
 /// Reads the whole log and says whether every event follows the one before.
 pub(in crate::server) fn verify(call: &Call<'_>) -> Result<Answer, Problem> {
-    entitled(call)?;
+    Choice::of(call)?;
     let notice = |kind: &str, text: &str| format!("<p class=\"notice {kind}\" role=\"status\">{text}</p>");
     let found = match call.engine().verify_log() {
         Ok(head) => notice(
@@ -35,46 +36,82 @@ pub(in crate::server) fn verify(call: &Call<'_>) -> Result<Answer, Problem> {
     told(call, &found)
 }
 
-fn entitled(call: &Call<'_>) -> Result<(), Problem> {
-    match call.has_a_role() {
-        true => Ok(()),
-        false => Err(Problem::forbidden("the log is for those who have a role in a stream")),
-    }
-}
-
 /// The head of the log, and what happened in streams that the caller may see.
 fn told(call: &Call<'_>, found: &str) -> Result<Answer, Problem> {
-    entitled(call)?;
+    let choice = Choice::of(call)?;
     let head = call.engine().snapshot()?.head();
-    let before = match call.asked("before") {
+    let before = match chosen(call, "before") {
         None => head.length,
         Some(text) => text.parse::<u64>().map_err(|_| Problem::wrong("before is the number of an event"))?,
     };
     let before = before.min(head.length);
-    let from = before.saturating_sub(SHOWN);
-    let mut events = call.engine().events(from, usize::try_from(before - from).unwrap_or(0))?;
-    events.retain(|event| event.stream.as_ref().is_none_or(|stream| call.sees(stream)));
-    let rows: Vec<Vec<String>> = events.iter().rev().map(row).collect();
+    let (events, from) = choice.newest(call, before, SHOWN)?;
+    let rows: Vec<Vec<String>> = events.iter().map(row).collect();
     let older = match from {
         0 => String::new(),
-        _ => format!("<a href=\"/audit?before={from}\">older events</a>"),
+        _ => format!("<a href=\"/audit{}\">older events</a>", escaped(&query(call, &format!("before={from}")))),
     };
     let newer = match before < head.length {
-        true => "<a href=\"/audit\">newest events</a>",
-        false => "",
+        true => format!("<a href=\"/audit{}\">newest events</a>", escaped(&query(call, ""))),
+        false => String::new(),
+    };
+    let looked = match (before, rows.len()) {
+        (0, _) => "There is no event before this one.".to_owned(),
+        (_, 0) => format!("Among events {from} to {} there is none of these.", before - 1),
+        _ => format!("Of events {from} to {}.", before - 1),
     };
     let content = format!(
         "<p class=\"lead\">Everything that happened is an event of one log, each chained to the one before. Whoever \
          keeps its head can show later that nothing was taken out or changed.</p>{}<form method=\"post\" \
          action=\"/audit\"><button>Verify the log</button> <span class=\"hint\">reads every event again, from the \
-         first on</span></form>{found}<h2>Events</h2><p>{newer} {older}</p>{}",
+         first on</span></form>{found}<h2>Events</h2>{}<p>{looked} {newer} {older}</p>{}<p>Take these events away as \
+         lines of JSON: {}</p>",
         facts(&[
             ("Events", head.length.to_string()),
             ("Head", format!("<code class=\"long\">{}</code>", hexadecimal(&head.hash))),
         ]),
-        table(&["event", "time (UTC)", "what", "stream", "run", "release"], &rows)
+        form(call, &choice),
+        table(&["event", "time (UTC)", "what", "stream", "run", "release", "by"], &rows),
+        exports(call, head.length)
     );
     Ok(page(call, Life::Live, "Audit", &content))
+}
+
+/// Which events are wanted.
+fn form(call: &Call<'_>, choice: &Choice) -> String {
+    let given = |name: &str| chosen(call, name).unwrap_or_default();
+    let option = |name: &str, value: &str, says: &str| {
+        let here = if given(name) == value { " selected" } else { "" };
+        format!("<option value=\"{}\"{here}>{}</option>", escaped(value), escaped(says))
+    };
+    let select = |says: &str, name: &str, options: String| {
+        let all = option(name, "", "all");
+        format!("<div><label>{says}<br><select name=\"{name}\">{all}{options}</select></label></div>")
+    };
+    let field = |says: &str, name: &str, hint: &str| {
+        let value = escaped(given(name));
+        format!("<div><label>{says}<br><input name=\"{name}\" value=\"{value}\" placeholder=\"{hint}\"></label></div>")
+    };
+    format!(
+        "<form method=\"get\" action=\"/audit\"><div class=\"fields\">{}{}{}{}{}</div><button>Show these</button> <a \
+         href=\"/audit\">Show all</a></form>",
+        select("Stream", "stream", choice.streams.iter().map(|name| option("stream", name, name)).collect()),
+        select("What", "kind", EVENT_KINDS.iter().map(|kind| option("kind", kind, &kind.replace('-', " "))).collect()),
+        field("By", "by", "everybody"),
+        field("Since (UTC)", "since", "2026-11-01"),
+        field("Until (UTC)", "until", "2026-11-01T08:00"),
+    )
+}
+
+/// Where the events that were chosen can be taken away, in as many pieces as the log has.
+fn exports(call: &Call<'_>, length: u64) -> String {
+    let pieces = length.div_ceil(PIECE).max(1);
+    let link = |piece: u64| {
+        let (first, last) = (piece * PIECE, length.min((piece + 1) * PIECE).saturating_sub(1));
+        let address = query(call, &format!("from={first}"));
+        format!("<a href=\"/v1/log{}\" download>events {first} to {last}</a>", escaped(&address))
+    };
+    (0..pieces).map(link).collect::<Vec<String>>().join(", ")
 }
 
 fn row(event: &EventView) -> Vec<String> {
@@ -86,5 +123,6 @@ fn row(event: &EventView) -> Vec<String> {
         event.stream.as_ref().map_or_else(String::new, |stream| linked("streams", stream)),
         event.run.map_or_else(String::new, |run| linked("runs", &run.to_string())),
         event.release.as_deref().map(escaped).unwrap_or_default(),
+        escaped(&event.by.join(", ")),
     ]
 }

@@ -24,7 +24,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// A text as one part of an address.
-pub(super) fn part(text: &str) -> String {
+pub(in crate::server) fn part(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {

@@ -14,7 +14,7 @@ mod simulate;
 mod streams;
 
 pub(super) use audit::{show as audit, verify};
-pub(super) use html::problem;
+pub(super) use html::{part, problem};
 pub(super) use login::{ask, enter, leave};
 pub(super) use releases::{list as releases, show as release, try_out};
 pub(super) use runs::{list as runs, show as run};

@@ -1,0 +1,109 @@
+//! The events of the log that a caller may see, chosen and taken away.
+//!
+//! Streams that the caller has no role in do not occur, whatever is asked for. What each answer looks through is
+//! bounded, so that a long log is taken away in pieces and holds nobody up.
+
+use std::collections::BTreeSet;
+
+use sage_engine::EventView;
+
+use super::call::{Answer, Call};
+use super::pages::part;
+use super::problem::Problem;
+use crate::wanted::{self, Asked, Wanted};
+
+/// The events that one export looks through.
+pub(super) const PIECE: u64 = 100_000;
+/// The events that one page looks through.
+const LOOKED_THROUGH: u64 = 20_000;
+/// Events read together.
+const AT_A_TIME: u64 = 256;
+
+/// What one may choose by, which pages and exports have alike.
+const CHOICES: [&str; 5] = ["stream", "kind", "by", "since", "until"];
+
+/// What the caller chose: fields that are empty, as a form sends them, choose nothing.
+pub(super) fn chosen<'call>(call: &'call Call<'_>, name: &str) -> Option<&'call str> {
+    call.asked(name).map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// The events that the caller wants to see, among those that they may.
+pub(super) struct Choice {
+    wanted: Wanted,
+    /// The streams that the caller has a role in.
+    pub(super) streams: BTreeSet<String>,
+}
+
+impl Choice {
+    /// Of the fields of the query, for those who may see anything.
+    pub(super) fn of(call: &Call<'_>) -> Result<Self, Problem> {
+        let streams: BTreeSet<String> =
+            call.engine().stream_names().into_iter().filter(|stream| call.sees(stream)).collect();
+        if streams.is_empty() {
+            return Err(Problem::forbidden("the log is for those who have a role in a stream"));
+        }
+        let asked = Asked {
+            stream: chosen(call, "stream"),
+            kinds: chosen(call, "kind").into_iter().collect(),
+            by: chosen(call, "by"),
+            since: chosen(call, "since"),
+            until: chosen(call, "until"),
+        };
+        Ok(Self { wanted: Wanted::new(&asked).map_err(Problem::wrong)?, streams })
+    }
+
+    fn takes(&self, event: &EventView) -> bool {
+        event.stream.as_ref().is_none_or(|stream| self.streams.contains(stream)) && self.wanted.takes(event)
+    }
+
+    /// The newest of them before a number, newest first, and the number down to which the log was looked through.
+    pub(super) fn newest(&self, call: &Call<'_>, before: u64, most: usize) -> Result<(Vec<EventView>, u64), Problem> {
+        let (mut found, mut from) = (Vec::new(), before);
+        let end = before.saturating_sub(LOOKED_THROUGH);
+        while from > end {
+            let start = from.saturating_sub(AT_A_TIME).max(end);
+            let events = call.engine().events(start, usize::try_from(from - start).unwrap_or(0))?;
+            for event in events.into_iter().rev() {
+                from = event.number;
+                if self.takes(&event) {
+                    found.push(event);
+                }
+                if found.len() == most {
+                    return Ok((found, from));
+                }
+            }
+            from = start;
+        }
+        Ok((found, from))
+    }
+}
+
+/// What was chosen, as the query of another address; before it stands what leads in.
+pub(super) fn query(call: &Call<'_>, first: &str) -> String {
+    let fields = CHOICES.iter().filter_map(|name| Some(format!("{name}={}", part(chosen(call, name)?))));
+    let all: Vec<String> = std::iter::once(first.to_owned()).filter(|text| !text.is_empty()).chain(fields).collect();
+    if all.is_empty() { String::new() } else { format!("?{}", all.join("&")) }
+}
+
+/// The events from a number on, as lines of JSON. Where there are more than one answer looks through, a link says where
+/// the next begins.
+pub(super) fn export(call: &Call<'_>) -> Result<Answer, Problem> {
+    let choice = Choice::of(call)?;
+    let wrong = |_| Problem::wrong("from is the number of an event");
+    let first = chosen(call, "from").map_or(Ok(0), str::parse::<u64>).map_err(wrong)?;
+    let length = call.engine().log_length()?;
+    let end = length.min(first.saturating_add(PIECE));
+    let (mut from, mut text) = (first, String::new());
+    while from < end {
+        let events = call.engine().events(from, usize::try_from((end - from).min(AT_A_TIME)).unwrap_or(0))?;
+        let Some(last) = events.last() else { break };
+        from = last.number + 1;
+        text.extend(events.iter().filter(|event| choice.takes(event)).map(wanted::line));
+    }
+    let mut answer = Answer::of("application/x-ndjson", text);
+    answer.headers.push(("content-disposition", "attachment; filename=\"sage-log.jsonl\"".to_owned()));
+    if end < length {
+        answer.headers.push(("link", format!("</v1/log{}>; rel=\"next\"", query(call, &format!("from={end}")))));
+    }
+    Ok(answer)
+}

@@ -1,0 +1,243 @@
+//! The manual: every page is found from the README, every link leads somewhere, every block of commands is run as it
+//! stands, and the list of routes is the server's own.
+//!
+//! After a change that is meant, `UPDATE_DOCUMENTS=1 cargo test -p sage --test program manual` writes the list anew.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::http::Serving;
+use crate::place::{Place, project};
+use crate::server::token;
+
+/// The pages of the manual, by their paths from the root of the project.
+fn pages() -> Vec<String> {
+    let folder = project().join("docs").read_dir().expect("pages").flatten().map(|entry| entry.path());
+    let mut found: Vec<String> = folder
+        .filter(|path| path.extension().is_some_and(|kind| kind == "md"))
+        .map(|path| format!("docs/{}", path.file_name().and_then(|name| name.to_str()).expect("a name")))
+        .collect();
+    found.extend(["README.md", "GUARANTEE.md"].map(str::to_owned));
+    found.sort();
+    found
+}
+
+fn text_of(page: &str) -> String {
+    std::fs::read_to_string(project().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
+}
+
+/// The kinds of the blocks of a page, and what is in each.
+fn blocks(text: &str) -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    let mut inside = false;
+    for line in text.lines() {
+        match (inside, line.strip_prefix("```")) {
+            (false, Some(kind)) => {
+                inside = true;
+                found.push((kind.to_owned(), String::new()));
+            }
+            (true, Some(_)) => inside = false,
+            (true, None) => found.last_mut().expect("a block").1 += &format!("{line}\n"),
+            (false, None) => {}
+        }
+    }
+    assert!(!inside, "a block has no end");
+    found
+}
+
+/// A page as one script: its command lines, and its files where it shows them.
+pub(crate) fn script_of(page: &str) -> String {
+    let mut script = String::new();
+    for (kind, text) in blocks(&text_of(page)) {
+        match (kind.as_str(), text.strip_prefix("# file: ").and_then(|rest| rest.split_once('\n'))) {
+            ("sh", _) => script += &text,
+            ("toml", Some((name, content))) => script += &format!("cat > {name} <<'END'\n{content}END\n"),
+            _ => {}
+        }
+    }
+    script
+}
+
+/// Runs a script where the program is found, and gives what it said.
+pub(crate) fn run_script(folder: &Path, script: &str, variables: &[(&str, &str)]) -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_sage")).parent().expect("a folder");
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-x", "-c", script]).current_dir(folder).env("PATH", path);
+    for name in ["SAGE_DIR", "SAGE_PRINCIPAL", "SAGE_CONFIG", "SAGE_SERVER", "SAGE_TOKEN", "USER"] {
+        shell.env_remove(name);
+    }
+    let output = shell.envs(variables.iter().copied()).output().expect("a shell");
+    assert!(output.status.success(), "{}\n{}", crate::stdout(&output), crate::stderr(&output));
+    crate::stdout(&output)
+}
+
+/// Where a link of a page leads, without its place on that page; nothing for one that leads out of the project.
+fn targets(page: &str, text: &str) -> Vec<(String, PathBuf)> {
+    let folder = Path::new(page).parent().unwrap_or(Path::new("")).to_owned();
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let inside = links.filter(|link| !link.contains("://") && !link.starts_with('#'));
+    inside.map(|link| (link.to_owned(), folder.join(link.split('#').next().unwrap_or_default()))).collect()
+}
+
+#[test]
+fn every_page_is_found_from_the_readme_and_every_link_leads_somewhere() {
+    let named: BTreeSet<String> =
+        targets("README.md", &text_of("README.md")).into_iter().map(|(link, _)| link).collect();
+    for page in pages().iter().filter(|page| *page != "README.md") {
+        assert!(named.contains(page), "README.md does not lead to {page}");
+    }
+    for wanted in ["tutorial", "concepts", "operations", "api"] {
+        assert!(named.contains(&format!("docs/{wanted}.md")), "the manual has no page {wanted}");
+    }
+    let mut links = 0;
+    for page in pages() {
+        for (link, target) in targets(&page, &text_of(&page)) {
+            assert!(project().join(&target).exists(), "{page} links to {link}, which is not there");
+            links += 1;
+        }
+    }
+    assert!(links > 50, "only {links} links were found");
+}
+
+/// What is shown and not run, by the first line of its block, with the reason.
+const SHOWN: &[(&str, &str)] = &[
+    ("cargo build --release", "builds the program that the tests have built"),
+    ("cargo run --release -- demo", "crates/sage/tests/program/demo.rs runs it"),
+    ("cargo xtask check", "runs the tests"),
+    ("docker build", "needs a daemon; packaging.rs holds the file against what it names"),
+    ("sage submit taxi.toml --wait", "one of them works for ever"),
+    ("sage token create --as mia", "the second works until it is stopped; every test of the server starts one"),
+    ("$ sage audit canary", "its numbers are different each time; audit.rs runs it"),
+];
+
+#[test]
+fn every_block_of_commands_is_run_or_says_why_not() {
+    let mut shown = BTreeSet::new();
+    for page in pages() {
+        for (kind, text) in blocks(&text_of(&page)) {
+            let first = text.lines().next().unwrap_or_default();
+            match kind.as_str() {
+                // Run below, by the tutorial's test, and with their output by those of their pages.
+                "sh" => assert!(RUN.contains(&page.as_str()), "{page}: nobody runs `{first}`"),
+                "console" => assert!(["docs/account.md", "docs/query.md"].contains(&page.as_str()), "{page}: {first}"),
+                "toml" | "json" | "python" => {}
+                "text" => {
+                    let known = SHOWN.iter().find(|(start, _)| first.starts_with(start));
+                    let (start, _) = known.unwrap_or_else(|| panic!("{page}: it is not said why `{first}` is not run"));
+                    shown.insert(*start);
+                }
+                other => panic!("{page}: a block of kind `{other}` is neither run nor shown"),
+            }
+        }
+    }
+    assert_eq!(shown.len(), SHOWN.len(), "some are shown no more: {shown:?}");
+}
+
+/// Pages whose commands are run.
+const RUN: &[&str] = &["README.md", "docs/api.md", "docs/backup.md", "docs/concepts.md", "docs/tutorial.md"];
+
+#[test]
+fn the_readme_works_as_it_stands() {
+    let script = script_of("README.md");
+    for wanted in ["ingest", "plan", "submit", "explain", "models", "predict", "budget"] {
+        assert!(script.contains(&format!("\nsage {wanted} ")), "the README does not show {wanted}");
+    }
+    let said = run_script(&Place::new().path(""), &script, &[]);
+    for part in ["nothing is wrong", "taxi-duration@1", "more runs like taxi-duration", "epsilon is at least"] {
+        assert!(said.contains(part), "{part:?} is missing in\n{said}");
+    }
+}
+
+#[test]
+fn the_words_are_shown_as_they_are_explained() {
+    let said = run_script(&Place::new().path(""), &script_of("docs/concepts.md"), &[]);
+    for part in ["as the ledger counts; asked for was epsilon 0.05", "It was accepted and released.", "events verified"]
+    {
+        assert!(said.contains(part), "{part:?} is missing in\n{said}");
+    }
+}
+
+#[test]
+fn a_backup_is_made_and_put_back_as_its_page_says() {
+    let (place, _) = Place::with_rides("2_000");
+    run_script(&place.path(""), &script_of("docs/backup.md"), &[]);
+    assert_eq!(place.json("audit verify --dir sage-new")["fenced"], false, "an officer has answered for it");
+    place.good("doctor --dir sage-new");
+}
+
+/// The list of routes, as the server describes itself.
+fn listed(described: &Value) -> String {
+    let mut list = "| route | whom | takes | gives | |\n| --- | --- | --- | --- | --- |\n".to_owned();
+    let kinds = |content: &Value| -> Vec<String> {
+        let content = content["content"].as_object().into_iter().flatten();
+        let kind = |(kind, own): (&String, &Value)| match own["schema"]["$ref"].as_str() {
+            Some(name) => format!("`{}`", name.rsplit('/').next().unwrap_or_default()),
+            None => kind.clone(),
+        };
+        content.map(kind).collect()
+    };
+    for (path, verbs) in described["paths"].as_object().expect("paths") {
+        for (verb, operation) in verbs.as_object().expect("verbs") {
+            let named = |place: &str| {
+                let all = operation["parameters"].as_array().into_iter().flatten();
+                all.filter(|one| one["in"] == place)
+                    .filter_map(|one| one["name"].as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            let (asked, headed) = (named("query"), named("header"));
+            let mut takes = kinds(&operation["requestBody"]);
+            takes.extend((!asked.is_empty()).then(|| format!("query: {asked}")));
+            takes.extend((!headed.is_empty()).then(|| format!("header: {headed}")));
+            let good =
+                operation["responses"].as_object().into_iter().flatten().filter(|(status, _)| *status != "default");
+            let gives: Vec<String> =
+                good.map(|(status, content)| format!("{status} {}", kinds(content).join(" "))).collect();
+            list += &format!(
+                "| `{} {path}` | {} | {} | {} | {} |\n",
+                verb.to_uppercase(),
+                operation["x-whom"].as_str().expect("for somebody"),
+                takes.join("; "),
+                gives.join("; "),
+                operation["summary"].as_str().expect("a summary")
+            );
+        }
+    }
+    list
+}
+
+#[test]
+fn the_list_of_routes_is_the_servers_own_and_the_first_conversation_works() {
+    let (place, _) = Place::with_rides("150_000");
+    let mia = token(&place, "mia");
+    let serving = Serving::start(&place);
+    let text = text_of("docs/api.md");
+    let end = text.find("<!-- what follows").and_then(|at| Some(at + text[at..].find("-->\n")? + 4)).expect("a mark");
+    let (before, rest) = text.split_at(end);
+    let now = listed(serving.described());
+    if std::env::var_os("UPDATE_DOCUMENTS").is_some() {
+        std::fs::write(project().join("docs/api.md"), format!("{before}\n{now}")).expect("the page can be written");
+    } else {
+        assert_eq!(rest.trim(), now.trim(), "docs/api.md does not list the routes of the server");
+    }
+    if !crate::standing::there("curl", "the first conversation of docs/api.md") {
+        return;
+    }
+    let address = serving.address();
+    let variables = [("SAGE_SERVER", address.as_str()), ("SAGE_TOKEN", mia.as_str())];
+    let said = run_script(&place.path(""), &script_of("docs/api.md"), &variables);
+    for part in [
+        "\"name\":\"taxi\"",
+        "\"starts_now\":true",
+        "\"run\":1",
+        "\"half_width\"",
+        "event: charged",
+        "\"kind\":\"charged\"",
+    ] {
+        assert!(said.contains(part), "{part:?} is missing in\n{said}");
+    }
+}

@@ -117,9 +117,8 @@ impl Engine {
             Ending::Limit(limit) => return Err(Lost(format!("the program came to a limit: {limit:?}"))),
             _ => return Err(Lost("the program was stopped".to_owned())),
         }
-        let graph = taken(&report.output, &self.columns_of(recipe))?;
+        let (graph, digest) = taken(&report.output, &self.columns_of(recipe))?;
         // What the program saw is paid for; what it made is known by its digest.
-        let digest = *blake3::hash(&serde_json::to_vec(graph.outline()).unwrap_or_default()).as_bytes();
         self.release(finished, digest).map_err(lost)?;
         Ok(graph)
     }
@@ -190,14 +189,18 @@ fn context(recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path
     })
 }
 
-/// The graph that was left in the output folder: as an ONNX file, or as a description and weights.
-fn taken(output: &Output, columns: &[Column]) -> Result<Graph, Lost> {
+/// The graph that was left in the output folder, as an ONNX file or as a description and weights, and the digest of
+/// what lay there.
+fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), Lost> {
     let cannot = |error: &dyn std::fmt::Display| Lost(format!("its output cannot be taken: {error}"));
     match output.read(Path::new(FOREIGN)) {
         Ok(_) if output.open(Path::new(ESSENTIAL[0])).is_ok() => {
             return Err(cannot(&format!("`{FOREIGN}` and `{}` are both there; leave one of them", ESSENTIAL[0])));
         }
-        Ok(bytes) => return translated(&bytes, columns).map_err(|refusal| cannot(&refusal)),
+        Ok(bytes) => {
+            let graph = translated(&bytes, columns).map_err(|refusal| cannot(&refusal))?;
+            return Ok((graph, digest_of(&[&bytes])));
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(cannot(&format!("`{FOREIGN}`: {error}"))),
     }
@@ -208,7 +211,18 @@ fn taken(output: &Output, columns: &[Column]) -> Result<Graph, Lost> {
         output.read(Path::new(name)).map_err(missing)
     };
     let [description, weights] = ESSENTIAL;
-    described(&file(description)?, &file(weights)?).map_err(|error| cannot(&error))
+    let (description, weights) = (file(description)?, file(weights)?);
+    let graph = described(&description, &weights).map_err(|error| cannot(&error))?;
+    Ok((graph, digest_of(&[&description, &weights])))
+}
+
+/// The digest of files, one after the other, each after its length.
+fn digest_of(files: &[&[u8]]) -> [u8; 32] {
+    let mut digest = blake3::Hasher::new();
+    for bytes in files {
+        digest.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    }
+    *digest.finalize().as_bytes()
 }
 
 /// What the program says that it spent, held against what it was granted.

@@ -143,10 +143,16 @@ impl SqliteLog {
         // By now the write-ahead log has its name, and keeps it while we are here. SQLite flushes that name too,
         // but does not look whether it could.
         durable::sync_directory(directory).map_err(|error| OpenError::File(directory.to_owned(), error))?;
-        if log.head().map_err(store)? != log.last().map_err(store)? {
+        if !log.ends_where_it_says().map_err(store)? {
             return Err(OpenError::Damaged(path));
         }
         Ok(log)
+    }
+
+    /// Both are read at one moment: another handle may be appending.
+    fn ends_where_it_says(&self) -> rusqlite::Result<bool> {
+        let _moment = self.connection.unchecked_transaction()?;
+        Ok(self.head()? == self.last()?)
     }
 
     /// Where the file says that the log ends.

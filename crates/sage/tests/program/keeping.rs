@@ -89,7 +89,7 @@ fn the_log_is_listed_verified_and_taken_away_while_a_server_works() {
     );
     assert!(place.good("audit log --stream walks").is_empty() && place.good("audit log --since 2999-01-01").is_empty());
     assert_eq!(place.good("audit log --last 2").lines().count(), 2);
-    place.fails("audit log --since yesterday", 2, "--since is no time");
+    place.fails("audit log --since yesterday", 2, "\"yesterday\" is no time");
     place.fails("audit verify --dir elsewhere", 14, "is no directory of sage");
 
     let plan = "query rides 'SELECT count(*)' --all --epsilon 1 --as mia --plan";

@@ -4,7 +4,9 @@
 mod support;
 
 use sage_kernel::{Lane, LayerShape, MomentBounds, Range, Rate, SCALE, Step, TableNoise, Taken};
-use support::{Grid, Yard, concentrated, epsilon_of, gaussian, laplace, run_seed, sampled, sigma_of, size, unit_of};
+use support::{
+    Grid, Yard, concentrated, epsilon_of, gaussian, laplace, mix, run_seed, sampled, sigma_of, size, unit_of,
+};
 
 /// Row values of the safety page, and the largest float.
 const VALUES: [f64; 8] = [0.0, 1.0, -0.0, 1e-300, 9_007_199_254_740_992.0, f64::MAX, f64::MIN, f64::NAN];
@@ -97,13 +99,16 @@ fn neighbours_have_the_same_support() {
     let noise = TableNoise::Laplace(epsilon);
     for value in [1.0, 1e-300, 0.1, f64::MAX] {
         let residues = |yard: &mut Yard, rows: &[Vec<f64>], seed: u64| {
-            let samples = size(16_384, 1 << 22) as u32;
-            let mut session = yard.train(vec![laplace(epsilon, samples)], rows, seed);
             let mut seen = [0u32; 64];
-            for _ in 0..samples {
-                let pairs = session.pairs(Lane::Train, 1, range, Taken::AsStatistic, noise, |row| Some((0, row[0])));
-                let units = (pairs.expect("covered")[0].above * SCALE as f64) as i64;
-                seen[units.rem_euclid(64) as usize] += 1;
+            // As many as a block has budget for, again and again.
+            for session in 0..size(1, 256) as u64 {
+                let mut session = yard.train(vec![laplace(epsilon, 16_384)], rows, mix(&[seed, session]));
+                for _ in 0..16_384 {
+                    let pairs =
+                        session.pairs(Lane::Train, 1, range, Taken::AsStatistic, noise, |row| Some((0, row[0])));
+                    let units = (pairs.expect("covered")[0].above * SCALE as f64) as i64;
+                    seen[units.rem_euclid(64) as usize] += 1;
+                }
             }
             seen
         };

@@ -101,11 +101,25 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
+/// The lock, given back when nobody needs it any more.
+///
+/// Closing the file would not be enough: a process that is started at that moment has a copy of it until it runs its
+/// own program, and would keep the lock for as long.
+#[derive(Debug)]
+pub(super) struct Held(File);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Where it fails, the lock ends with the last copy of the file.
+        let _ = self.0.unlock();
+    }
+}
+
 /// A directory that this process owns for as long as this value, or a log made from it, lives.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    lock: Arc<File>,
+    lock: Arc<Held>,
 }
 
 impl Directory {
@@ -142,7 +156,7 @@ impl Directory {
         if said != MADE {
             Self::mark(path, &mut lock).map_err(failed)?;
         }
-        Ok(Self { path: path.to_owned(), lock: Arc::new(lock) })
+        Ok(Self { path: path.to_owned(), lock: Arc::new(Held(lock)) })
     }
 
     /// Whether another process owns the directory at this moment. Nothing is made or changed.
@@ -193,5 +207,24 @@ impl Directory {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Held;
+    use std::fs::File;
+
+    #[test]
+    fn the_lock_is_given_back_though_a_copy_of_the_file_is_open() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("lock");
+        let file = File::create(&path).expect("a file");
+        file.try_lock().expect("free");
+        let _copy = file.try_clone().expect("a copy");
+        let other = File::open(&path).expect("the file");
+        assert!(other.try_lock().is_err(), "it is held");
+        drop(Held(file));
+        other.try_lock().expect("free again");
     }
 }

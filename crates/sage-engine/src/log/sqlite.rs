@@ -6,7 +6,7 @@
 //! After any failure of a write the handle does nothing more, not even the tidying at its end: what a second
 //! flush says after one that failed means nothing. It must never report an append that is not on the disk.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row};
 use sage_kernel::{Head, Log, LogError, Record};
 
-use super::directory::OpenError;
+use super::directory::{Held, OpenError};
 use super::durable;
 
 /// The format of the file this release writes.
@@ -81,7 +81,7 @@ pub struct SqliteLog {
     /// About how much was written since the write-ahead log was last moved into the file.
     pending_bytes: usize,
     /// Keeps the directory ours for as long as the log is open. Dropped after the connection.
-    _lock: Arc<File>,
+    _lock: Arc<Held>,
 }
 
 /// The log's file in a directory.
@@ -122,7 +122,7 @@ fn settle(connection: &Connection) -> Result<(), OpenError> {
 }
 
 impl SqliteLog {
-    pub(super) fn open(directory: &Path, lock: Arc<File>) -> Result<Self, OpenError> {
+    pub(super) fn open(directory: &Path, lock: Arc<Held>) -> Result<Self, OpenError> {
         let path = file(directory);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags).map_err(store)?;

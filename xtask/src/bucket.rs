@@ -39,8 +39,7 @@ impl Drop for Server {
 /// Runs the tests that need a bucket.
 pub(crate) fn check() -> Result<(), Failure> {
     let server = Server::start()?;
-    let mut command =
-        workspace::cargo(&["test", "-p", "sage-engine", "--test", "engine", "bucket", "--", "--nocapture"]);
+    let mut command = workspace::test_program("engine", &["bucket", "--", "--nocapture"]);
     command.env("SAGE_BUCKET", "s3://sage/blocks").env("AWS_ENDPOINT", &server.address).env("AWS_ALLOW_HTTP", "true");
     command.env("AWS_ACCESS_KEY_ID", "sage").env("AWS_SECRET_ACCESS_KEY", "sage").env("AWS_REGION", "us-east-1");
     workspace::run(&mut command)

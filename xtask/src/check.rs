@@ -95,14 +95,14 @@ fn auditor() -> Result<(), Failure> {
 /// The tests of bundles once more, with a Python beside them that has onnxruntime.
 fn bundles_in_python() -> Result<(), Failure> {
     let python = bench::virtual_environment("bundle", "xtask/peers/bundle_requirements.txt")?;
-    let mut command = workspace::cargo(&["test", "-p", "sage-learn", "--test", "bundle"]);
+    let mut command = workspace::test_program("bundle", &[]);
     workspace::run(command.env("SAGE_PYTHON", python))
 }
 
 /// The programs of the page on own code, as they stand there, in a box with a Python that has what they need.
 fn own_code_in_python() -> Result<(), Failure> {
     let python = bench::system_environment("own_code", "xtask/peers/own_code_requirements.txt")?;
-    let mut command = workspace::cargo(&["test", "-p", "sage-engine", "--test", "own_code", "the_documented_program"]);
+    let mut command = workspace::test_program("own_code", &["the_documented_program"]);
     workspace::run(command.env("SAGE_OWN_CODE_PYTHON", python))
 }
 
@@ -110,7 +110,7 @@ fn own_code_in_python() -> Result<(), Failure> {
 fn clients_in_python() -> Result<(), Failure> {
     let python = bench::virtual_environment("clients", "xtask/peers/clients_requirements.txt")?;
     for tests in ["clients", "schemathesis"] {
-        let mut command = workspace::cargo(&["test", "-p", "sage", "--test", "program", tests]);
+        let mut command = workspace::test_program("program", &[tests]);
         workspace::run(command.env("SAGE_CLIENTS_PYTHON", &python))?;
     }
     Ok(())

@@ -23,8 +23,7 @@ pub(crate) fn draw() -> Result<(), Failure> {
 fn walk() -> Result<std::process::Command, Failure> {
     let modules = installed()?;
     let chromium = packages::find("chromium").ok_or("pages: chromium is installed, and not where programs are")?;
-    let mut command =
-        workspace::cargo(&["test", "-p", "sage", "--test", "program", "pages_hold_in_a_browser", "--", "--nocapture"]);
+    let mut command = workspace::test_program("program", &["pages_hold_in_a_browser", "--", "--nocapture"]);
     command.env("SAGE_BROWSER", modules).env("SAGE_CHROMIUM", chromium);
     Ok(command)
 }

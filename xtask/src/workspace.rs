@@ -33,6 +33,12 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
+/// One program of the tests, as the everyday step builds it: for another choice of packages cargo would choose other
+/// features of libraries, and build them anew.
+pub(crate) fn test_program(name: &str, arguments: &[&str]) -> Command {
+    cargo(&[&["test", "--workspace", "--exclude", "sage-kernel", "--test", name], arguments].concat())
+}
+
 /// Runs a command, its output going where ours goes.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     let status = command.status().map_err(|error| cannot_start(command, &error))?;

@@ -33,7 +33,9 @@ fn made_up(python: &std::ffi::OsStr, place: &Place, serving: &Serving, (name, to
     let number = |line: &str| line.trim().split(['/', ' ']).next().and_then(|text| text.parse::<usize>().ok());
     let after = |word: &str| said.lines().find_map(|line| number(line.trim().strip_prefix(word)?));
     let paths = serving.described()["paths"].as_object().expect("paths");
-    let operations: usize = paths.values().filter_map(|verbs| Some(verbs.as_object()?.len())).sum();
+    // The description itself is not asked for again.
+    let others = paths.iter().filter(|(path, _)| *path != "/openapi.json");
+    let operations: usize = others.filter_map(|(_, verbs)| Some(verbs.as_object()?.len())).sum();
     let sent = (after("Selected:"), after("Tested:"));
     assert_eq!(sent, (Some(operations), Some(operations)), "as {name}, some were not sent:\n{said}");
     assert!(

@@ -225,7 +225,8 @@ impl AdaSsp {
         move |label| (f64::from(label) - centre) * scale
     }
 
-    /// The features of a row one by one, the one that every row has last.
+    /// The features of a row one by one, the one that every row has last. Inlined, like [`name_places`].
+    #[inline(always)]
     fn fill_features(&self, row: &Example<'_>, features: &mut [f64]) {
         let (numbers, rest) = features.split_at_mut(self.layout.numbers as usize);
         numbers.iter_mut().zip(row.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
@@ -251,7 +252,8 @@ impl AdaSsp {
     }
 }
 
-/// The places that a row names.
+/// The places that a row names. Inlined, since every row comes through here.
+#[inline(always)]
 fn name_places(row: &Example<'_>, named: &mut [u32]) {
     named.iter_mut().zip(row.places).for_each(|(named, &place)| *named = place);
 }

@@ -240,8 +240,6 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
             let sum = moments.sums[row * (width + 1) + column];
             if row == column { sum << 16 } else { sum * ROOT_OF_TWO }
         });
-        // Said once more, so that no more noise is drawn than is used.
-        let weighted = weighted.take(coordinates as usize);
         let mut noisy = Vec::with_capacity(coordinates as usize);
         lattice.release(weighted, &mut self.noise, |value| noisy.push(value))?;
         let unit = moments.units.feature * moments.units.feature;

@@ -18,13 +18,15 @@ pub(crate) const LENGTH: u64 = 1 << 30;
 /// The noise multiplier's units in one.
 const SIGMA_UNITS: u128 = 1_000_000_000;
 
-/// How many draws are made at a time.
+/// The most draws that are made at a time.
 const CHUNK: usize = 4096;
 
 /// The step from exact sums to noisy numbers for one sensitivity, noise multiplier and size.
 pub(crate) struct Lattice {
     multiplier: i128,
     shift: u32,
+    /// How many draws are made at a time: not more than there are coordinates.
+    chunk: usize,
 }
 
 impl Lattice {
@@ -49,7 +51,8 @@ impl Lattice {
             shift += 1;
         }
         let multiplier = i128::try_from((target << shift) / length).map_err(|_| coarse)?;
-        if multiplier == 0 { Err(coarse) } else { Ok(Self { multiplier, shift }) }
+        let chunk = coordinates.clamp(1, CHUNK as u64) as usize;
+        if multiplier == 0 { Err(coarse) } else { Ok(Self { multiplier, shift, chunk }) }
     }
 
     /// Adds noise to exact sums and gives them in units of the fine grid.
@@ -63,11 +66,10 @@ impl Lattice {
     ) -> Result<(), SessionError> {
         let sampler = RoundedGaussian::new();
         let unit = self.unit();
-        let most = sums.size_hint().1.unwrap_or(CHUNK).clamp(1, CHUNK);
-        let mut drawn = vec![0i32; most];
-        let mut next = most;
+        let mut drawn = vec![0i32; self.chunk];
+        let mut next = drawn.len();
         for sum in sums {
-            if next == most {
+            if next == drawn.len() {
                 sampler.fill(noise, &mut drawn)?;
                 next = 0;
             }

@@ -266,9 +266,12 @@ impl<B: Send> Reading<'_, B> {
 
     /// The covered lanes of a block.
     fn block(&self, runtime: &Runtime, block: BlockId, room: &mut Vec<u8>) -> Result<[Settled<B>; 2], ReadError> {
-        let covered = Lane::BOTH.map(|lane| self.covers(block, lane));
-        let known = Lane::BOTH.map(|lane| self.covers(block, lane).then(|| self.fate.known(block, lane)).flatten());
-        let wanted = [0, 1].map(|place| covered[place] && known[place].is_none());
+        let [train, test] = Lane::BOTH.map(|lane| {
+            let covered = self.covers(block, lane);
+            let known = covered.then(|| self.fate.known(block, lane)).flatten();
+            (covered && known.is_none(), known)
+        });
+        let (wanted, [known_train, known_test]) = ([train.0, test.0], [train.1, test.1]);
         let (rows, bytes) = match wanted {
             [false, false] => Default::default(),
             _ => self.lanes(runtime, block, wanted, room)?,
@@ -278,7 +281,7 @@ impl<B: Send> Reading<'_, B> {
             None if wanted[place] => self.fate.settle(block, Lane::BOTH[place], rows, bytes),
             None => Ok(Settled::Rows(rows)),
         };
-        let ([train, test], [known_train, known_test]) = (rows, known);
+        let [train, test] = rows;
         Ok([settle((0, train), known_train)?, settle((1, test), known_test)?])
     }
 

@@ -59,9 +59,7 @@ impl<'recipe> LinearSums<'recipe> {
         }
         let Some(trained) = self.learner.summarise(permit, (part, tag), rows)? else { return Ok(Vec::new()) };
         let Some(bounds) = self.least else { return Ok(vec![trained]) };
-        let width = layout.inputs() as usize;
-        let of_row = |row: <Encoded as Rows>::Row<'_>, features: &mut [f64]| dense(&row, width, features);
-        let least = permit.summarise_moments(part, tag, bounds, rows, of_row)?;
+        let least = permit.summarise_moments(part, tag, bounds, rows, |row, features| dense(&row, features))?;
         Ok(least.map_or_else(Vec::new, |least| vec![trained, least]))
     }
 }

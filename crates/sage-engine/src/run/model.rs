@@ -120,18 +120,9 @@ pub(super) fn least_bounds(layout: Layout) -> MomentBounds {
     MomentBounds { width: layout.inputs() + 1, feature_norm, label_size: 1.0 }
 }
 
-/// The features of a row one by one, and its label from −1 to 1, as the certificate takes them.
-pub(super) fn dense(row: &Example<'_>, width: usize, features: &mut [f64]) -> f64 {
-    features.fill(0.0);
-    features.iter_mut().zip(row.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
-    for &place in row.places {
-        if let Some(feature) = features.get_mut(row.numbers.len() + place as usize) {
-            *feature = 1.0;
-        }
-    }
-    if let Some(constant) = features.get_mut(width) {
-        *constant = 1.0;
-    }
+/// The features of a row, and its label from −1 to 1, as the certificate takes them.
+pub(super) fn dense(row: &Example<'_>, features: &mut [f64]) -> f64 {
+    row.fill_features(features);
     2.0 * f64::from(row.label) - 1.0
 }
 
@@ -187,10 +178,7 @@ impl Test<'_> {
                 let check = BestAnswersCheck { target, keys: cells.count(), answers, noise, risk };
                 check.run(session, |row| Some((cells.of(row.places)?, u32::from(row.label >= 0.5))))
             }
-            _ => {
-                let width = encoding.layout().inputs() as usize;
-                self.least(epsilon, risk)?.run(session, |row, features| dense(&row, width, features))
-            }
+            _ => self.least(epsilon, risk)?.run(session, |row, features| dense(&row, features)),
         };
         verdict.map_err(Lost::because)
     }

@@ -125,6 +125,23 @@ pub struct Example<'rows> {
     pub beside: &'rows [f32],
 }
 
+impl Example<'_> {
+    /// Its features one by one into room that is zero: numbers, then places, and one that every row has last.
+    ///
+    /// Inlined wherever rows come through it: as a call it costs learners a third of their speed.
+    #[inline(always)]
+    pub fn fill_features(&self, features: &mut [f64]) {
+        let (numbers, rest) = features.split_at_mut(self.numbers.len());
+        numbers.iter_mut().zip(self.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
+        for &place in self.places {
+            if let Some(feature) = rest.get_mut(place as usize) {
+                *feature = 1.0;
+            }
+        }
+        rest.iter_mut().rev().take(1).for_each(|last| *last = 1.0);
+    }
+}
+
 impl Rows for Encoded {
     type Row<'rows> = Example<'rows>;
 

@@ -153,7 +153,7 @@ impl AdaSsp {
                 label(row.label)
             })?,
             None => session.moments(lane, self.moment_bounds(), |row, features| {
-                self.fill_features(&row, features);
+                row.fill_features(features);
                 label(row.label)
             })?,
         };
@@ -174,7 +174,7 @@ impl AdaSsp {
                 label(row.label)
             }),
             None => permit.summarise_moments(part, tag, self.moment_bounds(), rows, |row, features| {
-                self.fill_features(&row, features);
+                row.fill_features(features);
                 label(row.label)
             }),
         }
@@ -223,19 +223,6 @@ impl AdaSsp {
         let (centre, half) = self.centre();
         let scale = 1.0 / half;
         move |label| (f64::from(label) - centre) * scale
-    }
-
-    /// The features of a row one by one, the one that every row has last. Inlined, like [`name_places`].
-    #[inline(always)]
-    fn fill_features(&self, row: &Example<'_>, features: &mut [f64]) {
-        let (numbers, rest) = features.split_at_mut(self.layout.numbers as usize);
-        numbers.iter_mut().zip(row.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
-        for &place in row.places {
-            if let Some(feature) = rest.get_mut(place as usize) {
-                *feature = 1.0;
-            }
-        }
-        rest.iter_mut().rev().take(1).for_each(|last| *last = 1.0);
     }
 
     fn centre(&self) -> (f64, f64) {

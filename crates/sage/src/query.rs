@@ -171,11 +171,9 @@ pub(crate) fn run(asked: &QueryArgs) -> Result<(), Failure> {
 
 /// A name that nobody has used.
 pub(crate) fn fresh_key() -> Result<String, Failure> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| {
+    crate::server::tokens::random::<16>().map_err(|error| {
         Failure::no_answer(format!("the system gives no randomness: {error}"), "name the question with --key TEXT")
-    })?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    })
 }
 
 fn failed(engine: &Engine, error: EngineError) -> Failure {

@@ -134,29 +134,15 @@ mod hex {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
+    use crate::log::{from_hexadecimal, hexadecimal};
+
     pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}", Hexadecimal(bytes)))
-    }
-
-    struct Hexadecimal<'bytes>(&'bytes [u8]);
-
-    impl std::fmt::Display for Hexadecimal<'_> {
-        fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
-        }
+        serializer.serialize_str(&hexadecimal(bytes))
     }
 
     pub(super) fn deserialize<'text, D: Deserializer<'text>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let digit = |character: u8| match character {
-            b'0'..=b'9' => Some(character - b'0'),
-            b'a'..=b'f' => Some(character - b'a' + 10),
-            _ => None,
-        };
-        let byte = |pair: &[u8; 2]| Some(digit(pair[0])? << 4 | digit(pair[1])?);
-        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-        let bytes: Option<Vec<u8>> = pairs.iter().map(byte).collect();
-        bytes.filter(|_| rest.is_empty()).ok_or_else(|| D::Error::custom("not hexadecimal"))
+        from_hexadecimal(&text).ok_or_else(|| D::Error::custom("not hexadecimal"))
     }
 }
 

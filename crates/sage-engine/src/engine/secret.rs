@@ -12,6 +12,7 @@ use sage_kernel::LaneKey;
 use sage_kernel::noise::SecureNoise;
 
 use super::EngineError;
+use crate::log::hexadecimal;
 
 /// Draws a stream's secret, or finds the one that a crash left behind, and gives its digest.
 pub(super) fn make(directory: &Path, stream: &str) -> Result<String, EngineError> {
@@ -44,10 +45,7 @@ fn file(directory: &Path, stream: &str) -> PathBuf {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    blake3::derive_key("sage: which secret sends users to lanes", bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hexadecimal(&blake3::derive_key("sage: which secret sends users to lanes", bytes))
 }
 
 /// Writes a file that only its owner can read, whole or not at all, and makes it last.

@@ -65,7 +65,7 @@ impl KnownHead {
             (UNSIGNED, []) if said == line => key.is_none(),
             (MARK, [public, signature]) if line.starts_with(&said) => {
                 let whole = format!("{said} {public}");
-                let (public, signature) = (bytes(public)?, bytes(signature)?);
+                let (public, signature) = (from_hexadecimal(public)?, from_hexadecimal(signature)?);
                 is_signed(&public, &whole, &signature) && key.is_none_or(|key| key.public() == public)
             }
             _ => return None,
@@ -402,15 +402,20 @@ impl<L: Log> RolledBack<L> {
     }
 }
 
-/// The bytes of a hash as they are written in exported heads.
+/// Bytes in small hexadecimal digits.
 pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digit = |number: u8| char::from(b"0123456789abcdef"[usize::from(number)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// Bytes written in small hexadecimal digits.
-fn bytes(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
-    let bytes: Option<Vec<u8>> =
-        pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
-    bytes.filter(|bytes| hexadecimal(bytes) == text)
+/// The bytes that [`hexadecimal`] would write so.
+pub(crate) fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let digit = |character: u8| match character {
+        b'0'..=b'9' => Some(character - b'0'),
+        b'a'..=b'f' => Some(character - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let bytes = pairs.iter().map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect();
+    if rest.is_empty() { bytes } else { None }
 }

@@ -17,6 +17,7 @@ mod sqlite;
 pub use copy::{LogCopy, copy_log, format_of};
 pub use desk::Desk;
 pub use directory::{Directory, OpenError};
+pub(crate) use heads::from_hexadecimal;
 pub use heads::{
     Acknowledgement, Checked, Heads, HeadsError, KnownHead, RESTORE_NOTE, ROLLBACK_NOTE, RestoreAcknowledgement,
     RolledBack, Since, Sound, hexadecimal,

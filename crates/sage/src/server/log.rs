@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use sage_engine::EventView;
+use sage_engine::{Engine, EngineError, EventView};
 
 use super::call::{Answer, Call};
 use super::pages::part;
@@ -58,24 +58,38 @@ impl Choice {
 
     /// The newest of them before a number, newest first, and the number down to which the log was looked through.
     pub(super) fn newest(&self, call: &Call<'_>, before: u64, most: usize) -> Result<(Vec<EventView>, u64), Problem> {
-        let (mut found, mut from) = (Vec::new(), before);
         let end = before.saturating_sub(LOOKED_THROUGH);
-        while from > end {
-            let start = from.saturating_sub(AT_A_TIME).max(end);
-            let events = call.engine().events(start, usize::try_from(from - start).unwrap_or(0))?;
-            for event in events.into_iter().rev() {
-                from = event.number;
-                if self.takes(&event) {
-                    found.push(event);
-                }
-                if found.len() == most {
-                    return Ok((found, from));
-                }
+        let mut found = Vec::new();
+        for event in newest_first(call.engine(), before) {
+            let event = event?;
+            let number = event.number;
+            if number < end {
+                break;
             }
-            from = start;
+            if self.takes(&event) {
+                found.push(event);
+            }
+            if found.len() == most {
+                return Ok((found, number));
+            }
         }
-        Ok((found, from))
+        Ok((found, end))
     }
+}
+
+/// The events before a number, from the last to the first, read some at a time as they are asked for.
+pub(super) fn newest_first(engine: &Engine, before: u64) -> impl Iterator<Item = Result<EventView, EngineError>> {
+    let mut from = before;
+    let read = move || {
+        let start = from.saturating_sub(AT_A_TIME);
+        let events = (from > start).then(|| engine.events(start, (from - start) as usize));
+        from = start;
+        events
+    };
+    std::iter::from_fn(read).flat_map(|events| match events {
+        Ok(events) => events.into_iter().rev().map(Ok).collect(),
+        Err(error) => vec![Err(error)],
+    })
 }
 
 /// What was chosen, as the query of another address; before it stands what leads in.

@@ -38,7 +38,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(directory: &Path) -> Result<Self, Problem> {
-        let name = super::tokens::hexadecimal::<8>().map_err(|error| failed(directory, error))?;
+        let name = super::tokens::random::<8>().map_err(|error| failed(directory, error))?;
         let path = directory.join(format!("incoming-{name}"));
         fs::create_dir(&path).map_err(|error| failed(&path, error))?;
         Ok(Self(path))

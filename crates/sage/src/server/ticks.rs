@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use sage_engine::{Engine, EngineError, ReleaseView};
 
+use super::log::newest_first;
+
 /// The ticks of a server.
 pub(super) struct Ticks {
     /// The shortest there is, in milliseconds: that of streams that ask for no longer one.
@@ -41,7 +43,7 @@ pub(super) struct Outside {
 }
 
 /// Events looked at together.
-const AT_A_TIME: u64 = 512;
+const AT_A_TIME: usize = 512;
 
 /// The start of the tick that a time is in.
 const fn boundary(time: u64, tick: u64) -> u64 {
@@ -113,19 +115,13 @@ fn found(engine: &Engine, boundary: u64) -> Result<Shown, EngineError> {
     let mut later = BTreeSet::new();
     // What came after the boundary is found from the end, so that a long log costs nothing.
     let mut length = engine.log_length()?;
-    'back: while length > 0 {
-        let from = length.saturating_sub(AT_A_TIME);
-        let events = engine.events(from, (length - from) as usize)?;
-        for event in events.iter().rev() {
-            if event.time < boundary {
-                break 'back;
-            }
-            length = event.number;
-            later.extend(event.run.filter(|_| event.kind == "released"));
-        }
-        if events.is_empty() {
+    for event in newest_first(engine, length) {
+        let event = event?;
+        if event.time < boundary {
             break;
         }
+        length = event.number;
+        later.extend(event.run.filter(|_| event.kind == "released"));
     }
     let mut newest = BTreeMap::<String, u32>::new();
     for release in releases.into_iter().filter(|release| !later.contains(&release.run)) {
@@ -139,7 +135,7 @@ fn found(engine: &Engine, boundary: u64) -> Result<Shown, EngineError> {
 fn advanced(shown: &Shown, engine: &Engine, boundary: u64) -> Result<Shown, EngineError> {
     let mut next = Shown { boundary, ..shown.clone() };
     loop {
-        let events = engine.events(next.length, AT_A_TIME as usize)?;
+        let events = engine.events(next.length, AT_A_TIME)?;
         let over = events.iter().take_while(|event| event.time < boundary);
         let mut passed = 0;
         for event in over {

@@ -61,7 +61,7 @@ impl Token {
 pub(crate) fn create(directory: &Path, wanted: &Wanted<'_>) -> io::Result<String> {
     let _alone = alone(directory)?;
     let mut tokens = load(directory)?;
-    let (id, secret) = (hexadecimal::<4>()?, hexadecimal::<32>()?);
+    let (id, secret) = (random::<4>()?, random::<32>()?);
     let now = seconds();
     tokens.push(Token {
         id: id.clone(),
@@ -196,10 +196,11 @@ fn digest(secret: &str) -> blake3::Hash {
     blake3::Hash::from(blake3::derive_key("sage: the secret half of a token", secret.as_bytes()))
 }
 
-pub(super) fn hexadecimal<const BYTES: usize>() -> io::Result<String> {
+/// So many bytes that nobody can guess, in hexadecimal digits.
+pub(crate) fn random<const BYTES: usize>() -> io::Result<String> {
     let mut bytes = [0; BYTES];
     getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(sage_engine::log::hexadecimal(&bytes))
 }
 
 /// Seconds since 1970.

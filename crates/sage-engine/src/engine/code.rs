@@ -23,6 +23,7 @@ pub(super) fn keep(directory: &Path, folder: &Path) -> Result<String, EngineErro
     }
     let digest =
         release::digest(contents.iter().map(|(name, bytes): &(String, Vec<u8>)| (name.as_str(), bytes.as_slice())));
+    let digest = digest.to_string();
     let place = directory.join("code").join(&digest);
     for (name, bytes) in contents {
         let path = place.join(&name);

@@ -13,7 +13,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use sage_kernel::{Lane, Session};
-use sage_learn::bundle::{ESSENTIAL, FOREIGN, Graph, Predictor, described, translated};
+use sage_learn::bundle::{ESSENTIAL, FOREIGN, Graph, Predictor, TrialRefusal, described, translated, try_out};
 use sage_learn::formula::Column;
 use sage_learn::validate::Verdict;
 use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, Run as Boxed, Sandbox, Shown};
@@ -26,6 +26,7 @@ use super::{Engine, EngineError, Granted};
 use crate::pipeline::Handover;
 use crate::plan::{Bill, LABEL, OwnCode, Recipe, Tested, Trained, graph_columns};
 use crate::read::{Batch, Query, Row};
+use crate::release;
 use crate::run::{Done, Lost, OwnTest, Product, Stage, Watch};
 
 /// How long a program may take where its pipeline does not say.
@@ -135,10 +136,14 @@ impl Engine {
         let catalog = self.catalog();
         let file = catalog.stream(&recipe.pipeline().stream).map(|stream| &stream.file);
         let declared = |name: &str| file.is_some_and(|file| file.column(name).is_some());
-        if let Some(column) = graph.outline().schema.columns().iter().find(|column| !declared(&column.name)) {
-            return Err(Lost(format!("its model looks at `{}`, which is no column of the stream", column.name)));
+        // Not which: the name is a word of the program's, and the program has seen rows.
+        if !graph.outline().schema.columns().iter().all(|column| declared(&column.name)) {
+            return Err(Lost("its model looks at a column that the stream does not have".to_owned()));
         }
-        sage_learn::bundle::try_out(graph).map_err(|refusal| Lost(refusal.to_string()))
+        try_out(graph).map_err(|refusal| match refusal {
+            TrialRefusal::Broken(_) => Lost("its model does not run on made-up rows".to_owned()),
+            other => Lost(other.to_string()),
+        })
     }
 
     /// The test of its model on the test lane.
@@ -199,7 +204,7 @@ fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), Lost>
         }
         Ok(bytes) => {
             let graph = translated(&bytes, columns).map_err(|refusal| cannot(&refusal))?;
-            return Ok((graph, digest_of(&[&bytes])));
+            return Ok((graph, digest_of(&[(FOREIGN, &bytes)])));
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => return Err(cannot(&format!("`{FOREIGN}`: {error}"))),
@@ -210,19 +215,14 @@ fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), Lost>
         };
         output.read(Path::new(name)).map_err(missing)
     };
-    let [description, weights] = ESSENTIAL;
-    let (description, weights) = (file(description)?, file(weights)?);
-    let graph = described(&description, &weights).map_err(|error| cannot(&error))?;
-    Ok((graph, digest_of(&[&description, &weights])))
+    let (description, weights) = (file(ESSENTIAL[0])?, file(ESSENTIAL[1])?);
+    let graph = described(&description, &weights).map_err(|error| cannot(&error.without_contents()))?;
+    Ok((graph, digest_of(&[(ESSENTIAL[0], &description), (ESSENTIAL[1], &weights)])))
 }
 
-/// The digest of files, one after the other, each after its length.
-fn digest_of(files: &[&[u8]]) -> [u8; 32] {
-    let mut digest = blake3::Hasher::new();
-    for bytes in files {
-        digest.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
-    }
-    *digest.finalize().as_bytes()
+/// The digest of files, which their names tell apart.
+fn digest_of(files: &[(&str, &[u8])]) -> [u8; 32] {
+    *release::digest(files.iter().copied()).as_bytes()
 }
 
 /// What the program says that it spent, held against what it was granted.

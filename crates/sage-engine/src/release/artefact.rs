@@ -45,17 +45,17 @@ pub(crate) fn statistic(published: &Published, receipt: &Receipt) -> Result<Arte
         (STATISTIC.to_owned(), json(serde_json::to_vec_pretty(published))?),
         ("statistic.parquet".to_owned(), table(published)?),
     ];
-    Ok(Artefact { digest: digest(named(&files)), files })
+    Ok(Artefact { digest: digest(named(&files)).to_string(), files })
 }
 
 /// BLAKE3 over the names, lengths and bytes of files in the order of their names.
-pub(crate) fn digest<'files>(files: impl Iterator<Item = (&'files str, &'files [u8])>) -> String {
+pub(crate) fn digest<'files>(files: impl Iterator<Item = (&'files str, &'files [u8])>) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
     for (name, bytes) in files {
         hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes());
         hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
     }
-    hasher.finalize().to_hex().to_string()
+    hasher.finalize()
 }
 
 /// Files as [`digest`] takes them.

@@ -76,7 +76,7 @@ impl Shelf {
     /// A statistic, held against its digest.
     pub(crate) fn statistic(&self, digest: &str) -> Result<Published, ShelfError> {
         let files = self.files(digest)?;
-        let vouched = files.iter().filter(|_| artefact::digest(artefact::named(&files)) == digest);
+        let vouched = files.iter().filter(|_| artefact::digest(artefact::named(&files)).to_string() == digest);
         let text = vouched.into_iter().find(|(name, _)| name == STATISTIC).map(|(_, bytes)| bytes);
         let read = text.and_then(|text| serde_json::from_slice(text).ok());
         read.ok_or_else(|| ShelfError::Changed(digest.to_owned()))

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::error::Category;
 
 use super::card::{self, Card};
 use super::graph::{Graph, GraphRefusal, Outline};
@@ -74,6 +75,18 @@ impl fmt::Display for BundleError {
 }
 
 impl std::error::Error for BundleError {}
+
+impl BundleError {
+    /// What is wrong, without a word of what lies in the files: a program may have written there what it saw in rows.
+    pub fn without_contents(&self) -> String {
+        match self {
+            Self::Graph(GraphRefusal::Part { why, .. }) => format!("`{GRAPH}`: a part of it: {why}"),
+            Self::Graph(GraphRefusal::Formula { .. }) => format!("`{GRAPH}`: one of its formulas is not taken"),
+            Self::Unexpected(_) => "a file does not belong here".to_owned(),
+            named => named.to_string(),
+        }
+    }
+}
 
 /// The description as a file.
 #[derive(Serialize, Deserialize)]
@@ -189,7 +202,7 @@ pub fn described(description: &[u8], weights: &[u8]) -> Result<Graph, BundleErro
         return Err(BundleError::TooLarge(GRAPH.to_owned()));
     }
     let description: Description<Outline> =
-        serde_json::from_slice(description).map_err(|error| unreadable(GRAPH, error))?;
+        serde_json::from_slice(description).map_err(|error| unreadable(GRAPH, place_of(&error)))?;
     if description.format != FORMAT {
         return Err(unreadable(GRAPH, "it is of another format"));
     }
@@ -197,6 +210,16 @@ pub fn described(description: &[u8], weights: &[u8]) -> Result<Graph, BundleErro
     let learned = weights::read(&description.outline, weights);
     let learned = learned.ok_or_else(|| unreadable(WEIGHTS, "it does not hold the weights of the graph"))?;
     Graph::new(description.outline, learned).map_err(BundleError::Graph)
+}
+
+/// Where a description is wrong. What stands there is not said: see [`BundleError::without_contents`].
+fn place_of(error: &serde_json::Error) -> String {
+    let what = match error.classify() {
+        Category::Data => "what stands there is not of the form that docs/bundle.md describes",
+        Category::Eof => "it ends there, too early",
+        Category::Io | Category::Syntax => "it is no JSON",
+    };
+    format!("line {}, column {}: {what}", error.line(), error.column())
 }
 
 /// The files that follow from the description and the weights.

@@ -1,16 +1,15 @@
 //! The desk: many threads, one gate, one flush for all who wait.
 //!
 //! Whoever comes waits in a batch, and the first of a batch leads it: when the batch before has been served, it
-//! has the gate decide its own, one after the other and while more of them come, and append all together. There is
-//! no thread of its own. A leader wakes one of those who wait, and each of them two more: waking is work, and a leader
-//! who did all of it would be late with its next request, which leads the batch after. Those who were just answered
-//! often come right back, so a leader waits a moment for as many as there were last time, as long as they keep coming;
-//! a client who is always alone is served at once. It must never hand an answer to anybody but the one who asked, and
-//! never leave anybody waiting.
+//! has the gate decide its own, one after the other and while more of them come, append all together, and wakes
+//! them with one call. There is no thread of its own. Those who were just answered often come right back, so a
+//! leader waits a moment for as many as there were last time, as long as they keep coming; a client who is always
+//! alone is served at once. It must never hand an answer to anybody but the one who asked, and never leave anybody
+//! waiting.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{Thread, current, park, yield_now};
+use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 use sage_kernel::{Answer, Gate, GateError, Head, Log, Request};
@@ -37,8 +36,8 @@ struct Line {
     requests: Vec<Request>,
     /// Where they will find their answers, each by its place in the batch.
     batch: Arc<Batch>,
-    /// Those who have come to the batch, in the order of their places.
-    waiting: Vec<Thread>,
+    /// How many have come to the batch.
+    count: usize,
     /// Whether a batch is being served.
     busy: bool,
     /// How many there were last time: served, or waiting for the next.
@@ -47,16 +46,11 @@ struct Line {
 
 impl Line {
     /// Whoever comes from now on comes to another batch.
-    fn close(&mut self) -> Closed {
+    fn close(&mut self) -> Arc<Batch> {
         self.requests.clear();
-        Closed { batch: std::mem::take(&mut self.batch), waiting: std::mem::take(&mut self.waiting) }
+        self.count = 0;
+        std::mem::take(&mut self.batch)
     }
-}
-
-/// A batch that nobody comes to any more, and those who wait for it.
-struct Closed {
-    batch: Arc<Batch>,
-    waiting: Vec<Thread>,
 }
 
 /// The requests of a batch, given to the gate while more of them come.
@@ -64,7 +58,14 @@ struct Comers<'desk> {
     line: &'desk Mutex<Line>,
     here: std::vec::IntoIter<Request>,
     served: usize,
-    closed: Option<Closed>,
+    batch: Option<Arc<Batch>>,
+}
+
+impl Comers<'_> {
+    /// Ends the batch, if that was not done yet.
+    fn close(&mut self) -> Arc<Batch> {
+        self.batch.get_or_insert_with(|| lock(self.line).close()).clone()
+    }
 }
 
 impl Iterator for Comers<'_> {
@@ -72,12 +73,12 @@ impl Iterator for Comers<'_> {
 
     fn next(&mut self) -> Option<Request> {
         let mut since: Option<Instant> = None;
-        while self.closed.is_none() && self.here.as_slice().is_empty() {
+        while self.batch.is_none() && self.here.as_slice().is_empty() {
             let mut line = lock(self.line);
             if !line.requests.is_empty() {
                 self.here = std::mem::take(&mut line.requests).into_iter();
             } else if self.served >= line.expected || since.is_some_and(|since| since.elapsed() >= PATIENCE) {
-                self.closed = Some(line.close());
+                self.batch = Some(line.close());
             } else {
                 drop(line);
                 since.get_or_insert_with(Instant::now);
@@ -96,50 +97,24 @@ struct Exports {
     failure: Option<HeadsError>,
 }
 
-/// What those who were served together wait for.
+/// The answers of those who were served together. All of them are woken by one call, and none has to wait for
+/// another to take its own.
 #[derive(Default)]
 struct Batch {
     /// Tells the first of the batch, who waits with the line locked, that the gate is free.
     turn: Condvar,
-    told: OnceLock<Told>,
-}
-
-/// The answers of a batch. None has to wait for another to take its own.
-struct Told {
-    answers: Result<Vec<Mutex<Option<Answer>>>, GateError>,
-    waiting: Vec<Thread>,
-}
-
-impl Closed {
-    /// Hands out the answers.
-    fn tell(self, answers: Result<Vec<Answer>, GateError>) {
-        let answers = answers.map(|answers| answers.into_iter().map(|answer| Mutex::new(Some(answer))).collect());
-        // A batch is served once, so nothing was told before.
-        self.batch.told.get_or_init(|| Told { answers, waiting: self.waiting }).pass_on(0);
-    }
-}
-
-impl Told {
-    /// Wakes the next. Everybody has one before them who does, and does so before anything else; to wake somebody who
-    /// is awake changes nothing.
-    fn pass_on(&self, place: usize) {
-        let next = (2 * place).max(1)..=2 * place + 1;
-        self.waiting.iter().take(next.end() + 1).skip(*next.start()).for_each(Thread::unpark);
-    }
+    answers: OnceLock<Result<Vec<Mutex<Option<Answer>>>, GateError>>,
 }
 
 impl Batch {
+    fn tell(&self, answers: Result<Vec<Answer>, GateError>) {
+        let each = answers.map(|answers| answers.into_iter().map(|answer| Mutex::new(Some(answer))).collect());
+        // A batch is served once, so nothing was told before.
+        let _ = self.answers.set(each);
+    }
+
     fn wait(&self, place: usize) -> Result<Answer, GateError> {
-        let told = loop {
-            match self.told.get() {
-                Some(told) => break told,
-                None => park(),
-            }
-        };
-        if place > 0 {
-            told.pass_on(place);
-        }
-        match &told.answers {
+        match self.answers.wait() {
             Err(error) => Err(error.clone()),
             // The gate answers all or none; who finds nothing is told to ask again.
             Ok(all) => all.get(place).and_then(|answer| lock(answer).take()).ok_or(GateError::Closed),
@@ -177,9 +152,9 @@ impl<L: Log> Desk<L> {
     /// log is opened anew.
     pub fn charge(&self, request: Request) -> Result<Answer, GateError> {
         let mut line = lock(&self.line);
-        let (batch, place) = (Arc::clone(&line.batch), line.waiting.len());
+        let (batch, place) = (Arc::clone(&line.batch), line.count);
         line.requests.push(request);
-        line.waiting.push(current());
+        line.count += 1;
         if place == 0 {
             while line.busy {
                 line = batch.turn.wait(line).unwrap_or_else(PoisonError::into_inner);
@@ -195,7 +170,7 @@ impl<L: Log> Desk<L> {
 
     /// Serves a batch, and frees the gate for the next.
     fn lead(&self) {
-        let mut comers = Comers { line: &self.line, here: Vec::new().into_iter(), served: 0, closed: None };
+        let mut comers = Comers { line: &self.line, here: Vec::new().into_iter(), served: 0, batch: None };
         // A panic in the gate is a bug, but not one of those who wait: they are told that it is closed.
         let served = catch_unwind(AssertUnwindSafe(|| {
             let time = self.now();
@@ -206,9 +181,9 @@ impl<L: Log> Desk<L> {
             Ok(Err(error)) => (Err(error), Ok(None)),
             Err(panic) => (Err(GateError::Closed), Err(panic)),
         };
-        let closed = comers.closed.unwrap_or_else(|| lock(&self.line).close());
+        let batch = comers.close();
         self.hand_over(comers.served);
-        closed.tell(answers);
+        batch.tell(answers);
         match after {
             Ok(Some(head)) => self.export(head),
             Ok(None) => {}
@@ -219,9 +194,9 @@ impl<L: Log> Desk<L> {
     /// Frees the gate. Before the answers are handed out, so that the flush of the next begins.
     fn hand_over(&self, served: usize) {
         let mut line = lock(&self.line);
-        line.expected = served + line.waiting.len();
+        line.expected = served + line.count;
         line.busy = false;
-        if !line.waiting.is_empty() {
+        if line.count > 0 {
             line.batch.turn.notify_one();
         }
     }

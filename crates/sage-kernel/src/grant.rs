@@ -247,10 +247,12 @@ impl<L: Log> Gate<L> {
                     self.ledger.enter(id, event);
                     Outcome::Entered(id)
                 }
-                Decision::Repeated(grant) => Outcome::Repeated(grant, request),
-                Decision::Known(grant) if self.was_charged(grant, &request)? => Outcome::Repeated(grant, request),
-                Decision::Known(grant) => Outcome::Refused(Refusal::KeyReused(grant), request),
-                Decision::Refused(refusal) => Outcome::Refused(refusal, request),
+                Decision::Repeated(grant) => Outcome::Repeated(grant, Box::new(request)),
+                Decision::Known(grant) if self.was_charged(grant, &request)? => {
+                    Outcome::Repeated(grant, Box::new(request))
+                }
+                Decision::Known(grant) => Outcome::Refused(Refusal::KeyReused(grant), Box::new(request)),
+                Decision::Refused(refusal) => Outcome::Refused(refusal, Box::new(request)),
             };
             outcomes.push(outcome);
         }
@@ -276,7 +278,7 @@ impl<L: Log> Gate<L> {
             .rev()
             .filter_map(|outcome| match outcome {
                 Outcome::Entered(_) => self.ledger.withdraw_last(),
-                Outcome::Repeated(_, request) | Outcome::Refused(_, request) => Some(request),
+                Outcome::Repeated(_, request) | Outcome::Refused(_, request) => Some(*request),
             })
             .collect();
         requests.reverse();
@@ -450,6 +452,6 @@ impl<L: Log> Gate<L> {
 /// What became of a request that was decided and, if it fits, entered, before it is durable.
 enum Outcome {
     Entered(GrantId),
-    Repeated(GrantId, Request),
-    Refused(Refusal, Request),
+    Repeated(GrantId, Box<Request>),
+    Refused(Refusal, Box<Request>),
 }

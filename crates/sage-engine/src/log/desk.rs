@@ -7,6 +7,7 @@
 //! alone is served at once. It must never hand an answer to anybody but the one who asked, and never leave anybody
 //! waiting.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::yield_now;
@@ -33,7 +34,7 @@ pub struct Desk<L> {
 #[derive(Default)]
 struct Line {
     /// What the gate has not been given yet.
-    requests: Vec<Request>,
+    requests: VecDeque<Request>,
     /// Where they will find their answers, each by its place in the batch.
     batch: Arc<Batch>,
     /// How many have come to the batch.
@@ -56,7 +57,7 @@ impl Line {
 /// The requests of a batch, given to the gate while more of them come.
 struct Comers<'desk> {
     line: &'desk Mutex<Line>,
-    here: std::vec::IntoIter<Request>,
+    here: VecDeque<Request>,
     served: usize,
     batch: Option<Arc<Batch>>,
 }
@@ -73,10 +74,10 @@ impl Iterator for Comers<'_> {
 
     fn next(&mut self) -> Option<Request> {
         let mut since: Option<Instant> = None;
-        while self.batch.is_none() && self.here.as_slice().is_empty() {
+        while self.batch.is_none() && self.here.is_empty() {
             let mut line = lock(self.line);
             if !line.requests.is_empty() {
-                self.here = std::mem::take(&mut line.requests).into_iter();
+                std::mem::swap(&mut self.here, &mut line.requests);
             } else if self.served >= line.expected || since.is_some_and(|since| since.elapsed() >= PATIENCE) {
                 self.batch = Some(line.close());
             } else {
@@ -85,7 +86,7 @@ impl Iterator for Comers<'_> {
                 yield_now();
             }
         }
-        let next = self.here.next();
+        let next = self.here.pop_front();
         self.served += usize::from(next.is_some());
         next
     }
@@ -153,7 +154,7 @@ impl<L: Log> Desk<L> {
     pub fn charge(&self, request: Request) -> Result<Answer, GateError> {
         let mut line = lock(&self.line);
         let (batch, place) = (Arc::clone(&line.batch), line.count);
-        line.requests.push(request);
+        line.requests.push_back(request);
         line.count += 1;
         if place == 0 {
             while line.busy {
@@ -170,7 +171,7 @@ impl<L: Log> Desk<L> {
 
     /// Serves a batch, and frees the gate for the next.
     fn lead(&self) {
-        let mut comers = Comers { line: &self.line, here: Vec::new().into_iter(), served: 0, batch: None };
+        let mut comers = Comers { line: &self.line, here: VecDeque::new(), served: 0, batch: None };
         // A panic in the gate is a bug, but not one of those who wait: they are told that it is closed.
         let served = catch_unwind(AssertUnwindSafe(|| {
             let time = self.now();

@@ -250,7 +250,8 @@ fn one_that_says_it_spent_more_is_refused() {
 
 fn a_model_of_other_columns_is_refused() {
     let (_folder, engine, run) = tried(&MODEL.replace("COLUMN", "\"salary\""));
-    let said = |reason: &String| reason.contains("a column that the stream does not have") && !reason.contains("salary");
+    let said =
+        |reason: &String| reason.contains("a column that the stream does not have") && !reason.contains("salary");
     assert!(reasons(&run).iter().all(said), "{:?}", reasons(&run));
     assert!(engine.releases().is_empty());
 }

@@ -117,45 +117,92 @@ pub fn cut(values: &[f32], by: f32, out: &mut [i16]) -> (u32, u64) {
     (largest.unsigned_abs(), squares)
 }
 
-/// Adds the outer products of all rows, for each of some layers: for every number, place and the bias, output
-/// by output.
-pub fn add_outer_products<'data>(
+/// Writes the sums of all rows' outer products, for each of some layers: for every number, place and the bias, output
+/// by output. What stood there is written over.
+pub fn sum_outer_products<'data>(
     layers: impl Iterator<Item = (&'data Factors, Widths, &'data mut Vec<i64>)>, threads: usize,
 ) {
+    let mut lists: Vec<Vec<Task<'_>>> = (0..threads.max(1)).map(|_| Vec::new()).collect();
     let (mut narrow, mut worth) = (Vec::new(), 0usize);
     for (factors, widths, sums) in layers {
         let Widths { columns, outputs, named, .. } = widths;
         if factors.peaks.is_empty() || outputs == 0 {
+            sums.fill(0);
             continue;
         }
         let (dense, gathered) = sums.split_at_mut(columns * outputs);
         if columns > 0 {
-            factors.multiply(widths, threads, dense);
+            deal(&mut lists, factors.multiplications(widths, threads, dense));
         }
-        if named > 0 && outputs >= WIDE {
-            factors.gather(widths, threads, gathered);
-        } else if named > 0 {
+        if named == 0 {
+            gathered.fill(0);
+        } else if outputs >= WIDE {
+            deal(&mut lists, factors.gatherings(widths, threads, gathered));
+        } else {
             worth = worth.saturating_add(factors.errors.len().saturating_mul(named) / GATHER_WORTH);
             narrow.push(Narrow { factors, widths, sums: gathered });
         }
     }
     // Many are small, as embeddings are: threads share them out.
-    let shares = shares(narrow, threads.min(1 + worth), |layer| layer.factors.errors.len());
-    side_by_side(shares, |share| share.into_iter().for_each(|layer| Arch::new().dispatch(layer)));
+    deal(
+        &mut lists,
+        shares(narrow, threads.min(1 + worth), |layer| layer.factors.errors.len()).into_iter().map(Task::Narrow),
+    );
+    lists.retain(|list| !list.is_empty());
+    side_by_side(lists, |list| list.into_iter().for_each(Task::work));
+}
+
+/// What one thread does without waiting for another. It clears its sums itself: they are near then.
+enum Task<'data> {
+    /// Some columns of what is multiplied as a matrix.
+    Multiply(&'data Factors, Widths, Range<usize>, &'data mut [i64]),
+    /// Some outputs of what is gathered, for every place and the bias.
+    Gather(&'data Factors, Widths, Range<usize>, Vec<&'data mut [i64]>),
+    /// Layers of few outputs.
+    Narrow(Vec<Narrow<'data>>),
+}
+
+/// Gives the tasks out, the first to the last list, which is done by the thread that waits for the others.
+fn deal<'data>(lists: &mut [Vec<Task<'data>>], tasks: impl Iterator<Item = Task<'data>>) {
+    let count = lists.len();
+    tasks.enumerate().for_each(|(place, task)| lists[count - 1 - place % count].push(task));
+}
+
+impl Task<'_> {
+    fn work(self) {
+        match self {
+            Self::Multiply(factors, widths, columns, sums) => {
+                sums.fill(0);
+                let left = Matrix { entries: &factors.inputs, width: widths.columns };
+                let right = Matrix { entries: &factors.errors, width: widths.outputs };
+                add_outer(left, columns, right, &pieces(&factors.peaks), sums);
+            }
+            Self::Gather(factors, widths, range, mut sums) => {
+                sums.iter_mut().for_each(|sums| sums.fill(0));
+                for start in range.clone().step_by(OUTPUTS) {
+                    let outputs = start..range.end.min(start + OUTPUTS);
+                    Arch::new().dispatch(Gather { factors, widths, first: range.start, outputs, sums: &mut sums });
+                }
+            }
+            Self::Narrow(layers) => {
+                for layer in layers {
+                    layer.sums.fill(0);
+                    Arch::new().dispatch(layer);
+                }
+            }
+        }
+    }
 }
 
 impl Factors {
-    fn multiply(&self, widths: Widths, threads: usize, mut sums: &mut [i64]) {
-        let left = Matrix { entries: &self.inputs, width: widths.columns };
-        let right = Matrix { entries: &self.errors, width: widths.outputs };
-        let pieces = pieces(&self.peaks);
+    fn multiplications<'data>(
+        &'data self, widths: Widths, threads: usize, mut sums: &'data mut [i64],
+    ) -> impl Iterator<Item = Task<'data>> {
         let worth = self.inputs.len().saturating_mul(widths.outputs) / WORTH;
-        let ranges = parts(widths.columns, threads.min(1 + worth));
-        let shares = ranges.into_iter().map(|range| {
-            let share = split(&mut sums, range.len() * widths.outputs);
-            (range, share)
-        });
-        side_by_side(shares.collect(), |(range, share)| add_outer(left, range, right, &pieces, share));
+        parts(widths.columns, threads.min(1 + worth)).into_iter().map(move |columns| {
+            let share = split(&mut sums, columns.len() * widths.outputs);
+            Task::Multiply(self, widths, columns, share)
+        })
     }
 
     /// The places that a row names, and the bias behind them. What is silenced has none that could be relied
@@ -191,8 +238,10 @@ impl Factors {
         }
     }
 
-    /// Adds each row's errors to those of the places it names, and to the bias behind the places.
-    fn gather(&self, widths: Widths, threads: usize, sums: &mut [i64]) {
+    /// Each row's errors are added to those of the places it names, and to the bias behind the places.
+    fn gatherings<'data>(
+        &'data self, widths: Widths, threads: usize, sums: &'data mut [i64],
+    ) -> impl Iterator<Item = Task<'data>> {
         let outputs = widths.outputs;
         let worth = self.errors.len().saturating_mul(widths.named + 1) / WORTH;
         let ranges = parts(outputs, threads.min(1 + worth).min(outputs.div_ceil(OUTPUTS)));
@@ -203,13 +252,7 @@ impl Factors {
                 share.push(split(&mut sums, range.len()));
             }
         }
-        side_by_side(shares, |(range, mut share)| {
-            for start in range.clone().step_by(OUTPUTS) {
-                let some = start..range.end.min(start + OUTPUTS);
-                let first = range.start;
-                Arch::new().dispatch(Gather { factors: self, widths, first, outputs: some, sums: &mut share });
-            }
-        });
+        shares.into_iter().map(move |(range, sums)| Task::Gather(self, widths, range, sums))
     }
 }
 

@@ -18,7 +18,7 @@ mod search;
 mod spectral;
 
 pub use double::Double;
-pub use factors::{Factors, Widths, add_outer_products, cut, split, square};
+pub use factors::{Factors, Widths, cut, split, square, sum_outer_products};
 pub use law::{Composed, Law, Planner, Side, exponentials};
 pub use moves::Moves;
 pub use parallel::{parts, shares, side_by_side};

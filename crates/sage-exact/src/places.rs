@@ -40,6 +40,8 @@ impl<'total> PlaceSums<'total> {
     ///
     /// # Guarantee
     /// A row that names a place beyond the last, or not each once and in order, has no features.
+    // Every row comes through here, and a call for each costs a fifth of the speed.
+    #[inline(always)]
     pub fn push(&mut self, row: impl FnOnce(&mut [u32]) -> i64) {
         let start = self.labels.len() * (self.named + 1);
         self.labels.push(row(&mut self.pending[start..start + self.named]));

@@ -15,7 +15,7 @@ use crate::factors::{LayerRows, LayerShape, SIZE, quantise};
 use crate::noise::{NoiseSource, poisson_mask};
 use crate::session::{Rows, Session, SessionError};
 use crate::vector::Lattice;
-use sage_exact::{Factors, add_outer_products, shares, side_by_side};
+use sage_exact::{Factors, shares, side_by_side, sum_outer_products};
 
 /// Numbers that are released with one source of noise: a public size, so that what is drawn does not
 /// depend on the number of threads.
@@ -155,14 +155,14 @@ impl Scratch {
     ) {
         self.sums.resize_with(layers.len(), Vec::new);
         for (layer, sums) in layers.iter().zip(&mut self.sums) {
-            sums.clear();
             sums.resize(layer.parameters() as usize, 0);
         }
         if !quantise(layers, count, clip, threads, &mut self.filled, &mut self.factors, fill) {
+            self.sums.iter_mut().for_each(|sums| sums.fill(0));
             return;
         }
         let layers = layers.iter().zip(&self.factors).zip(&mut self.sums);
-        add_outer_products(layers.map(|((layer, factors), sums)| (factors, layer.widths(), sums)), threads);
+        sum_outer_products(layers.map(|((layer, factors), sums)| (factors, layer.widths(), sums)), threads);
     }
 }
 
@@ -273,6 +273,33 @@ mod tests {
             used.clipped_sums(&layers, count, 1.0, threads, copied(&layers, &filled, count));
             assert_eq!(used.sums, clipped_sums(&layers, &filled, count, 1.0), "{count} {threads}");
             assert!(used.sums.iter().all(|sums| sums.iter().any(|&sum| sum != 0)));
+        }
+    }
+
+    /// A step without rows, or one that was filled in wrongly, must not give the sums of the step before.
+    #[test]
+    fn sums_of_an_earlier_step_are_gone() {
+        let layers = [
+            LayerShape { numbers: 3, named: 2, places: 4, outputs: 70, bias: Bias::Added },
+            LayerShape::dense(70, 2),
+            LayerShape { numbers: 1, named: 1, places: 3, outputs: 2, bias: Bias::Added },
+        ];
+        let filled = layers.map(|layer| LayerRows {
+            values: vec![1.0; 5 * layer.numbers as usize],
+            places: (0..5).flat_map(|_| 0..layer.named).collect(),
+            errors: vec![1.0; 5 * layer.outputs as usize],
+        });
+        for (count, lost) in [(0, 0), (5, 1)] {
+            for threads in [1, 2] {
+                let mut used = Scratch::default();
+                used.clipped_sums(&layers, 5, 1.0, threads, copied(&layers, &filled, 5));
+                assert!(used.sums.iter().all(|sums| sums.iter().any(|&sum| sum != 0)));
+                used.clipped_sums(&layers, count, 1.0, threads, |rows, out| {
+                    copied(&layers, &filled, count)(rows, out);
+                    out[1].errors.truncate(out[1].errors.len() - lost);
+                });
+                assert!(used.sums.iter().flatten().all(|&sum| sum == 0), "{count} {lost} {threads}");
+            }
         }
     }
 

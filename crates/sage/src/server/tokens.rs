@@ -155,7 +155,8 @@ impl Tokens {
     /// A file that cannot be read admits nobody.
     fn holder(&self, id: &str) -> Option<Arc<Holder>> {
         let (now, looked) = (since(self.start) + FRESH, self.looked.load(Ordering::Relaxed));
-        if now - looked >= FRESH
+        // Another thread may have looked after this one read the time.
+        if now.saturating_sub(looked) >= FRESH
             && self.looked.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
             self.look();
@@ -260,6 +261,16 @@ mod tests {
         while tokens.found(&mia).is_some() {
             assert!(began.elapsed() < std::time::Duration::from_secs(5), "a revoked token goes on to count");
         }
+    }
+
+    /// Two threads read the time one after the other and write it down the other way round.
+    #[test]
+    fn another_thread_may_look_a_moment_later() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mia = create(folder.path(), &Wanted { name: "mia", admin: false, days: None }).expect("a token");
+        let tokens = Tokens::new(folder.path());
+        tokens.looked.store(since(tokens.start) + 1_000 * FRESH, Ordering::Relaxed);
+        assert!(tokens.found(&mia).is_some());
     }
 
     #[cfg(unix)]

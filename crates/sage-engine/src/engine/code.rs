@@ -21,9 +21,8 @@ pub(super) fn keep(directory: &Path, folder: &Path) -> Result<String, EngineErro
         let bytes = fs::read(folder.join(&name)).map_err(|error| failed(folder, error))?;
         contents.push((name, bytes));
     }
-    let digest =
-        release::digest(contents.iter().map(|(name, bytes): &(String, Vec<u8>)| (name.as_str(), bytes.as_slice())));
-    let digest = digest.to_string();
+    let named = contents.iter().map(|(name, bytes): &(String, Vec<u8>)| (name.as_str(), bytes.as_slice()));
+    let digest = release::digest(named).to_string();
     let place = directory.join("code").join(&digest);
     for (name, bytes) in contents {
         let path = place.join(&name);

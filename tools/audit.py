@@ -1,12 +1,13 @@
 """Recomputes the privacy loss of every block from the log alone, and says whether the ledger kept its rules.
 
-    python3 tools/audit.py DIRECTORY [--json] [--head LENGTH:HASH]
+    python3 tools/audit.py DIRECTORY [--json] [--head LENGTH:HASH or FILE]... [--no-blocks]
 
-DIRECTORY is an engine's: it holds `log.db`, and `releases` if anything was released. A head that was exported
-earlier (`sage-head-2 LENGTH HASH ...`) can be given, to learn whether the log still contains what it did then. Nothing
-is written.
+DIRECTORY is an engine's, or a bundle of `sage audit export`: it holds `log.db`, and `releases` if anything was released.
+Heads that were exported earlier (files with a line `sage-head-2 LENGTH HASH ...`) can be given, to learn whether the log
+still contains what it did then; those in `heads` of a bundle are taken without asking. Without any, a log that was
+rewritten from some record on and chained anew cannot be told from the true one. Nothing is written.
 
-This program was made from the description of the log (docs/format.md) and from the proofs, not from the kernel's code,
+This program was made from the description of the log (docs/reference/log-format.md) and from the proofs, not from the kernel's code,
 and needs Python's standard library only: that two programs make the same mistake is less likely than that one does. It
 reads the whole log from its first record, in a single pass, and keeps every sum as an integer. What it checks:
 
@@ -14,6 +15,7 @@ reads the whole log from its first record, in a single pass, and keeps every sum
 - the order of events, and at each charge that all sums were within the caps then in force         audit_ledger.py
 - that caps keep the promised ceiling, and that charges are not below what mechanisms cost         audit_price.py
 - that reports and counts in the notes are the contents of releases, each paid for once            audit_catalog.py
+- that the files of releases and blocks have the digests that events name, and no release is extra  audit_files.py
 
 What it cannot check is printed too: costs that it prices only in part are counted by kind. It does not see rows, so it
 cannot say whether a mechanism did what its cost declares.
@@ -31,36 +33,41 @@ from typing import Any, Optional
 import audit_log
 import audit_price
 from audit_catalog import Catalog
+from audit_files import Files
 from audit_ledger import Ledger, Stream
 
 MOST_SHOWN = 50
+
+# What a head was given as, and its length and hash.
+Head = tuple[str, tuple[int, bytes]]
 
 
 class Audit:
     """One pass over a log, and what was found."""
 
-    def __init__(self, directory: pathlib.Path, head: Optional[tuple[int, bytes]]) -> None:
-        self.directory, self.head = directory, head
+    def __init__(self, directory: pathlib.Path, heads: list[Head]) -> None:
+        self.directory, self.heads = directory, heads
         self.violations: list[str] = []
         self.length, self.hash = 0, bytes(32)
         self.ledger = Ledger(self.fault)
-        self.catalog = Catalog(self.fault)
+        self.files = Files(self.fault, self.violations.append)
+        self.catalog = Catalog(self.fault, self.files)
 
     def fault(self, number: int, what: str) -> None:
         self.violations.append(f"record {number}: {what}")
 
     def run(self) -> None:
-        seen = self.head is None or self.head == (0, bytes(32))
+        waiting = {head: name for name, head in self.heads if head != (0, bytes(32))}
         try:
             for record in audit_log.records(self.directory):
                 self.take(record)
                 self.length, self.hash = record.number + 1, record.hash
-                seen = seen or self.head == (self.length, self.hash)
+                waiting.pop((self.length, self.hash), None)
         except audit_log.Broken as broken:
             self.violations.append(f"{broken}; nothing after it was read")
-        if not seen:
-            self.violations.append("the given head is not in this log: it was cut or replaced")
-        self.catalog.close(self.ledger, self.directory)
+        for (length, _), name in waiting.items():
+            self.violations.append(f"the given head is not in this log: {name}, of {length} records, was cut off or replaced")
+        self.catalog.close(self.ledger)
 
     def take(self, record: audit_log.Record) -> None:
         try:
@@ -78,6 +85,9 @@ class Audit:
             "streams": [described(stream) for stream in self.ledger.streams],
             "prices": dict(sorted(self.ledger.prices.items())),
             "judged_reports": self.catalog.judged,
+            "heads_checked": len(self.heads),
+            "files_checked": self.files.checked,
+            "blocks_checked": self.files.parts_here is True,
             "violations": self.violations,
         }
 
@@ -124,6 +134,12 @@ def shown(result: dict[str, Any]) -> str:
     lines += [f"costs {name}: {count}" for name, count in result["prices"].items()]
     if result["judged_reports"]:
         lines.append(f"judged reports: {result['judged_reports']}")
+    checked = ", ".join(f"{count} {name}" for name, count in result["files_checked"].items())
+    lines.append(f"files checked by their digests: {checked}")
+    if not result["blocks_checked"]:
+        lines.append("parts of blocks were not checked")
+    if not result["heads_checked"]:
+        lines.append("no exported head was given: a log that was cut, or rewritten and chained anew, would not be found")
     found = result["violations"]
     lines += [f"VIOLATION {text}" for text in found[:MOST_SHOWN]]
     if len(found) > MOST_SHOWN:
@@ -132,23 +148,36 @@ def shown(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def exported(text: str) -> tuple[int, bytes]:
+def exported(text: str) -> Head:
     found = re.fullmatch(r"(\d+):([0-9a-f]{64})", text)
+    if found is None and pathlib.Path(text).is_file():
+        line = pathlib.Path(text).read_text(errors="replace").split("\n")[0]
+        found = re.fullmatch(r"sage-head-[12] (\d+) ([0-9a-f]{64})( .*)?", line)
     if found is None:
-        raise argparse.ArgumentTypeError("a head is LENGTH:HASH, the hash as 64 hexadecimal digits")
-    return int(found[1]), bytes.fromhex(found[2])
+        raise argparse.ArgumentTypeError("a head is LENGTH:HASH, the hash as 64 hexadecimal digits, or an exported file")
+    return text, (int(found[1]), bytes.fromhex(found[2]))
 
 
 def main(arguments: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(description="Recompute every block's privacy loss from the log alone.")
     parser.add_argument("directory", type=pathlib.Path, help="the directory that holds log.db")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--head", type=exported, metavar="LENGTH:HASH", help="a head that must be in the log")
+    parser.add_argument(
+        "--head", type=exported, action="append", default=[], metavar="LENGTH:HASH", help="a head that must be in the log, or its file"
+    )
+    parser.add_argument("--no-blocks", action="store_true", help="do not read the parts of blocks")
     given = parser.parse_args(arguments)
     if not (given.directory / "log.db").is_file():
         parser.error(f"{given.directory} holds no log.db")
-    audit = Audit(given.directory, given.head)
+    bundled = given.directory / "heads"
+    kept = sorted(bundled.iterdir()) if bundled.is_dir() else []
+    try:
+        heads = given.head + [exported(str(path)) for path in kept]
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"{bundled}: {error}")
+    audit = Audit(given.directory, heads)
     audit.run()
+    audit.files.close(given.directory, blocks=not given.no_blocks)
     result = audit.result()
     print(json.dumps(result, indent=2) if given.json else shown(result))
     return 0 if result["agreed"] else 1

@@ -6,15 +6,17 @@ within the note, which are never written anew, because numbers could come out in
 
 import hashlib
 import json
-import pathlib
 import re
 from typing import Any, Callable
 
 import audit_blake3
+from audit_files import Files, Manifest
 from audit_ledger import Ledger
 
 JUDGED = re.compile(rb'\{"note":"run-stepped","run":\d+,"step":\{"step":"judged","report":')
 PURPOSE = re.compile(r"run (\d+) of ")
+# A pipeline's file in its one form has its name in the first section.
+NAME = re.compile(r'^name = ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 FOLDER = re.compile(r"[0-9a-f]{64}")
 
 
@@ -31,12 +33,13 @@ def question_key(who: str, name: str) -> bytes:
 class Catalog:
     """What the notes say of runs; judged at the end, when all releases are known."""
 
-    def __init__(self, fault: Callable[[int, str], None]) -> None:
-        self.fault = fault
+    def __init__(self, fault: Callable[[int, str], None], files: Files) -> None:
+        self.fault, self.files = fault, files
+        self.owners: dict[str, str] = {}
+        self.runs: list[tuple[str, str, bool]] = []
         self.chosen: dict[bytes, tuple[int, int]] = {}
         self.last: dict[int, int] = {}
         self.claims: list[tuple[int, str, bytes, bytes]] = []
-        self.folders: list[tuple[int, str]] = []
         self.charged: list[tuple[int, int, int]] = []
         self.judged = 0
 
@@ -48,6 +51,13 @@ class Catalog:
             name = note["note"]
             if name == "run-stepped":
                 self.step(number, note["run"], note["step"], body)
+            elif name == "run-submitted":
+                self.submitted(note)
+            elif name == "rows-ingested":
+                for part in Manifest(bytes.fromhex(note["manifest"])).parts(number, str(note["stream"])):
+                    self.files.parts[part.path()] = part
+            elif name in ("blocks-deleted", "quarantine-erased"):
+                self.forget(str(note["stream"]), note)
             elif name == "units-counted":
                 self.claims.append((number, "a count of units", audit_blake3.digest(body), b""))
             elif name == "query-answered":
@@ -55,6 +65,24 @@ class Catalog:
                 self.claims.append((number, "the answer to a question", audit_blake3.digest(body), key))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             self.fault(number, f"a note of the catalog that cannot be read ({type(error).__name__})")
+
+    def forget(self, stream: str, note: dict[str, Any]) -> None:
+        """Files that are no longer kept."""
+        gone = set(note["blocks"]) if note["note"] == "blocks-deleted" else {"_quarantine"}
+        batches = note.get("files")
+        self.files.parts = {
+            path: part
+            for path, part in self.files.parts.items()
+            if not (part.stream == stream and part.block in gone and (batches is None or part.file in batches))
+        }
+
+    def submitted(self, note: dict[str, Any]) -> None:
+        named = NAME.search(str(note["text"]))
+        name = json.loads(named[1]) if named else ""
+        # A released model that is tested again brings nothing new to release.
+        again = '\nkind = "release"\n' in str(note["text"])
+        self.runs.append((name, str(note["stream"]), again))
+        self.owners.setdefault(name, str(note["stream"]))
 
     def step(self, number: int, run: int, step: dict[str, Any], body: bytes) -> None:
         if step["step"] == "chosen":
@@ -84,13 +112,24 @@ class Catalog:
             self.fault(number, f"{what} names run {report['run']}")
         self.judged += 1
         self.claims.append((number, what, digest, attempt_key(run, report["serial"])))
-        if (report["verdict"] == "accept") != (report["release"] is not None):
+        again = 0 < run <= len(self.runs) and self.runs[run - 1][2]
+        if (report["verdict"] == "accept" and not again) != (report["release"] is not None):
             self.fault(number, f"{what} is accepted without a release, or releases without being accepted")
         if report["release"] is not None:
-            self.folders.append((number, str(report["release"])))
+            self.released(number, run, str(report["release"]))
+        self.files.reports.add(digest.hex())
 
-    def close(self, ledger: Ledger, directory: pathlib.Path) -> None:
-        """Holds all notes against all grants and files."""
+    def released(self, number: int, run: int, folder: str) -> None:
+        if not FOLDER.fullmatch(folder):
+            self.fault(number, f"release {folder!r} has no folder with files")
+            return
+        self.files.releases.setdefault(folder, number)
+        name, stream, _ = self.runs[run - 1] if 0 < run <= len(self.runs) else ("", "", False)
+        if name and self.owners[name] != stream:
+            self.fault(number, f"run {run} of stream {stream!r} releases under a name of stream {self.owners[name]!r}")
+
+    def close(self, ledger: Ledger) -> None:
+        """Checks all notes against all grants."""
         grants = sorted(ledger.grants.items())
         for number, what, digest, key in self.claims:
             found = [grant for _, grant in grants if grant.state == "released" and grant.digest == digest]
@@ -98,10 +137,6 @@ class Catalog:
                 self.fault(number, f"{what} is the content of {len(found)} releases, not of one")
             elif key and found[0].charge.key != key:
                 self.fault(number, f"{what} was released by a grant of something else")
-        for number, folder in self.folders:
-            place = directory / "releases" / folder
-            if not FOLDER.fullmatch(folder) or not place.is_dir() or not any(place.iterdir()):
-                self.fault(number, f"release {folder!r} has no folder with files")
         for number, run, serial in self.charged:
             if attempt_key(run, serial) not in ledger.keys:
                 self.fault(number, f"attempt {serial} of run {run} is said to be charged and is not")

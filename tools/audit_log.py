@@ -1,4 +1,4 @@
-"""The log's file, its chain and the bytes of its events, read as docs/format.md says and in no other way.
+"""The log's file, its chain and the bytes of its events, read as docs/reference/log-format.md says and in no other way.
 
 What is read here is believed by nobody yet: the ledger judges it (`audit_ledger.py`). Nothing here writes.
 """

@@ -14,6 +14,8 @@ from audit_log import LARGEST_LOSS, ORDERS, WIDE, Cost, Filter, Mechanism, Part
 LOSS_UNITS, DELTA_UNITS, SIGMA_UNITS = 1e12, 1e18, 1e9
 # What floats may lose here, and how far above our number a charge may lie and still be called the same.
 SLACK, NEAR = 1e-9, 1e-6
+# Where a mechanism with Gaussian noise has its sigma.
+SIGMA_AT = {"gaussian": 1, "sampled": 2}
 
 
 class Price(NamedTuple):
@@ -114,15 +116,15 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return low
 
 
-def draws(cost: Cost) -> int:
-    """How many numbers of noise are drawn whose law is only near the ideal one."""
-    return sum(each[-1] * each[-2] for each in cost.mechanisms if each[0] in ("gaussian", "sampled"))
-
-
 def deviation(cost: Cost, epsilon: int) -> float:
-    """What that nearness costs of delta, in units (rounded_gaussian.md, section 5)."""
-    ceiling = max(16.0, epsilon / LOSS_UNITS)
-    return draws(cost) * 2.0**-100 * (1 + math.exp(min(ceiling, 600.0))) * DELTA_UNITS
+    """The delta, in units, that the distance of the drawn noise from the ideal noise costs (rounded_gaussian.md, 5)."""
+
+    def one(each: Mechanism) -> float:
+        mu = SIGMA_UNITS / each[SIGMA_AT[each[0]]]
+        exponent = max(16.0, epsilon / LOSS_UNITS, mu * (12 + mu / 2))
+        return each[-1] * each[-2] * 2.0**-100 * (1 + math.exp(min(exponent, 600.0)))
+
+    return DELTA_UNITS * sum(one(each) for each in cost.mechanisms if each[0] in SIGMA_AT)
 
 
 def own_delta(cost: Cost) -> int:

@@ -1,6 +1,6 @@
 """Writes logs of format 1 by hand, for the tests of the auditor.
 
-It knows docs/format.md and nothing of the auditor, so that the two can disagree. It writes whatever it is told to,
+It knows docs/reference/log-format.md and nothing of the auditor, so that the two can disagree. It writes whatever it is told to,
 wrong things too: every function returns bytes, and a test may cut, swap or replace them.
 """
 

@@ -190,6 +190,12 @@ FAULTS = {
 }
 
 
+def framed(files):
+    """Names and contents as a release's digest takes them."""
+    parts = [part for name, content in sorted(files.items()) for part in (name.encode(), content)]
+    return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
+
+
 class Place(unittest.TestCase):
     """A directory of its own for each test."""
 
@@ -269,6 +275,23 @@ class Logs(Place):
             before = sound[length - 1][4] if length else bytes(32)
             self.assertEqual(self.audited(sound, head=f"{length}:{before.hex()}")[1], 0)
 
+    def test_a_policy_that_was_rewritten_and_chained_anew_is_found_by_any_exported_head(self):
+        """Whoever can write the log can chain it anew: only a head that left the machine shows that."""
+        spent = [pure(), w.started(2), w.released(2)]
+        true = w.chain(BASE + spent)
+        forged = w.chain([w.created("rides", single(w.basic(16 * EPSILON, DELTA))), BASE[1]] + spent)
+        self.assertEqual(self.audited(forged)[1], 0)
+        for number, _, _, _, found in true:
+            file = self.place / "head"
+            file.write_text(f"sage-head-2 {number + 1} {found.hex()} 0 {'0' * 64} {'0' * 128}\n")
+            self.assertEqual(self.audited(true, head=str(file))[1], 0)
+            self.assertFound(forged, "the given head is not in this log", head=str(file))
+        # The heads of a bundle are compared without asking.
+        (self.place / "heads").mkdir()
+        file.rename(self.place / "heads" / "0")
+        self.assertEqual(self.audited(true)[0]["heads_checked"], 1)
+        self.assertFound(forged, "the given head is not in this log")
+
     def test_every_kind_of_flipped_bit_is_an_answer(self):
         """Bytes that are not an event are refused, whatever they are: no other exception comes out."""
         lines = (CRATES / "sage-kernel/tests/golden/format-1.txt").read_text().splitlines()
@@ -330,7 +353,9 @@ class Logs(Place):
 class Loop(Place):
     """A run of a pipeline, from the choice to the release."""
 
-    RELEASE = "ab" * 32
+    FILES = {"graph.json": b"{}", "model.onnx": b"weights" * 300, "tables/speed.parquet": b"PAR1 0.5 PAR1"}
+    RELEASE = audit_blake3.derived("sage bundle 1", framed(FILES)).hex()
+    STATISTIC = {"receipt.json": b"{}", "statistic.json": b'{"lines":[]}', "statistic.parquet": b"PAR1 17 PAR1"}
 
     def report(self, verdict="accept", **more):
         release = self.RELEASE if verdict == "accept" else None
@@ -345,13 +370,102 @@ class Loop(Place):
 
     def run_of(self, report, released=None, key="run 1 attempt 1", purpose="run 1 of line"):
         content = self.form(report) if released is None else released
-        (self.place / "releases" / self.RELEASE).mkdir(parents=True, exist_ok=True)
-        (self.place / "releases" / self.RELEASE / "model.onnx").touch()
+        shutil.rmtree(self.place / "releases", ignore_errors=True)
+        (self.place / "releases").mkdir()
+        if report["release"] == self.RELEASE:
+            self.shelve(self.RELEASE, self.FILES)
+        reports = self.place / "releases" / "reports"
+        reports.mkdir()
+        (reports / f"{audit_blake3.digest(content).hex()}.json").write_bytes(content)
         chosen = self.step(step="chosen", attempt={"serial": 1}, blocks=[[0, 1]], resources=[0, 0, 0, 0])
         charge = pure(key, purpose=purpose)
         return BASE + [chosen, charge, self.step(step="charged"), w.started(3)] + [
             w.released(3, audit_blake3.digest(content)), self.step(step="judged", report=report)
         ]  # fmt: skip
+
+    def shelve(self, digest, files):
+        for name, content in files.items():
+            path = self.place / "releases" / digest / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    def test_a_statistic_passes(self):
+        digest = audit_blake3.digest(framed(self.STATISTIC)).hex()
+        records = w.chain(self.run_of(self.report(release=digest)))
+        self.shelve(digest, self.STATISTIC)
+        result, code = self.audited(records)
+        self.assertEqual((code, result["violations"], result["files_checked"]["releases"]), (0, [], 1))
+        (self.place / "releases" / digest / "statistic.parquet").write_bytes(b"PAR1 18 PAR1")
+        self.assertFound(records, "its files are not those that were released")
+
+    def test_releases_that_are_not_what_the_log_says_are_found(self):
+        """Altered weights, a missing model file, a changed feature table and a smuggled release were all "agreed"."""
+        records = w.chain(self.run_of(self.report()))
+        folder = self.place / "releases" / self.RELEASE
+        other = {**self.FILES, "model.onnx": b"another model"}
+        changed, smuggled = "its files are not those that were released", "no event of the log released it"
+        for name, plant, what in [
+            ("altered weights", lambda: (folder / "model.onnx").write_bytes(b"weightz" + b"weights" * 299), changed),
+            ("a missing file", lambda: (folder / "model.onnx").unlink(), changed),
+            ("a changed table", lambda: (folder / "tables/speed.parquet").write_bytes(b"PAR1 0.6 PAR1"), changed),
+            ("one file more", lambda: (folder / "rows.parquet").touch(), changed),
+            ("a renamed file", lambda: (folder / "graph.json").rename(folder / "graph.txt"), changed),
+            ("no file", lambda: shutil.rmtree(folder), "has no folder with files"),
+            ("a smuggled release", lambda: self.shelve(audit_blake3.derived("sage bundle 1", framed(other)).hex(), other), smuggled),
+            ("a smuggled file", lambda: (self.place / "releases" / "model.onnx").touch(), smuggled),
+            ("a forged report", lambda: (self.place / "releases/reports/x.json").touch(), "another digest than its name"),
+            ("a smuggled report", lambda: (self.place / "releases/reports" / f"{audit_blake3.digest(b'{}').hex()}.json").write_bytes(b"{}"), "no event"),
+        ]:
+            with self.subTest(name):
+                self.assertEqual(self.audited(records)[1], 0)
+                plant()
+                self.assertFound(records, what)
+                shutil.rmtree(self.place / "releases")
+                self.run_of(self.report())
+
+    def test_a_release_under_a_name_of_another_stream_is_found(self):
+        submitted = lambda stream: w.note(
+            "catalog", self.form({"note": "run-submitted", "stream": stream, "text": f'[pipeline]\nname = "line"\nstream = "{stream}"\n'})
+        )
+        for first, found in [("rides", 0), ("walks", 1)]:
+            run = self.run_of(self.report(run=2), key="run 2 attempt 1", purpose="run 2 of line")
+            run = [body.replace(b'"run":1,"step"', b'"run":2,"step"') for body in run]
+            run = [(w.note("catalog", body[body.index(b"{") :]) if body[0] == 9 else body) for body in run]
+            bodies = run[:2] + [submitted(first), submitted("rides")] + run[2:5] + [w.started(5), w.released(5, run[6][-32:])] + run[7:]
+            result, code = self.audited(w.chain(bodies))
+            self.assertEqual(code, found, result["violations"])
+            self.assertEqual(any("under a name of stream 'walks'" in each for each in result["violations"]), bool(found))
+
+    def test_a_model_that_is_tested_again_is_accepted_without_a_release(self):
+        text = '[pipeline]\nname = "again"\nstream = "rides"\n\n[train]\nkind = "release"\nrelease = "line@1"\n'
+        submitted = w.note("catalog", self.form({"note": "run-submitted", "stream": "rides", "text": text}))
+        run = self.run_of(self.report(release=None), purpose="run 1 of again")
+        bodies = run[:2] + [submitted] + run[2:5] + [w.started(4), w.released(4, run[6][-32:])] + run[7:]
+        self.assertEqual(self.audited(w.chain(bodies))[0]["violations"], [])
+
+    def test_parts_of_blocks_have_their_digests(self):
+        rows, aside = b"PAR1 rows PAR1", b"PAR1 aside PAR1"
+        name = f"part-{audit_blake3.digest(b'b1').hex()[:16]}-0.parquet"
+        listed = lambda block, content: b"\x01\x00" + bytes([len(block)]) + block + b"\x00" + audit_blake3.digest(content)
+        manifest = b"\x01\x02b1" + listed(b"day=1", rows) + listed(b"_quarantine", aside)
+        note = lambda **more: w.note("catalog", self.form({"stream": "rides", "by": "dan", **more}))
+        bodies = BASE + [note(note="rows-ingested", manifest=manifest.hex())]
+        parts = {"day=1": rows, "_quarantine": aside}
+        for block, content in parts.items():
+            (self.place / "blocks/rides" / block).mkdir(parents=True)
+            (self.place / "blocks/rides" / block / name).write_bytes(content)
+        result, code = self.audited(w.chain(bodies))
+        self.assertEqual((code, result["violations"], result["files_checked"]["parts"]), (0, [], 2))
+        for block, content in parts.items():
+            file = self.place / "blocks/rides" / block / name
+            file.write_bytes(content + b" ")
+            self.assertFound(w.chain(bodies), "is not the file that was ingested")
+            file.unlink()
+            self.assertFound(w.chain(bodies), "is missing")
+            file.write_bytes(content)
+        (self.place / "blocks/rides/day=1" / name).unlink()
+        deleted = note(note="blocks-deleted", blocks=["day=1"])
+        self.assertEqual(self.audited(w.chain(bodies + [deleted]))[1], 0)
 
     def test_a_run_passes(self):
         for report in (self.report(), self.report("retry"), self.report(explanation="long " * 1000)):
@@ -407,6 +521,14 @@ class Numbers(unittest.TestCase):
             (5120, "9cadc15fed8b5d854562b26a9536d9707cadeda9b143978f319ab34230535833"),
         ]:
             self.assertEqual(audit_blake3.digest(bytes(n % 251 for n in range(length))).hex(), wanted)
+
+    def test_derived_digests_are_the_published_ones(self):
+        context = "BLAKE3 2019-12-27 16:29:52 test vectors context"
+        for length, wanted in [
+            (0, "2cc39783c223154fea8dfb7c1b1660f2ac2dcbd1c1de8277b0b0dd39b7e50d7d"),
+            (2049, "2ea477c5515cc3dd606512ee72bb3e0e758cfae7232826f35fb98ca1bcbdf273"),
+        ]:
+            self.assertEqual(audit_blake3.derived(context, bytes(n % 251 for n in range(length))).hex(), wanted)
 
     def test_formulas_have_their_values(self):
         for found, wanted in [

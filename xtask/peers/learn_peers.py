@@ -26,6 +26,12 @@ import torch  # noqa: E402
 from opacus import PrivacyEngine  # noqa: E402
 from torch import nn  # noqa: E402
 
+# With `--arch` the environment limits PyTorch to an instruction set; a version that ignores it would be compared with
+# ours on another one.
+ALLOWED = os.environ.get("ATEN_CPU_CAPABILITY")
+if ALLOWED and torch.backends.cpu.get_cpu_capability().lower() != ALLOWED:
+    sys.exit(f"PyTorch uses {torch.backends.cpu.get_cpu_capability()}, not {ALLOWED}")
+
 LEAST_STEPS = 6
 SECONDS = 4.0
 FIELDS = 26

@@ -1,19 +1,20 @@
-//! `cargo xtask bench`: our numbers beside those of the tools a user would take instead, measured one
+//! `cargo xtask bench`: compares us with the tools that a user would choose instead (peers), measured one
 //! after the other on the same machine.
 //!
-//! Ours come from a bench program in release mode, theirs from a Python program in a virtual environment
-//! that holds nothing else. Both print one JSON object a line; here they are paired by name. Where a
-//! server is the peer, our program measures both in turns, and prints both numbers.
+//! Our numbers come from a bench program in release mode, those of the peers from a Python program in its own virtual
+//! environment. Both print one JSON object per line, and results are paired by name. If the peer is a
+//! server, our program measures both alternately and prints both numbers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::instructions;
 use crate::postgres::Server;
 use crate::workspace::{self, Failure, text};
 
-/// A set of measurements: the crates with their bench programs and the names to ask them for (all if none), and
+/// A set of measurements: crates with their bench programs and the names of the measurements (all if empty), and
 /// the peers.
 struct Suite {
     name: &'static str,
@@ -21,14 +22,14 @@ struct Suite {
     peers: Peers,
 }
 
-/// Where the peers' numbers come from.
+/// How the peers are measured.
 enum Peers {
-    /// Programs of their own, and what they install. Ours find the same Python by their environment.
+    /// By Python programs with their own requirements. Our programs find the same Python through an environment variable.
     Python(Python),
-    /// A server, and a Python with what its requirements name, which our programs find by their environment.
-    Beside { requirements: &'static str },
-    /// In our own programs.
-    Within,
+    /// By our programs, against a PostgreSQL server and a Python with these requirements.
+    Postgres { requirements: &'static str },
+    /// By our programs alone.
+    BuiltIn,
 }
 
 struct Python {
@@ -51,6 +52,7 @@ const SUITES: &[Suite] = &[
             ("sage-learn", "learn", &[]),
             ("sage-learn", "linear", &[]),
             ("sage-learn", "predict", &[]),
+            ("sage-learn", "loops", &[]),
             ("sage-engine", "scan", &["group_by_mean"]),
         ],
         peers: Peers::Python(Python {
@@ -65,12 +67,12 @@ const SUITES: &[Suite] = &[
             ("sage-engine", "ingest", &[]),
             ("sage-engine", "scan", &["scan", "generate_taxi"]),
         ],
-        peers: Peers::Beside { requirements: "xtask/peers/engine_requirements.txt" },
+        peers: Peers::Postgres { requirements: "xtask/peers/engine_requirements.txt" },
     },
     Suite {
         name: "loop",
         programs: &[("sage-engine", "loop", &[]), ("sage-learn", "predict", &[])],
-        peers: Peers::Within,
+        peers: Peers::BuiltIn,
     },
     Suite {
         name: "server",
@@ -79,30 +81,60 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// On every Debian a directory on a real disk that everyone may write to, which the usual one need not be.
+/// An instruction set, and the environment variables that limit the peers to it: PyTorch's own loops, MKL, oneDNN, and
+/// NumPy's OpenBLAS.
+struct Arch {
+    name: &'static str,
+    peers: [(&'static str, &'static str); 4],
+}
+
+const fn arch(name: &'static str, [aten, mkl, onednn, openblas]: [&'static str; 4]) -> Arch {
+    let peers = [
+        ("ATEN_CPU_CAPABILITY", aten),
+        ("MKL_ENABLE_INSTRUCTIONS", mkl),
+        ("ONEDNN_MAX_CPU_ISA", onednn),
+        ("OPENBLAS_CORETYPE", openblas),
+    ];
+    Arch { name, peers }
+}
+
+const ARCHES: &[Arch] = &[
+    arch("scalar", ["default", "SSE4_2", "SSE41", "Nehalem"]),
+    arch("avx2", ["avx2", "AVX2", "AVX2", "Haswell"]),
+    arch("avx512", ["avx512", "AVX512", "AVX512_CORE", "SkylakeX"]),
+    arch("avx512vnni", ["avx512", "AVX512_E1", "AVX512_CORE_VNNI", "SkylakeX"]),
+];
+
+/// A world-writable directory on a real disk on every Debian system; `/tmp` may be in memory.
 const ON_DISK: &str = "/var/tmp";
 
-const WITHOUT_PEERS: &str = "bench: the peers did not run; --no-peers leaves them out";
+const WITHOUT_PEERS: &str = "bench: the peers failed to run; use --no-peers to skip them";
 
 struct Options<'a> {
     suite: &'a Suite,
     json: bool,
     peers: bool,
+    arch: Option<&'static Arch>,
 }
 
 pub(crate) fn run(words: &[&str]) -> Result<(), Failure> {
     let options = options(words)?;
     let suite = options.suite;
-    let left_out = |failure| format!("{failure}\n{WITHOUT_PEERS}");
-    let beside = if options.peers { beside(suite).map_err(left_out)? } else { None };
+    if let Some(arch) = options.arch {
+        instructions::require(arch.name)?;
+    }
+    let with_hint = |failure| format!("{failure}\n{WITHOUT_PEERS}");
+    let environment = if options.peers { prepare_peers(suite).map_err(with_hint)? } else { None };
     eprintln!("measuring ours");
-    let ours = measure_ours(suite, beside.as_ref())?;
+    let ours = measure_ours(suite, environment.as_ref(), options.arch)?;
     let mut peers = Vec::new();
-    if let (Peers::Python(python), Some(beside)) = (&suite.peers, &beside) {
+    if let (Peers::Python(python), Some(environment)) = (&suite.peers, &environment) {
         for program in python.programs {
             eprintln!("measuring the peers of {program}, some of which take minutes");
             let program = workspace::root().join(program);
-            let measured = workspace::output(Command::new(&beside.python).arg(program)).map_err(left_out)?;
+            let mut command = Command::new(&environment.python);
+            command.arg(program).envs(options.arch.iter().flat_map(|arch| arch.peers));
+            let measured = workspace::output(&mut command).map_err(with_hint)?;
             peers.extend(lines(&measured)?);
         }
     }
@@ -118,45 +150,58 @@ pub(crate) fn run(words: &[&str]) -> Result<(), Failure> {
 }
 
 fn options<'a>(words: &[&str]) -> Result<Options<'a>, Failure> {
-    let names: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with("--")).collect();
+    let (mut json, mut peers, mut arch, mut names) = (false, true, None, Vec::new());
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        match *word {
+            "--json" => json = true,
+            "--no-peers" => peers = false,
+            "--arch" => arch = Some(arch_named(rest.next().copied().unwrap_or_default())?),
+            flag if flag.starts_with("--") => {
+                return Err(format!("bench: unknown flag {flag}; the flags are --json, --no-peers and --arch"));
+            }
+            name => names.push(name),
+        }
+    }
     let suite = SUITES.iter().find(|suite| names == [suite.name]);
     let known: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
     let suite = suite.ok_or_else(|| format!("bench: name one of {}", known.join(", ")))?;
-    let mut options = Options { suite, json: false, peers: true };
-    for flag in words.iter().filter(|word| word.starts_with("--")) {
-        match *flag {
-            "--json" => options.json = true,
-            "--no-peers" => options.peers = false,
-            _ => {
-                return Err(format!("bench: no flag {flag}; there are --json and --no-peers"));
-            }
-        }
+    if arch.is_some() && suite.name != "learn" {
+        return Err("bench: --arch works only with learn; the other suites have no vectorised loops".to_owned());
     }
-    Ok(options)
+    Ok(Options { suite, json, peers, arch })
 }
 
-/// What stands beside our programs while they run.
-struct Beside {
+fn arch_named(name: &str) -> Result<&'static Arch, Failure> {
+    let known: Vec<&str> = ARCHES.iter().map(|arch| arch.name).collect();
+    let found = ARCHES.iter().find(|arch| arch.name == name);
+    found.ok_or_else(|| format!("bench: --arch takes one of {}", known.join(", ")))
+}
+
+/// What the peers need while our programs run.
+struct PeerEnvironment {
     server: Option<Server>,
     python: PathBuf,
 }
 
-fn beside(suite: &Suite) -> Result<Option<Beside>, Failure> {
+fn prepare_peers(suite: &Suite) -> Result<Option<PeerEnvironment>, Failure> {
     let (requirements, server) = match suite.peers {
-        Peers::Within => return Ok(None),
+        Peers::BuiltIn => return Ok(None),
         Peers::Python(Python { requirements, .. }) => (requirements, None),
-        Peers::Beside { requirements } => (requirements, Some(Server::start(Path::new(ON_DISK))?)),
+        Peers::Postgres { requirements } => (requirements, Some(Server::start(Path::new(ON_DISK))?)),
     };
-    Ok(Some(Beside { server, python: virtual_environment(suite.name, requirements)? }))
+    Ok(Some(PeerEnvironment { server, python: virtual_environment(suite.name, requirements)? }))
 }
 
-fn measure_ours(suite: &Suite, beside: Option<&Beside>) -> Result<Vec<Value>, Failure> {
+fn measure_ours(
+    suite: &Suite, environment: Option<&PeerEnvironment>, arch: Option<&Arch>,
+) -> Result<Vec<Value>, Failure> {
     let mut measured = Vec::new();
     for (package, program, names) in suite.programs {
         let call = ["bench", "--quiet", "-p", package, "--bench", program, "--"];
         let mut command = workspace::cargo(&[&call[..], names].concat());
-        command.env("SAGE_BENCH_PLACE", ON_DISK);
-        if let Some(Beside { server, python }) = beside {
+        command.env("SAGE_BENCH_PLACE", ON_DISK).envs(arch.map(|arch| (instructions::VARIABLE, arch.name)));
+        if let Some(PeerEnvironment { server, python }) = environment {
             command.env("SAGE_BENCH_PYTHON", python);
             if let Some(server) = server {
                 command.env("SAGE_BENCH_POSTGRES", server.sockets()).env("SAGE_BENCH_PGBENCH", server.pgbench());
@@ -167,37 +212,37 @@ fn measure_ours(suite: &Suite, beside: Option<&Beside>) -> Result<Vec<Value>, Fa
     Ok(measured)
 }
 
-/// The Python of an environment with the suite's requirements; made on first use and whenever they
+/// The Python interpreter of a virtual environment with the given requirements; created on first use and whenever they
 /// change.
 pub(crate) fn virtual_environment(suite: &str, requirements: &str) -> Result<PathBuf, Failure> {
-    environment_of("python3", suite, requirements)
+    create_environment("python3", suite, requirements)
 }
 
-/// The same with the system's interpreter, which is the one that a closed box has.
+/// The same with the system's interpreter, which is the one available in the sandbox.
 pub(crate) fn system_environment(suite: &str, requirements: &str) -> Result<PathBuf, Failure> {
-    environment_of("/usr/bin/python3", suite, requirements)
+    create_environment("/usr/bin/python3", suite, requirements)
 }
 
-fn environment_of(interpreter: &str, suite: &str, requirements: &str) -> Result<PathBuf, Failure> {
-    let place = workspace::target_directory()?.join("venv").join(suite);
-    let python = place.join("bin").join("python");
-    let wanted = workspace::read(requirements)?;
-    let stamp = place.join("installed.txt");
-    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+fn create_environment(interpreter: &str, suite: &str, requirements: &str) -> Result<PathBuf, Failure> {
+    let folder = workspace::target_directory()?.join("venv").join(suite);
+    let python = folder.join("bin").join("python");
+    let required = workspace::read(requirements)?;
+    let stamp = folder.join("installed.txt");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == required) {
         return Ok(python);
     }
     eprintln!("installing {requirements} into a virtual environment");
-    make_environment(interpreter, &place)?;
+    make_environment(interpreter, &folder)?;
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]);
     workspace::output(pip.arg(workspace::root().join(requirements)))?;
-    std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))?;
+    std::fs::write(&stamp, required).map_err(|error| format!("{}: {error}", stamp.display()))?;
     Ok(python)
 }
 
-fn make_environment(interpreter: &str, place: &Path) -> Result<(), Failure> {
+fn make_environment(interpreter: &str, folder: &Path) -> Result<(), Failure> {
     let mut python = Command::new(interpreter);
-    workspace::output(python.args(["-m", "venv", "--clear"]).arg(place))?;
+    workspace::output(python.args(["-m", "venv", "--clear"]).arg(folder))?;
     Ok(())
 }
 
@@ -207,7 +252,7 @@ fn lines(output: &str) -> Result<Vec<Value>, Failure> {
     lines.map(parse).collect()
 }
 
-/// One row for each of our measurements, and one for each peer's that has none of ours beside it.
+/// One row for each of our measurements, and one for each peer measurement without a counterpart.
 fn pair(ours: &[Value], peers: &[Value]) -> Result<Vec<Value>, Failure> {
     let mut rows = Vec::new();
     for line in ours {
@@ -223,14 +268,14 @@ fn pair(ours: &[Value], peers: &[Value]) -> Result<Vec<Value>, Failure> {
     Ok(rows)
 }
 
-/// The peer's measurement beside ours: of the same name, but for the histories, which carry their tool's
-/// name because they are printed as rows of their own too.
+/// The name of the peer's measurement: the same as ours, except for histories, which carry the name of their tool
+/// because they are also printed as separate rows.
 fn peer_name(name: &str) -> String {
     name.replace("charge_history_", "opendp_history_")
 }
 
 fn row(ours: &Value, peer: Option<&Value>) -> Result<Value, Failure> {
-    // What measured both itself is its own peer.
+    // A program that measured both is its own peer.
     let peer = peer.or(ours.get("peer").map(|_| ours)).unwrap_or(&Value::Null);
     if !peer.is_null() && peer["unit"] != ours["unit"] {
         return Err(format!("bench: {} has units {} and {}", ours["name"], ours["unit"], peer["unit"]));
@@ -250,7 +295,7 @@ fn row(ours: &Value, peer: Option<&Value>) -> Result<Value, Failure> {
     Ok(row)
 }
 
-/// How many times better than the peer: more of what is counted per second, less of all else.
+/// How many times better than the peer: higher is better for rates, lower for all other units.
 fn ratio(ours: Option<f64>, peer: Option<f64>, unit: &str) -> Option<f64> {
     let (ours, peer) = (ours?, peer?);
     Some(if unit.ends_with("/s") { ours / peer } else { peer / ours })
@@ -301,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_partner_is_printed_alone() {
+    fn measurements_without_counterpart_are_printed_alone() {
         let ours = [json!({"name": "charge_history_10", "ours": 100.0, "unit": "ns/charge"})];
         let peers = [json!({"name": "opendp_history_10", "peer": 200.0, "unit": "ns/charge"})];
         let rows = pair(&ours, &peers).unwrap();
@@ -341,6 +386,14 @@ mod tests {
         assert!(options(&["kernel", "--json"]).is_ok_and(|options| options.json && options.peers));
         assert!(options(&["--no-peers", "kernel"]).is_ok_and(|options| !options.peers));
         assert!(options(&["kernel", "--jsn"]).is_err());
+        for arch in ["scalar", "avx2", "avx512", "avx512vnni"] {
+            let found = options(&["learn", "--arch", arch, "--json"]);
+            assert!(found.is_ok_and(|options| options.json && options.arch.is_some_and(|found| found.name == arch)));
+        }
+        assert!(options(&["learn"]).is_ok_and(|options| options.arch.is_none()));
+        assert!(options(&["learn", "--arch", "sse9"]).is_err());
+        assert!(options(&["learn", "--arch"]).is_err());
+        assert!(options(&["kernel", "--arch", "avx2"]).is_err());
         assert!(options(&["colonel"]).is_err());
         assert!(options(&[]).is_err());
     }

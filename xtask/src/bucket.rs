@@ -1,5 +1,4 @@
-//! The tests of buckets, against a server that speaks S3: a Python one, in a virtual environment of its own, on
-//! loopback and in memory.
+//! Runs the bucket tests against an in-memory S3 server on loopback, a Python package in its own virtual environment.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use crate::bench;
 use crate::workspace::{self, Failure};
 
-/// A server that ends with the value that holds it.
+/// A server that is stopped when this value is dropped.
 struct Server {
     process: Child,
     address: String,
@@ -30,7 +29,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It ends by itself when nobody holds its input; a server that has ended already is no trouble.
+        // The server may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,16 +1,16 @@
-//! `cargo xtask check`: exactly what CI runs. Every step runs, also after one has failed, and the end
-//! says which did.
+//! `cargo xtask check`: exactly what CI runs. Every step runs, even after one has failed, and the summary
+//! at the end lists the failures.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::workspace::{self, Failure};
-use crate::{bench, bucket, deny, packages, pages, seeded, tidy};
+use crate::{bench, bucket, coq, deny, instructions, packages, pages, seeded, tidy};
 
 const EXPERIMENTS: &str = "experiments/Cargo.toml";
 
-/// What a step does.
+/// The work of a step.
 enum Work {
     Run(Command),
     Call(fn() -> Result<(), Failure>),
@@ -27,7 +27,7 @@ struct Outcome {
     failure: Option<Failure>,
 }
 
-/// What every change must pass.
+/// The steps that every change must pass.
 pub(crate) fn everyday() -> Result<(), Failure> {
     let mut steps = everyday_steps()?;
     if packages::in_ci() {
@@ -36,17 +36,20 @@ pub(crate) fn everyday() -> Result<(), Failure> {
     perform(steps)
 }
 
-/// Also what needs large installs; must pass before work that touches it is done.
+/// The everyday steps and those that need large installs. Changes to the parts they cover must pass them.
 pub(crate) fn everything() -> Result<(), Failure> {
     let mut steps = everyday_steps()?;
     steps.insert(0, call("packages", packages::for_tests));
+    steps.push(call("lemmas in Coq", coq::check));
     steps.push(call("bundles in Python", bundles_in_python));
     steps.push(call("own code in Python", own_code_in_python));
+    steps.push(call("missing values in DuckDB", missing_values_in_duckdb));
     steps.push(call("blocks in a bucket", bucket::check));
     steps.push(call("clients in Python", clients_in_python));
     steps.push(call("pages in a browser", pages::check));
     steps.push(call("bench kernel, with peers", || bench::run(&["kernel"])));
     steps.push(call("bench learn, with peers", || bench::run(&["learn"])));
+    steps.push(call("bench learn on AVX2, with peers", || bench::run(&["learn", "--arch", "avx2"])));
     steps.push(call("bench engine, with peers", || bench::run(&["engine"])));
     steps.push(call("bench loop", || bench::run(&["loop"])));
     steps.push(call("bench server, with peers", || bench::run(&["server"])));
@@ -63,17 +66,17 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
         cargo("lint seeded", &[&["clippy"], &seeded_kernel[..], &deny_warnings].concat()),
         cargo("test", &["test", "--workspace", "--exclude", "sage-kernel", "--no-fail-fast"]),
         cargo("test kernel", &[&["test"], &seeded_kernel[..]].concat()),
-        // What must not compile differs where seeded noise does not exist.
-        cargo("doors without seeded noise", &["test", "-p", "sage-kernel", "--test", "doors"]),
-        call("the auditor", auditor),
+        // The compile errors differ without seeded noise.
+        cargo("compile-fail tests without seeded noise", &["test", "-p", "sage-kernel", "--test", "doors"]),
+        call("auditor", auditor),
     ];
     if workspace::exists(EXPERIMENTS) {
-        let place = ["--manifest-path", EXPERIMENTS];
-        let lint = [&["clippy"], &place[..], &deny_warnings].concat();
+        let manifest = ["--manifest-path", EXPERIMENTS];
+        let lint = [&["clippy"], &manifest[..], &deny_warnings].concat();
         steps.extend([
-            experiments("format experiments", &target, &["fmt", place[0], place[1], "--check"]),
+            experiments("format experiments", &target, &["fmt", manifest[0], manifest[1], "--check"]),
             experiments("lint experiments", &target, &lint),
-            experiments("test experiments", &target, &[&["test"], &place[..]].concat()),
+            experiments("test experiments", &target, &[&["test"], &manifest[..]].concat()),
         ]);
     }
     steps.extend([
@@ -81,32 +84,41 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
         call("deny", deny::check),
         documentation(),
         call("no seeded noise in the product", seeded::check),
+        // After the product is built, since it shares the libraries of the release build.
+        call("instructions of the hot loops", instructions::check),
     ]);
     Ok(steps)
 }
 
-/// The tests of the auditor, which is a program of its own in another language.
+/// Runs the tests of the auditor, a separate Python program.
 fn auditor() -> Result<(), Failure> {
     let mut command = Command::new("python3");
     command.args(["-m", "unittest", "discover", "tools"]).current_dir(workspace::root());
     workspace::run(&mut command)
 }
 
-/// The tests of bundles once more, with a Python beside them that has onnxruntime.
+/// Runs the bundle tests with a Python environment that has onnxruntime.
 fn bundles_in_python() -> Result<(), Failure> {
     let python = bench::virtual_environment("bundle", "xtask/peers/bundle_requirements.txt")?;
     let mut command = workspace::test_program("bundle", &[]);
     workspace::run(command.env("SAGE_PYTHON", python))
 }
 
-/// The programs of the page on own code, as they stand there, in a box with a Python that has what they need.
+/// Runs the example programs of the documentation on own code, in a sandbox with a Python environment that they need.
 fn own_code_in_python() -> Result<(), Failure> {
     let python = bench::system_environment("own_code", "xtask/peers/own_code_requirements.txt")?;
     let mut command = workspace::test_program("own_code", &["the_documented_program"]);
     workspace::run(command.env("SAGE_OWN_CODE_PYTHON", python))
 }
 
-/// The tests of the server once more, with clients that others have made, and requests that one of them makes up.
+/// Runs the tests of missing values with a Python environment that has DuckDB, to compare random tables.
+fn missing_values_in_duckdb() -> Result<(), Failure> {
+    let python = bench::virtual_environment("engine", "xtask/peers/engine_requirements.txt")?;
+    let mut command = workspace::test_program("work", &["missing"]);
+    workspace::run(command.env("SAGE_DUCKDB_PYTHON", python))
+}
+
+/// Runs the server tests with third-party Python clients, including Schemathesis, which generates requests.
 fn clients_in_python() -> Result<(), Failure> {
     let python = bench::virtual_environment("clients", "xtask/peers/clients_requirements.txt")?;
     for tests in ["clients", "schemathesis"] {
@@ -150,7 +162,7 @@ fn perform_step(step: Step) -> Outcome {
     let start = Instant::now();
     let result = match step.work {
         Work::Run(mut command) => {
-            println!("\n== {}: {}", step.name, workspace::shown(&command));
+            println!("\n== {}: {}", step.name, workspace::command_line(&command));
             workspace::run(&mut command)
         }
         Work::Call(function) => {

@@ -1,7 +1,7 @@
-//! What the product may be built from: licences, sources, and no second copy of what must be one.
+//! Checks the licences, sources and duplicate versions of dependencies.
 //!
-//! cargo-deny does this where it is installed. Elsewhere the lists in deny.toml are held against cargo's
-//! own metadata: less thorough, because licence texts are not read, but never silent.
+//! Uses cargo-deny if it is installed. Otherwise the lists in deny.toml are checked against cargo's
+//! metadata, which is less thorough because licence texts are not read.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 use crate::workspace::{self, Failure, list, text};
 
-/// Cargo's name for the public registry, in two pieces because `tidy` bans its host elsewhere.
+/// Cargo's name for the public registry, in two parts because `tidy` bans its host name in files.
 const PUBLIC_REGISTRY: &str = concat!("registry+https://github.com/rust-lang/crates", ".io-index");
 
-/// What deny.toml says, as far as the check of our own goes.
+/// The lists of deny.toml that the fallback check uses.
 struct Lists {
     licences: Vec<String>,
     one_version: Vec<String>,
@@ -24,10 +24,10 @@ pub(crate) fn check() -> Result<(), Failure> {
         let arguments = ["deny", "check", "bans", "licenses", "sources"];
         return workspace::run(&mut workspace::cargo(&arguments));
     }
-    println!("cargo-deny is not installed: deny.toml is held against cargo metadata instead");
+    println!("cargo-deny is not installed: checking deny.toml against cargo metadata instead");
     let lists = lists(&workspace::read("deny.toml")?)?;
     let metadata = workspace::metadata("Cargo.toml")?;
-    for warning in twice(&metadata) {
+    for warning in duplicates(&metadata) {
         println!("warning: {warning}");
     }
     let findings = findings(&metadata, &lists);
@@ -68,18 +68,18 @@ fn findings(metadata: &Value, lists: &Lists) -> Vec<String> {
         }
         let source = &package["source"];
         if !source.is_null() && source != PUBLIC_REGISTRY {
-            findings.push(format!("{name}: comes from {source}"));
+            findings.push(format!("{name}: source {source} is not the public registry"));
         }
     }
     for (name, versions) in versions(metadata) {
         if versions.len() > 1 && lists.one_version.iter().any(|single| single == name) {
-            findings.push(format!("{name}: {} in one graph", versions.join(" and ")));
+            findings.push(format!("{name}: versions {} in one dependency graph", versions.join(" and ")));
         }
     }
     findings
 }
 
-fn twice(metadata: &Value) -> Vec<String> {
+fn duplicates(metadata: &Value) -> Vec<String> {
     let several = versions(metadata).into_iter().filter(|(_, versions)| versions.len() > 1);
     several.map(|(name, versions)| format!("{name} is built as {}", versions.join(", "))).collect()
 }
@@ -92,8 +92,8 @@ fn versions(metadata: &Value) -> BTreeMap<&str, Vec<&str>> {
     versions
 }
 
-/// Whether a licence expression can be met from the list: one side of each OR, both of each AND. An
-/// old-fashioned `/` means OR; an expression we cannot read is not admitted.
+/// Whether the list satisfies a licence expression: one side of each OR, both sides of each AND. The
+/// legacy `/` means OR; an expression that cannot be parsed is not admitted.
 fn admitted(expression: &str, allowed: &[String]) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -137,7 +137,7 @@ fn one(words: &mut &[&str], allowed: &[String]) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lists, PUBLIC_REGISTRY, admitted, findings, lists, twice};
+    use super::{Lists, PUBLIC_REGISTRY, admitted, duplicates, findings, lists};
     use serde_json::{Value, json};
 
     fn package(name: &str, version: &str, licence: &str, source: &str) -> Value {
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_are_held_against_the_lists() {
+    fn packages_are_checked_against_the_lists() {
         assert_eq!(found(&[package("a", "1.0.0", "MIT", PUBLIC_REGISTRY)]), 0);
         assert_eq!(found(&[package("a", "1.0.0", "GPL-3.0", PUBLIC_REGISTRY)]), 1);
         assert_eq!(found(&[package("a", "1.0.0", "MIT", "git+https://example.org/a")]), 1);
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(found(&[once("59.0.0"), once("60.0.0")]), 1);
         let often = |version| package("syn", version, "MIT", PUBLIC_REGISTRY);
         assert_eq!(found(&[often("1.0.0"), often("2.0.0")]), 0);
-        assert_eq!(twice(&json!({"packages": [often("1.0.0"), often("2.0.0")]})).len(), 1);
+        assert_eq!(duplicates(&json!({"packages": [often("1.0.0"), often("2.0.0")]})).len(), 1);
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! The developer commands, one file each. They know cargo, git and the shape of the workspace, and
-//! nothing of what the product does.
+//! The developer commands, one file each. They know cargo, git and the layout of the workspace, and
+//! nothing about the product itself.
 
 mod bench;
 mod bucket;
 mod check;
+mod coq;
 mod deny;
+mod instructions;
+mod mutants;
 mod packages;
 mod pages;
 mod postgres;
@@ -23,35 +26,51 @@ const HELP: &str = "\
 Developer commands of Sage.
 
   cargo xtask check [--all]
-      Everything CI runs, each step with its time: format, lints, tests, tidy, deny, docs, and that
-      seeded noise is in no shipped build. With --all also what needs large installs.
+      Everything that CI runs, with the time of each step: format, lints, tests, tidy, deny, docs, a check that no
+      shipped build contains seeded noise, and instructions. With --all also the steps that need large installs.
       Example: cargo xtask check
 
   cargo xtask tidy [--lower]
-      The rules of STYLE.md: crate arrows, sizes, names, comments, floats, maps. With --lower it first
-      writes down what has become shorter in xtask/tidy-ratchet.toml.
+      Checks the rules of STYLE.md: crate dependencies, sizes, names, comments, floats, maps, links
+      between pages. With --lower it first lowers the recorded sizes in xtask/tidy-ratchet.toml to the current ones.
       Example: cargo xtask tidy
 
   cargo xtask trust [--json]
-      How large the kernel is, what it depends on, and who uses the declared door.
+      Reports the size of the kernel, its dependencies, the uses of the attested access mode, and the result of
+      the last committed mutation test.
       Example: cargo xtask trust --json
 
-  cargo xtask bench NAME [--json] [--no-peers]
-      Measures us beside the tools a user would take instead: for the kernel from the Python registry, in a
-      virtual environment of their own; for the engine PostgreSQL, as Debian has it; for the
-      server MLflow's. NAME: kernel, learn, engine, loop, server.
+  cargo xtask instructions
+      Measures every hot loop on every instruction set of this processor: instruction counts of AVX2 and scalar code,
+      by valgrind, and times of AVX-512 and AVX2. Fails where a loop has lost its inlining.
+      Example: cargo xtask instructions
+
+  cargo xtask bench NAME [--json] [--no-peers] [--arch SET]
+      Runs our benchmarks and those of the tools that a user would choose instead (peers): Python packages in their
+      own virtual environment, Debian's PostgreSQL for the engine, MLflow for the server.
+      NAME: kernel, learn, engine, loop, server. With --arch (learn only), our programs and the
+      peers use one instruction set: scalar, avx2, avx512 or avx512vnni; the processor must support it.
       Example: cargo xtask bench kernel --json
 
   cargo xtask pages [--picture]
-      Every page of the server in a real browser, for an engineer and for a consumer: keyboard, contrast, both schemes of
-      colours, narrow screens, live updates. Installs Chromium; screenshots stay in target/pages/screenshots. With
-      --picture the picture of the README is drawn anew.
+      Tests every page of the server in a real browser, as an engineer and as a consumer: keyboard, contrast, light and
+      dark colour scheme, narrow screens, live updates. Installs Chromium; screenshots are in target/pages/screenshots.
+      With --picture it also updates the picture in the README.
       Example: cargo xtask pages
 
   cargo xtask soak [TEST]
-      The tests of kernel, learners and engine in release mode at full size: they read SAGE_SOAK=1 and scale
-      themselves up.
+      Runs the tests of kernel, learners, engine and server in release mode at full size: they read SAGE_SOAK=1 and
+      scale up. Without TEST it also runs `cargo xtask mutants`.
       Example: cargo xtask soak ledger
+
+  cargo xtask mutants [FILE ...]
+      Mutates kernel and numerics, or the given files, with cargo-mutants (installed if missing). Fails for each
+      mutant that survives the tests and is not explained in xtask/mutants-survivors.toml.
+      Example: cargo xtask mutants crates/sage-kernel/src/accountant/gaussian.rs
+
+  cargo xtask coq
+      Checks the lemmas in proofs/coq (installs Coq if missing) and the axioms they assume.
+      Example: cargo xtask coq
 ";
 
 fn main() -> ExitCode {
@@ -76,13 +95,16 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["check", "--all"] => check::everything(),
         ["tidy"] => tidy::check(),
         ["tidy", "--lower"] => tidy::lower_ratchet().and_then(|()| tidy::check()),
-        ["trust"] => trust::show(trust::Form::Text),
-        ["trust", "--json"] => trust::show(trust::Form::Json),
+        ["trust"] => trust::show(trust::Format::Text),
+        ["trust", "--json"] => trust::show(trust::Format::Json),
         ["bench", rest @ ..] => bench::run(rest),
+        ["instructions"] => instructions::check(),
         ["pages"] => pages::check(),
         ["pages", "--picture"] => pages::draw(),
-        ["soak"] => soak::run(None),
+        ["soak"] => soak::run(None).and_then(|()| mutants::run(&[])),
+        ["mutants", files @ ..] => mutants::run(files),
+        ["coq"] => coq::check(),
         ["soak", test] => soak::run(Some(test)),
-        _ => Err(format!("there is no `cargo xtask {}`\n\n{HELP}", words.join(" "))),
+        _ => Err(format!("unknown command `cargo xtask {}`\n\n{HELP}", words.join(" "))),
     }
 }

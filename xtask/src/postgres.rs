@@ -1,7 +1,7 @@
-//! A PostgreSQL server for one measurement: Debian's package, its default settings, a directory of its own.
+//! A PostgreSQL server for one benchmark: Debian's package with default settings in a temporary directory.
 //!
-//! It listens on a socket in that directory and nowhere else, runs as a user who is not root, and ends with the
-//! value that holds it. Its durability is never touched: that is what is measured.
+//! The server listens only on a socket in that directory, does not run as root, and is stopped when its
+//! value is dropped. Its durability settings are never changed, because durability is what is measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,51 +10,51 @@ use std::process::Command;
 use crate::packages;
 use crate::workspace::{self, Failure};
 
-/// Where Debian puts PostgreSQL, a folder for each version in it.
+/// Debian's folder of PostgreSQL, with one folder per version.
 const INSTALLED: &str = "/usr/lib/postgresql";
 
-/// The user that Debian's package makes, for when we are root: the server refuses to run as that.
+/// The user that Debian's package creates. The server refuses to run as root.
 const USER: &str = "postgres";
 
 pub(crate) struct Server {
     programs: PathBuf,
-    place: PathBuf,
+    folder: PathBuf,
 }
 
 impl Server {
-    /// Installs PostgreSQL if it is missing and starts a server in a new directory below `place`.
-    pub(crate) fn start(place: &Path) -> Result<Self, Failure> {
+    /// Installs PostgreSQL if it is missing and starts a server in a new directory below `folder`.
+    pub(crate) fn start(folder: &Path) -> Result<Self, Failure> {
         if newest_programs().is_none() {
             packages::ensure("pg_ctl", "postgresql")?;
         }
-        let programs = newest_programs().ok_or("bench: PostgreSQL is installed, but not where Debian puts it")?;
-        let place = place.join(format!("sage-bench-postgres-{}", std::process::id()));
-        fs::create_dir(&place).map_err(|error| format!("{}: {error}", place.display()))?;
-        let server = Self { programs, place };
+        let programs = newest_programs().ok_or("bench: PostgreSQL is installed, but not in Debian's folder")?;
+        let folder = folder.join(format!("sage-bench-postgres-{}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let server = Self { programs, folder };
         if is_root()? {
-            workspace::output(Command::new("chown").arg(USER).arg(&server.place))?;
+            workspace::output(Command::new("chown").arg(USER).arg(&server.folder))?;
         }
-        let data = server.place.join("data");
+        let data = server.folder.join("data");
         workspace::output(server.run("initdb")?.args(["-U", "sage", "-A", "trust", "-D"]).arg(&data))?;
-        let options = format!("-c listen_addresses= -c unix_socket_directories={}", server.place.display());
-        let log = server.place.join("log");
+        let options = format!("-c listen_addresses= -c unix_socket_directories={}", server.folder.display());
+        let log = server.folder.join("log");
         let mut start = server.run("pg_ctl")?;
         start.args(["start", "--wait", "--silent", "-o", &options, "-D"]).arg(&data).arg("-l").arg(log);
         workspace::output(&mut start)?;
         Ok(server)
     }
 
-    /// The directory of its socket.
+    /// The directory of the socket.
     pub(crate) fn sockets(&self) -> &Path {
-        &self.place
+        &self.folder
     }
 
-    /// The program that puts load on it.
+    /// The path of the load generator.
     pub(crate) fn pgbench(&self) -> PathBuf {
         self.programs.join("pgbench")
     }
 
-    /// One of its programs, run as somebody who is not root.
+    /// One of PostgreSQL's programs, run as a user other than root.
     fn run(&self, program: &str) -> Result<Command, Failure> {
         let program = self.programs.join(program);
         let mut command = if is_root()? {
@@ -64,23 +64,23 @@ impl Server {
         } else {
             Command::new(program)
         };
-        command.current_dir(&self.place);
+        command.current_dir(&self.folder);
         Ok(command)
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // At the end of a measurement nothing can be done about a server that does not stop.
+        // Errors are ignored: nothing can be done about a server that does not stop.
         if let Ok(mut stop) = self.run("pg_ctl") {
-            let stop = stop.args(["stop", "--wait", "--silent", "-m", "immediate", "-D"]).arg(self.place.join("data"));
+            let stop = stop.args(["stop", "--wait", "--silent", "-m", "immediate", "-D"]).arg(self.folder.join("data"));
             let _ = stop.output();
         }
-        let _ = fs::remove_dir_all(&self.place);
+        let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// The programs of the newest version that is installed.
+/// The programs of the newest installed version.
 fn newest_programs() -> Option<PathBuf> {
     let versions = fs::read_dir(INSTALLED).ok()?;
     let numbered = versions.filter_map(|entry| {

@@ -1,14 +1,14 @@
-//! The proof that no shipped build can draw reproducible noise.
+//! Checks that no shipped build can draw reproducible noise.
 //!
-//! The kernel's seeded source holds a marker. It must be absent from the bytes of the release binary and
-//! present in the experiments', which are built with the feature: otherwise the search would prove
-//! nothing. The feature itself must be absent from the product's dependency graph, and present in theirs.
+//! The kernel's seeded noise source contains a marker. It must be absent from the bytes of the release binary and
+//! present in those of the experiments, which are built with the feature; otherwise the search would prove
+//! nothing. The feature itself must be absent from the product's dependency graph and present in that of the experiments.
 
 use std::path::Path;
 
 use crate::workspace::{self, Failure};
 
-/// The text the kernel's seeded noise mixes into its seed; it must equal the kernel's constant.
+/// The text that the kernel's seeded noise mixes into its seed; it must equal the kernel's constant.
 const MARKER: &[u8] = b"sage seeded noise: experiments and tests only";
 
 const FEATURE: &str = "sage-kernel feature \"seeded\"";
@@ -26,16 +26,16 @@ pub(crate) fn check() -> Result<(), Failure> {
 
     let tree = ["tree", "--edges", "normal,features"];
     let product = workspace::output(&mut workspace::cargo(&[&tree[..], &["-p", "sage"]].concat()))?;
-    let lab = workspace::output(&mut workspace::cargo(&[&tree[..], &experiments].concat()))?;
+    let experiment_tree = workspace::output(&mut workspace::cargo(&[&tree[..], &experiments].concat()))?;
 
     let release = target.join("release");
     judge(
         Evidence { feature: product.contains(FEATURE), marker: holds_marker(&release.join("sage"))? },
-        Evidence { feature: lab.contains(FEATURE), marker: holds_marker(&release.join(SEEDED_PROGRAM))? },
+        Evidence { feature: experiment_tree.contains(FEATURE), marker: holds_marker(&release.join(SEEDED_PROGRAM))? },
     )
 }
 
-/// Where seeded noise shows: in the dependency graph, and in the bytes of the program.
+/// The traces of seeded noise: in the dependency graph, and in the bytes of the program.
 struct Evidence {
     feature: bool,
     marker: bool,
@@ -44,7 +44,7 @@ struct Evidence {
 fn judge(product: Evidence, experiments: Evidence) -> Result<(), Failure> {
     let problems = [
         (product.feature, "the product is built with the feature `seeded`"),
-        (product.marker, "the release binary holds the marker of seeded noise"),
+        (product.marker, "the release binary contains the marker of seeded noise"),
         (!experiments.feature, "experiments are built without `seeded`: the search proves nothing"),
         (!experiments.marker, "no marker in an experiment that uses it: the search proves nothing"),
     ];
@@ -57,8 +57,8 @@ fn holds_marker(program: &Path) -> Result<bool, Failure> {
     Ok(contains(&bytes, MARKER))
 }
 
-fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
-    bytes.windows(wanted.len()).any(|window| window == wanted)
+fn contains(bytes: &[u8], pattern: &[u8]) -> bool {
+    bytes.windows(pattern.len()).any(|window| window == pattern)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Reads Rust source as far as the checks need it: which lines are code, which belong to tests, where
-//! functions begin and end. It is a scanner and not a parser, so it never refuses a file; what it is
-//! unsure of it counts as code.
+//! A scanner of Rust source for the checks: which lines are code, which belong to tests, where
+//! functions start and end. It is not a parser, so it never rejects a file; text that it cannot classify
+//! counts as code.
 
 /// One source file, line by line.
 pub(crate) struct Source {
     /// Path from the root of the workspace, with forward slashes.
     pub(crate) path: String,
-    /// The lines as written.
+    /// The original lines.
     pub(crate) raw: Vec<String>,
     /// The same lines with comments blanked and the contents of literals replaced by quote marks.
     pub(crate) code: Vec<String>,
@@ -14,7 +14,7 @@ pub(crate) struct Source {
     pub(crate) test: Vec<bool>,
 }
 
-/// A function and the number of its lines that are neither blank nor comment.
+/// A function and its number of lines that are neither blank nor comment.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Function {
     pub(crate) name: String,
@@ -54,7 +54,7 @@ impl Source {
         self.code.iter().enumerate().map(|(index, line)| (index + 1, line.as_str()))
     }
 
-    /// The files (without `.rs`) of modules this file declares for tests alone: `#[cfg(test)] mod x;`.
+    /// The files (without `.rs`) of modules that this file declares for tests only: `#[cfg(test)] mod x;`.
     pub(crate) fn test_modules(&self) -> Vec<String> {
         let stem = self.path.trim_end_matches(".rs");
         let (parent, name) = stem.rsplit_once('/').unwrap_or(("", stem));
@@ -68,7 +68,7 @@ impl Source {
         modules
     }
 
-    /// Every function with a body, with its size.
+    /// All functions with a body, with their sizes.
     pub(crate) fn functions(&self) -> Vec<Function> {
         let text = self.code.join("\n");
         let mut functions = Vec::new();
@@ -106,7 +106,7 @@ impl Source {
     }
 }
 
-/// Whether a line of masked code holds `word` as a word of its own.
+/// Whether a line of masked code contains `word` as a whole word.
 pub(crate) fn has_token(line: &str, word: &str) -> bool {
     token_positions(line, word).next().is_some()
 }
@@ -133,7 +133,7 @@ fn declared_module(line: &str) -> Option<&str> {
     Some(name[start + 3..].trim())
 }
 
-/// Code for tests and experiments, which no shipped build contains: `check` proves that.
+/// Code for tests and experiments, which no shipped build contains; `seeded` checks that.
 const SEEDED: &str = "#[cfg(any(test, feature =";
 
 /// First and last line (from 0) of each item under `#[cfg(test)]` or [`SEEDED`].
@@ -158,7 +158,7 @@ fn test_items(code: &[String], raw: &str) -> Vec<(usize, usize)> {
     items
 }
 
-/// The end of the first `{}` block after `start`, or nothing if a `;` comes first.
+/// The end of the first `{}` block after `start`, or `None` if a `;` comes first.
 fn body_end(text: &str, start: usize) -> Option<usize> {
     let mut depth = 0_i32;
     for (offset, c) in text[start..].char_indices() {
@@ -189,7 +189,7 @@ fn closing(text: &str, open: usize) -> Option<usize> {
     None
 }
 
-/// Blanks comments and fills literals with quote marks, keeping every line break.
+/// Replaces comments by blanks and literals by quote marks, keeping line breaks.
 fn mask(text: &str) -> String {
     let mut masked = String::with_capacity(text.len());
     let mut rest = text;
@@ -209,7 +209,7 @@ fn mask(text: &str) -> String {
     masked
 }
 
-/// How long the comment or literal at the start of `rest` is, and what to put in its place.
+/// The length of the comment or literal at the start of `rest`, and its replacement character.
 fn literal_or_comment(rest: &str, previous: Option<char>) -> Option<(usize, char)> {
     if rest.starts_with("//") {
         return Some((rest.find('\n').unwrap_or(rest.len()), ' '));
@@ -264,7 +264,7 @@ fn quoted(rest: &str, quote: char) -> usize {
     rest.len()
 }
 
-/// The length of a character literal, or nothing for a lifetime.
+/// The length of a character literal, or `None` for a lifetime.
 fn character(rest: &str) -> Option<usize> {
     let mut after = rest[1..].chars();
     let content = after.next()?;
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn test_items_are_left_out() {
+    fn test_items_are_excluded() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n";
         let source = Source::new("src/a.rs", text);
         assert_eq!(source.test, [false, true, true, true, true, false]);
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_shipped_build_contains_counts_as_test() {
+    fn code_that_is_never_shipped_counts_as_test() {
         let source = Source::new("a.rs", "#[cfg(any(test, feature = \"seeded\"))]\nfn a() {}\n");
         assert_eq!(source.lines_outside_tests(), 0);
         let source = Source::new("a.rs", "#[cfg(any(test, feature = \"other\"))]\nfn a() {}\n");

@@ -1,31 +1,32 @@
-//! `cargo xtask trust`: what one has to read to believe the promise. The kernel's size, what it is built
-//! on, and who goes through the louder door.
+//! `cargo xtask trust`: reports the trusted code. The size of the kernel, its dependencies, the uses of the attested
+//! access mode, and the result of the last mutation test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
+use crate::mutants;
 use crate::source::{Source, has_token};
 use crate::workspace::{self, Failure, list, text};
 
-/// A day's reading, in lines neither blank nor comment, without tests.
+/// The most lines that a reviewer can read in a day: neither blank nor comment, without tests.
 const KERNEL_LINES: usize = 5_000;
 
 const KERNEL: &str = "crates/sage-kernel/";
 
-/// Our own arithmetic that the kernel is built on. It knows nothing of privacy and is counted by itself.
-const ARITHMETIC: &str = "crates/sage-exact/";
+/// The numerical routines that the kernel relies on. They know nothing about privacy and are counted separately.
+const NUMERICS: &str = "crates/sage-numerics/";
 
-/// The names by which code outside the kernel goes through the declared door.
-const DOOR: &[&str] = &["Door::Declared", "declared_rows", "into_declared"];
+/// The kernel items with which other code uses the attested access mode.
+const ATTESTED_ITEMS: &[&str] = &["Door::Declared", "declared_rows", "into_declared"];
 
-/// How the answer is printed.
-pub(crate) enum Form {
+/// The output format.
+pub(crate) enum Format {
     Text,
     Json,
 }
 
-/// A line of ours that goes through the declared door.
+/// A line that uses the attested access mode.
 struct Use {
     file: String,
     line: usize,
@@ -34,9 +35,11 @@ struct Use {
 
 struct Report {
     files: BTreeMap<String, usize>,
-    arithmetic: usize,
+    numerics: usize,
     dependencies: BTreeSet<String>,
-    declared: Vec<Use>,
+    attested: Vec<Use>,
+    /// The newest committed mutation test, in one line.
+    mutants: String,
 }
 
 impl Report {
@@ -45,18 +48,20 @@ impl Report {
     }
 }
 
-/// Prints the report; fails where the kernel is larger than a day's reading.
-pub(crate) fn show(form: Form) -> Result<(), Failure> {
-    let sources = workspace::sources(&workspace::files()?)?;
+/// Prints the report; fails if the kernel is larger than [`KERNEL_LINES`].
+pub(crate) fn show(format: Format) -> Result<(), Failure> {
+    let files = workspace::files()?;
+    let sources = workspace::sources(&files)?;
     let report = Report {
         files: sizes(&sources, KERNEL),
-        arithmetic: sizes(&sources, ARITHMETIC).values().sum(),
+        numerics: sizes(&sources, NUMERICS).values().sum(),
         dependencies: dependencies()?,
-        declared: declared_uses(&sources),
+        attested: attested_uses(&sources),
+        mutants: mutants::newest(&files)?,
     };
-    match form {
-        Form::Text => print!("{}", as_text(&report)),
-        Form::Json => println!("{}", as_json(&report)),
+    match format {
+        Format::Text => print!("{}", as_text(&report)),
+        Format::Json => println!("{}", as_json(&report)),
     }
     within_limit(report.lines())
 }
@@ -82,14 +87,14 @@ fn dependencies() -> Result<BTreeSet<String>, Failure> {
     Ok(shipped.map(|dependency| text(dependency, "name").to_owned()).collect())
 }
 
-fn declared_uses(sources: &[Source]) -> Vec<Use> {
+fn attested_uses(sources: &[Source]) -> Vec<Use> {
     let mut uses = Vec::new();
     for source in sources {
         if source.path.starts_with(KERNEL) || source.path.starts_with("xtask/") {
             continue;
         }
         for (line, code) in source.code_outside_tests() {
-            if DOOR.iter().any(|name| has_token(code, name)) {
+            if ATTESTED_ITEMS.iter().any(|name| has_token(code, name)) {
                 let text = source.raw[line - 1].trim().to_owned();
                 uses.push(Use { file: source.path.clone(), line, text });
             }
@@ -104,33 +109,35 @@ fn as_text(report: &Report) -> String {
         text.push_str(&format!("{lines:>6}  {file}\n"));
     }
     text.push_str(&format!("{:>6}  kernel lines, at most {KERNEL_LINES}\n", report.lines()));
-    text.push_str(&format!("{:>6}  lines of arithmetic beside it, in {ARITHMETIC}\n", report.arithmetic));
+    text.push_str(&format!("{:>6}  lines of numerics, in {NUMERICS}\n", report.numerics));
     let names: Vec<&str> = report.dependencies.iter().map(String::as_str).collect();
     text.push_str(&format!("\ndependencies: {}\n", names.join(", ")));
-    text.push_str(&format!("uses of the declared door: {}\n", report.declared.len()));
-    for door in &report.declared {
-        text.push_str(&format!("  {}:{}: {}\n", door.file, door.line, door.text));
+    text.push_str(&format!("mutants: {}\n", report.mutants));
+    text.push_str(&format!("uses of the attested access mode: {}\n", report.attested.len()));
+    for found in &report.attested {
+        text.push_str(&format!("  {}:{}: {}\n", found.file, found.line, found.text));
     }
     text
 }
 
 fn as_json(report: &Report) -> serde_json::Value {
-    let declared = report.declared.iter();
-    let declared: Vec<_> =
-        declared.map(|door| json!({"file": door.file, "line": door.line, "text": door.text})).collect();
+    let attested = report.attested.iter();
+    let attested: Vec<_> =
+        attested.map(|found| json!({"file": found.file, "line": found.line, "text": found.text})).collect();
     json!({
         "lines": report.lines(),
         "limit": KERNEL_LINES,
         "files": report.files,
-        "arithmetic": report.arithmetic,
+        "numerics": report.numerics,
         "dependencies": report.dependencies,
-        "declared": declared,
+        "attested": attested,
+        "mutants": report.mutants,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{KERNEL_LINES, Report, as_json, as_text, declared_uses, sizes, within_limit};
+    use super::{KERNEL_LINES, Report, as_json, as_text, attested_uses, sizes, within_limit};
     use crate::source::Source;
 
     fn project() -> Vec<Source> {
@@ -149,23 +156,25 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_too_large_is_a_failure() {
+    fn a_kernel_that_is_too_large_fails() {
         assert!(within_limit(KERNEL_LINES).is_ok());
         assert!(within_limit(KERNEL_LINES + 1).is_err());
     }
 
     #[test]
-    fn uses_of_the_door_are_named_with_their_place() {
+    fn attested_uses_are_reported_with_their_location() {
         let report = Report {
             files: sizes(&project(), super::KERNEL),
-            arithmetic: 7,
+            numerics: 7,
             dependencies: ["sha2".to_owned()].into(),
-            declared: declared_uses(&project()),
+            attested: attested_uses(&project()),
+            mutants: "9 of 9 killed".to_owned(),
         };
         let json = as_json(&report);
-        assert_eq!((&json["lines"], &json["arithmetic"]), (&2.into(), &7.into()));
-        assert_eq!(json["declared"].as_array().map(Vec::len), Some(1));
-        assert_eq!(json["declared"][0]["line"], 2);
+        assert_eq!((&json["lines"], &json["numerics"]), (&2.into(), &7.into()));
+        assert_eq!(json["attested"].as_array().map(Vec::len), Some(1));
+        assert_eq!(json["attested"][0]["line"], 2);
+        assert!(as_text(&report).contains("mutants: 9 of 9 killed"));
         assert!(as_text(&report).contains("crates/sage-engine/src/run.rs:2: let x = s.into_declared();"));
     }
 }

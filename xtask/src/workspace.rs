@@ -1,4 +1,4 @@
-//! The workspace as the commands see it: its files, its crates, and cargo run inside it.
+//! Access to the workspace: its files, its crates, and running cargo in it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::source::Source;
 
-/// What a command answers when it cannot do its work: a sentence for the developer.
+/// The error of a command: a message for the developer.
 pub(crate) type Failure = String;
 
 /// The root of the workspace: the folder above this crate.
@@ -16,51 +16,51 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// What cargo tells the program it runs, and the cargo that this one runs must not hear: build scripts look at
-/// it, and would be run again, with all that depends on them, whenever somebody calls cargo without us.
-const OURS_ALONE: [&str; 3] = ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_MANIFEST_LINKS"];
+/// Variables that cargo sets for this program and that must not reach the cargo it starts: build scripts depend on
+/// them, and would run again, with everything that depends on them, whenever cargo is called directly.
+const OWN_VARIABLES: [&str; 3] = ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_MANIFEST_LINKS"];
 
 /// Cargo, started in the root of the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root());
-    let told = std::env::vars_os().map(|(name, _)| name);
-    let ours = |name: &std::ffi::OsString| name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_"));
-    for name in told.filter(ours).chain(OURS_ALONE.map(Into::into)) {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    let own = |name: &std::ffi::OsString| name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_"));
+    for name in names.filter(own).chain(OWN_VARIABLES.map(Into::into)) {
         command.env_remove(name);
     }
     command
 }
 
-/// One program of the tests, as the everyday step builds it: for another choice of packages cargo would choose other
-/// features of libraries, and build them anew.
+/// One test program, built with the same packages as the everyday step: for other packages cargo would select other
+/// features of libraries and rebuild them.
 pub(crate) fn test_program(name: &str, arguments: &[&str]) -> Command {
     cargo(&[&["test", "--workspace", "--exclude", "sage-kernel", "--test", name], arguments].concat())
 }
 
-/// Runs a command, its output going where ours goes.
+/// Runs a command with inherited output.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     let status = command.status().map_err(|error| cannot_start(command, &error))?;
-    if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", shown(command))) }
+    if status.success() { Ok(()) } else { Err(format!("{} ended with {status}", command_line(command))) }
 }
 
-/// Runs a command and gives back what it wrote to standard output.
+/// Runs a command and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String, Failure> {
     command.stderr(std::process::Stdio::inherit());
     let output = command.output().map_err(|error| cannot_start(command, &error))?;
     if !output.status.success() {
-        return Err(format!("{} ended with {}", shown(command), output.status));
+        return Err(format!("{} ended with {}", command_line(command), output.status));
     }
-    String::from_utf8(output.stdout).map_err(|_| format!("{} wrote no UTF-8", shown(command)))
+    String::from_utf8(output.stdout).map_err(|_| format!("the output of {} is not UTF-8", command_line(command)))
 }
 
 fn cannot_start(command: &Command, error: &std::io::Error) -> Failure {
-    format!("{} does not start: {error}", shown(command))
+    format!("{} does not start: {error}", command_line(command))
 }
 
-/// A command as one would type it.
-pub(crate) fn shown(command: &Command) -> String {
+/// A command as typed on the command line.
+pub(crate) fn command_line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());
     let words = std::iter::once(name).chain(command.get_args());
@@ -76,7 +76,7 @@ pub(crate) fn read(path: &str) -> Result<String, Failure> {
     std::fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))
 }
 
-/// The files of the project: tracked, or new and not ignored, so that a check sees a file before it is
+/// The files of the project: tracked, or new and not ignored, so that checks cover a file before it is
 /// committed.
 pub(crate) fn files() -> Result<Vec<String>, Failure> {
     let mut git = Command::new("git");
@@ -89,7 +89,7 @@ pub(crate) fn files() -> Result<Vec<String>, Failure> {
     Ok(files)
 }
 
-/// All Rust files of the project, modules declared for tests alone marked as tests.
+/// All Rust files of the project; modules that are declared for tests only are marked as tests.
 pub(crate) fn sources(files: &[String]) -> Result<Vec<Source>, Failure> {
     let mut sources = Vec::new();
     for path in files.iter().filter(|path| path.ends_with(".rs")) {
@@ -110,7 +110,7 @@ fn mark_test_modules(sources: &mut [Source]) {
     }
 }
 
-/// What cargo knows of the workspace whose manifest is given, dependencies included.
+/// Cargo's metadata of the workspace with the given manifest, including dependencies.
 pub(crate) fn metadata(manifest: &str) -> Result<Value, Failure> {
     let text = output(&mut cargo(&["metadata", "--format-version=1", "--all-features", "--manifest-path", manifest]))?;
     serde_json::from_str(&text).map_err(|error| format!("cargo metadata: {error}"))
@@ -122,17 +122,17 @@ pub(crate) fn members(metadata: &Value) -> Vec<&Value> {
     list(metadata, "packages").iter().filter(|package| ids.contains(&package["id"])).collect()
 }
 
-/// A list in JSON; empty where there is none.
+/// A list in a JSON object; empty if it is missing.
 pub(crate) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A text in JSON; empty where there is none.
+/// A string in a JSON object; empty if it is missing.
 pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// Where cargo puts what it builds, for this workspace and for `experiments`.
+/// Cargo's target directory, for this workspace and for `experiments`.
 pub(crate) fn target_directory() -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(text(&metadata("Cargo.toml")?, "target_directory")))
 }

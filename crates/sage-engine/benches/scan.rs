@@ -1,9 +1,9 @@
 //! Measurements of reading and of the generator, for `cargo xtask bench engine` and `cargo xtask bench learn`.
 //!
-//! One JSON object a line is printed: `name`, `ours`, `peer`, `unit`. The peer of `scan` is plain
-//! DataFusion on the same files, with the same filter and expressions, in the same run, one after the
-//! other. That of `group_by_mean` is DuckDB on the same files and rows, without noise, on two threads, in a process
-//! that is already warm; `SAGE_BENCH_PYTHON` is a Python that has it. With names as arguments only those run.
+//! One JSON object a line is printed: `name`, `ours`, `peer`, `unit`. The peer of `scan` is plain DataFusion on the same
+//! files, with the same filter and expressions, on two threads. That of `group_by_mean` is DuckDB on the same files and
+//! rows, without noise, on two threads. Both run in the same run in a process that is already warm;
+//! `SAGE_BENCH_PYTHON` is a Python that has them. With names as arguments only those run.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -15,7 +15,6 @@ use std::time::Instant;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema, TimestampMicrosecondType};
-use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use object_store::local::LocalFileSystem;
 use parquet::arrow::ArrowWriter;
 use sage_engine::blocks::{LANE_COLUMN, Part};
@@ -96,20 +95,13 @@ fn group_by_mean() {
         assert_eq!(black_box(groups.expect("covered")).len(), 24);
         best = best.min(start.elapsed().as_secs_f64());
     }
-    let peer = std::env::var_os("SAGE_BENCH_PYTHON").map(|python| {
-        let files = folder.path().join(STREAM).join("**").join("*.parquet");
-        let query = format!(
-            "SELECT extract(hour from pickup) AS hour, avg(least(greatest({SPEED}, 0), {TOP_SPEED})) \
-             FROM read_parquet('{}', hive_partitioning = false) WHERE NOT {LANE_COLUMN} AND pickup IS NOT NULL GROUP BY 1",
-            files.display()
-        );
-        let output = Command::new(python).args(["-c", MEANS, &query]).output().expect("DuckDB runs");
-        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        let seconds: f64 = text.parse().unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
-        taxi.rows() as f64 / seconds
-    });
-    let theirs = peer.map(|peer| format!(r#","peer":{peer:.0}"#)).unwrap_or_default();
-    println!(r#"{{"name":"group_by_mean","ours":{:.0}{theirs},"unit":"rows/s"}}"#, taxi.rows() as f64 / best);
+    let files = folder.path().join(STREAM).join("**").join("*.parquet");
+    let means = format!(
+        "SELECT extract(hour from pickup) AS hour, avg(least(greatest({SPEED}, 0), {TOP_SPEED})) \
+         FROM read_parquet('{}', hive_partitioning = false) WHERE NOT {LANE_COLUMN} AND pickup IS NOT NULL GROUP BY 1",
+        files.display()
+    );
+    print_rates("group_by_mean", taxi.rows() as f64, best, measured_peer(MEANS, &[&means]));
 }
 
 fn first_day() -> Day {
@@ -148,31 +140,45 @@ fn scan() {
         let rows = session.into_declared().unwrap_or_else(|_| panic!("the door was declared"));
         Lane::BOTH.iter().flat_map(|&lane| rows.lane(lane)).map(Rows::count).sum::<usize>()
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.expect("a runtime");
-    let mut config = SessionConfig::new().with_target_partitions(2);
-    config.options_mut().execution.listing_table_ignore_subdirectory = false;
-    let context = SessionContext::new_with_config(config);
-    let place = folder.path().join(STREAM);
-    let place = place.to_str().expect("a path");
-    runtime.block_on(context.register_parquet("rows", place, ParquetReadOptions::default())).expect("registered");
-    let text = format!("SELECT {} FROM rows WHERE {FILTER}", COLUMNS.join(", "));
-    let mut peer = || {
-        let collected = runtime.block_on(async { context.sql(&text).await?.collect().await });
-        collected.expect("collected").iter().map(RecordBatch::num_rows).sum::<usize>()
-    };
-    let mut best = [f64::INFINITY; 2];
+    let mut best = f64::INFINITY;
+    let mut found = 0;
     for _ in 0..7 {
-        let mut found = [0; 2];
-        for (place, work) in [&mut ours as &mut dyn FnMut() -> usize, &mut peer].into_iter().enumerate() {
-            let start = Instant::now();
-            found[place] = black_box(work());
-            best[place] = best[place].min(start.elapsed().as_secs_f64());
-        }
-        assert_eq!(found[0], found[1], "both read the same rows");
+        let start = Instant::now();
+        found = black_box(ours());
+        best = best.min(start.elapsed().as_secs_f64());
     }
-    let [ours, peer] = best.map(|seconds| taxi.rows() as f64 / seconds);
-    println!(r#"{{"name":"scan","ours":{ours:.0},"peer":{peer:.0},"unit":"rows/s"}}"#);
+    let text = format!("SELECT {} FROM rows WHERE {FILTER}", COLUMNS.join(", "));
+    let files = folder.path().join(STREAM);
+    let peer = measured_peer(SCAN, &[&text, &files.display().to_string(), &found.to_string()]);
+    print_rates("scan", taxi.rows() as f64, best, peer);
+}
+
+const SCAN: &str = "\
+import datafusion, sys, time
+config = datafusion.SessionConfig().with_target_partitions(2)
+context = datafusion.SessionContext(config)
+context.register_parquet('rows', sys.argv[2], file_extension='.parquet')
+best = 1e9
+for _ in range(7):
+    start = time.perf_counter()
+    found = sum(batch.num_rows for batch in context.sql(sys.argv[1]).collect())
+    best = min(best, time.perf_counter() - start)
+assert found == int(sys.argv[3]), 'both read the same rows'
+print(best)
+";
+
+/// The best time of a peer in seconds, if there is a Python that has it.
+fn measured_peer(program: &str, arguments: &[&str]) -> Option<f64> {
+    let python = std::env::var_os("SAGE_BENCH_PYTHON")?;
+    let output = Command::new(python).args(["-c", program]).args(arguments).output().expect("the peer runs");
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Some(text.parse().unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr))))
+}
+
+/// Prints the rows a second of both.
+fn print_rates(name: &str, rows: f64, ours: f64, peer: Option<f64>) {
+    let theirs = peer.map(|peer| format!(r#","peer":{:.0}"#, rows / peer)).unwrap_or_default();
+    println!(r#"{{"name":"{name}","ours":{:.0}{theirs},"unit":"rows/s"}}"#, rows / ours);
 }
 
 /// A gate with a block for every part.

@@ -12,7 +12,7 @@ use sage_kernel::{Gate, GrantId, Head};
 use crate::blocks::{BlockStore, KeptSums, StoreError, parts_digest};
 use crate::catalog::{Catalog, Ended, Note, Noted, Stage};
 use crate::engine::{EngineError, Places, now};
-use crate::log::{Directory, SqliteLog};
+use crate::log::{Directory, SqliteLog, has_head_key};
 use crate::release::{Kind, Shelf};
 
 /// Something that is not as it should be.
@@ -91,6 +91,7 @@ pub struct Doctor {
     findings: Vec<Finding>,
     /// How many files of blocks were held against their digests.
     files: usize,
+    head_exported: bool,
     /// Kept for its lock.
     _directory: Directory,
 }
@@ -123,7 +124,10 @@ impl Doctor {
         let shelf = Shelf::open(path)?;
         let sums = KeptSums::open(path)?;
         let (findings, files) = (Vec::new(), 0);
-        let mut doctor = Self { gate, catalog, blocks, shelf, sums, findings, files, _directory: directory };
+        // The key is made with the first head.
+        let head_exported = has_head_key(path);
+        let mut doctor =
+            Self { gate, catalog, blocks, shelf, sums, findings, files, head_exported, _directory: directory };
         doctor.look()?;
         Ok(doctor)
     }
@@ -131,6 +135,12 @@ impl Doctor {
     /// Where the log ends. Every record up to here was verified.
     pub const fn head(&self) -> Head {
         self.gate.head()
+    }
+
+    /// Whether a head of this log was ever exported. If not, a log that was cut, or rewritten and chained anew, cannot
+    /// be told from the true one.
+    pub const fn head_was_exported(&self) -> bool {
+        self.head_exported
     }
 
     /// How many files of blocks were held against their digests.
@@ -152,7 +162,7 @@ impl Doctor {
         let mut findings = Vec::new();
         for (name, stream) in self.catalog.streams() {
             let parts = stream.blocks.values().flat_map(|block| &block.parts);
-            for part in parts.chain(&stream.quarantine) {
+            for part in parts.chain(stream.quarantine.iter().map(|own| &own.part)) {
                 let path = part.path(name);
                 match self.blocks.read(&path) {
                     Ok(bytes) if *blake3::hash(&bytes).as_bytes() == part.digest => {}
@@ -212,7 +222,8 @@ impl Doctor {
             let stream = whose.and_then(|(stream, block)| Some((self.catalog.stream(stream)?, block)));
             let block = stream.and_then(|(stream, block)| stream.blocks.get(block));
             let parts = block.filter(|block| block.stage != Stage::Deleted).map(|block| parts_digest(&block.parts));
-            if parts.is_none() || parts != self.sums.source(&path) {
+            let locked = parts.is_some() && self.sums.is_locked(&path);
+            if !locked && (parts.is_none() || parts != self.sums.source(&path)) {
                 findings.push(Finding::Sums(path));
             }
         }

@@ -38,6 +38,7 @@ pub mod log;
 mod orders;
 pub mod pipeline;
 pub mod plan;
+pub mod private;
 pub mod query;
 mod quiet;
 pub mod read;
@@ -50,10 +51,12 @@ pub mod stream;
 pub mod suggest;
 pub mod verify;
 
+pub use blocks::{KeyError, MasterKeySource};
 pub use engine::{
-    Ask, AttemptLimits, AttemptOutcome, AttemptView, BlockView, EVENT_KINDS, Engine, EngineError, EventView, Fed,
-    Granted, Job, LaneView, Opened, Places, PolicyOutcome, Principal, ProgressView, PutBack, QueryAnswer, QueryAsk,
-    QueryCost, QueryPlan, ReleaseView, Relief, RunView, Snapshot, State, StreamView, THOUSANDTHS, UnitCount, Waiting,
+    Ask, AttemptLimits, AttemptOutcome, AttemptView, BlockView, CensusView, EVENT_KINDS, Engine, EngineError,
+    EventView, Fed, Granted, Job, LaneView, Opened, Places, PolicyOutcome, Principal, ProgressView, ProposalView,
+    PutBack, QuarantineView, QueryAnswer, QueryAsk, QueryCost, QueryPlan, RangeCount, ReleaseView, Relief, RunView,
+    Shown, Snapshot, State, Stopped, StreamView, THOUSANDTHS, UnitCount, Waiting,
 };
 pub use query::{Spend, Which};
 pub use sage_kernel::{
@@ -64,7 +67,7 @@ pub use sage_kernel::{
 
 /// To be called first thing in `main`: the program is started anew as the box of a pipeline's program, and this is
 /// where it finds out.
-pub use sage_sandbox::enter_if_asked as enter_box_if_asked;
+pub use sage_sandbox::enter_if_requested as enter_sandbox_if_requested;
 
 /// Certified formulas, the kernel's and those for planning, for front ends that plan and never charge.
 pub mod accountant {

@@ -251,7 +251,8 @@ fn what_may_change_is_listed_and_the_rest_refused() {
     for (from, to, expected) in [
         ("epsilon = 1.0", "epsilon = 1.0", Ok(vec![])),
         ("epsilon = 1.0", "epsilon = 2.0", Ok(vec![Change::Policy])),
-        ("[\"ada\"]", "[\"ada\", \"bob\"]", Ok(vec![Change::Access])),
+        ("[\"ada\"]", "[\"ada\", \"bob\"]", Ok(vec![Change::Officers])),
+        ("test_share = 0.1", "test_share = 0.1\nanswers = \"at-interval\"", Ok(vec![Change::Answers])),
         ("retention = \"400d\"", "late = \"late-block\"", Ok(vec![Change::Retention, Change::Late])),
         ("test_share = 0.1", "test_share = 0.1\ntick = \"5m\"", Ok(vec![Change::Tick])),
         ("max = 100.0", "max = 101.0", Err("`distance`")),

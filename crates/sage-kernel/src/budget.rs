@@ -245,6 +245,44 @@ mod tests {
         assert_eq!(parse_units(&long, 12, Round::Up), Err(NumberError::TooLong));
     }
 
+    /// Every decimal of up to three digits with every exponent nearby, against plain integers.
+    #[test]
+    fn small_decimals_are_exact() {
+        for digits in 0..1000u128 {
+            for point in 0..=3usize {
+                let text = format!("{digits:03}");
+                let mantissa = format!("{}.{}", &text[..3 - point], &text[3 - point..]);
+                for exponent in -7i32..=7 {
+                    for places in 0..=6u32 {
+                        // digits · 10^(exponent − point + places), as a fraction.
+                        let power = exponent - point as i32 + places as i32;
+                        let (over, under) =
+                            (10u128.pow(power.max(0) as u32) * digits, 10u128.pow((-power).max(0) as u32));
+                        let text = format!("{mantissa}e{exponent}");
+                        let down = parse_units(&text, places, Round::Down).map(u128::from);
+                        let up = parse_units(&text, places, Round::Up).map(u128::from);
+                        assert_eq!((down, up), (Ok(over / under), Ok(over.div_ceil(under))), "{text} {places}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// A rate in words is the largest that is not above it, exactly.
+    #[test]
+    fn rates_are_rounded_down() {
+        let mut state = 9u64;
+        for _ in 0..10_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let rate = Rate::from_units((state >> 20) % (Rate::LIMIT.units() + 1)).expect("a rate");
+            let (words, limit) = (rate.in_words(), u128::from(Rate::LIMIT.units()));
+            let exact = u128::from(rate.units()) << 64;
+            assert!(words * limit <= exact && exact < (words + 1) * limit, "{rate}");
+        }
+        assert_eq!(Rate::LIMIT.in_words(), 1 << 64);
+        assert_eq!(Rate::ZERO.in_words(), 0);
+    }
+
     #[test]
     fn limits_hold_at_the_edge() {
         assert_eq!(Epsilon::cost("1000000"), Ok(Epsilon::LIMIT));

@@ -1,4 +1,4 @@
-//! Canonical bytes: one value, one encoding (`docs/format.md`).
+//! Canonical bytes: one value, one encoding (`docs/reference/log-format.md`).
 //!
 //! Numbers are little-endian base-128 with no needless byte, text and lists carry their length first.
 //! The reader refuses everything the writer would not have written, so two different byte strings never
@@ -107,6 +107,35 @@ mod tests {
         }
         for bytes in [&[0x80, 0x00][..], &[0xff; 10], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]] {
             assert_eq!(Reader(bytes).number(), Err(Malformed), "{bytes:?}");
+        }
+    }
+
+    /// Every string of up to three bytes, and longer ones at the edge of 64 bits: what is read as a number is written
+    /// as the same bytes.
+    #[test]
+    fn every_short_string_is_canonical_or_refused() {
+        let check = |bytes: &[u8]| {
+            let mut reader = Reader(bytes);
+            let Ok(number) = reader.number() else { return false };
+            let used = bytes.len() - reader.0.len();
+            let mut writer = Writer::default();
+            writer.number(number);
+            assert_eq!(writer.0, bytes[..used], "{bytes:?}");
+            true
+        };
+        let mut read = 0u32;
+        for word in 0..1u32 << 24 {
+            let bytes = word.to_be_bytes();
+            read += u32::from(check(&bytes[1..]));
+        }
+        // A number ends at the first byte below 128, which is not zero but for the number zero itself.
+        assert_eq!(read, 128 * 65_536 + 128 * 127 * 256 + 128 * 128 * 127);
+        for last in 0..=255 {
+            for before in [0x80, 0x81, 0xfe, 0xff] {
+                let mut bytes = [before; 10];
+                bytes[9] = last;
+                assert_eq!(check(&bytes), last == 1, "{before} {last}");
+            }
         }
     }
 

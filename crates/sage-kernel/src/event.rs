@@ -1,4 +1,4 @@
-//! What can happen to a budget, and the bytes it is written as (`docs/format.md`).
+//! What can happen to a budget, and the bytes it is written as (`docs/reference/log-format.md`).
 //!
 //! The log holds more kinds of events than the kernel acts on; those are [`Event::Note`], carried and
 //! chained like the rest. An event holds decided integers, never a formula to be evaluated again: what a

@@ -7,8 +7,10 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
-use sage_exact::{Factors, Widths, cut, parts, side_by_side, split, square};
+use pulp::{Simd, WithSimd};
+use sage_numerics::{
+    FactorShape, Factors, dispatch, map_parallel, split_front, split_range, squared_norm, truncate_scaled,
+};
 
 /// Units of each factor's grid: an input of length one, an error of the largest allowed length.
 pub(crate) const SIZE: u64 = 1 << 13;
@@ -87,10 +89,10 @@ impl LayerShape {
         self.numbers as usize + (self.named == 0 && matches!(self.bias, Bias::Added)) as usize
     }
 
-    /// How its factors are added up: behind what is multiplied the places are gathered, and the bias behind them.
-    pub(crate) fn widths(self) -> Widths {
+    /// The shape of its factors: the dense columns, then the one-hot columns, then the bias.
+    pub(crate) fn factor_shape(self) -> FactorShape {
         let bias = (self.bias == Bias::Added).then_some(self.places as usize);
-        Widths { columns: self.columns(), outputs: self.outputs as usize, named: self.named as usize, bias }
+        FactorShape { columns: self.columns(), outputs: self.outputs as usize, active: self.named as usize, bias }
     }
 }
 
@@ -184,32 +186,32 @@ pub(crate) fn quantise(
     factors.resize_with(layers.len(), Factors::default);
     let size: usize =
         layers.iter().map(|layer| (layer.columns() + layer.named as usize) * layer.outputs as usize).sum();
-    let ranges = parts(count, threads.min(1 + count.saturating_mul(size) / WORTH));
+    let ranges = split_range(count, threads.min(1 + count.saturating_mul(size) / WORTH));
     room.resize_with(ranges.len().max(room.len()), Vec::new);
     let share = |(rows, filled)| Share { rows, layers: Vec::new(), filled };
     let mut shares: Vec<Share<'_>> = ranges.into_iter().zip(room).map(share).collect();
     for (layer, factors) in layers.iter().zip(factors) {
         factors.inputs.resize(count * layer.columns(), 0);
         factors.errors.resize(count * layer.outputs as usize, 0);
-        factors.places.resize(count * layer.named as usize, 0);
+        factors.indices.resize(count * layer.named as usize, 0);
         factors.ones.resize(count, 0);
         factors.peaks.resize(count, 0);
         let (mut inputs, mut errors) = (&mut factors.inputs[..], &mut factors.errors[..]);
         let (mut ones, mut places, mut peaks) =
-            (&mut factors.ones[..], &mut factors.places[..], &mut factors.peaks[..]);
+            (&mut factors.ones[..], &mut factors.indices[..], &mut factors.peaks[..]);
         for Share { rows, layers, .. } in &mut shares {
             layers.push(Slice {
                 layer: *layer,
-                inputs: split(&mut inputs, rows.len() * layer.columns()),
-                ones: split(&mut ones, rows.len()),
-                places: split(&mut places, rows.len() * layer.named as usize),
-                errors: split(&mut errors, rows.len() * layer.outputs as usize),
-                peaks: split(&mut peaks, rows.len()),
+                inputs: split_front(&mut inputs, rows.len() * layer.columns()),
+                ones: split_front(&mut ones, rows.len()),
+                places: split_front(&mut places, rows.len() * layer.named as usize),
+                errors: split_front(&mut errors, rows.len() * layer.outputs as usize),
+                peaks: split_front(&mut peaks, rows.len()),
                 square: 0.0,
             });
         }
     }
-    side_by_side(shares, |share| share.quantise(clip, &fill)).into_iter().all(|sized| sized)
+    map_parallel(shares, |share| share.quantise(clip, &fill)).into_iter().all(|sized| sized)
 }
 
 impl Share<'_> {
@@ -226,7 +228,7 @@ impl Share<'_> {
                 return false;
             }
             let (before, filled) = (first - self.rows.start, &self.filled[..]);
-            Arch::new().dispatch(Quantise { count: rows.len(), before, filled, layers: &mut self.layers, clip });
+            dispatch(Quantise { count: rows.len(), before, filled, layers: &mut self.layers, clip });
         }
         true
     }
@@ -269,8 +271,8 @@ fn scale_of(layers: &mut [Slice<'_>], filled: &[LayerRows], row: usize, clip: f6
         if !places_fit(*layer, places) {
             return None;
         }
-        *inputs = square(values) + f64::from(layer.ones());
-        squares += *inputs * square(errors);
+        *inputs = squared_norm(values) + f64::from(layer.ones());
+        squares += *inputs * squared_norm(errors);
     }
     // Finite numbers give a finite sum here, so anything else held something that is no number.
     squares.is_finite().then(|| 1.0 / libm::sqrt(squares).max(clip))
@@ -291,12 +293,13 @@ impl Slice<'_> {
         let one = into as i16;
         let (numbers, bias) = inputs.split_at_mut(values.len());
         bias.fill(one);
-        let (largest, squares) = cut(values, into as f32, numbers);
+        let (largest, squares) = truncate_scaled(values, into as f32, numbers);
         self.ones[place] = one;
         let ones = u128::from(layer.ones()) * u128::from(one.unsigned_abs()).pow(2);
         let share = scale * length * SIZE as f64 * ROOM;
         let outputs = layer.outputs as usize;
-        let (peak, error_squares) = cut(errors, share as f32, &mut self.errors[place * outputs..][..outputs]);
+        let (peak, error_squares) =
+            truncate_scaled(errors, share as f32, &mut self.errors[place * outputs..][..outputs]);
         self.peaks[place] = largest.max(u32::from(one.unsigned_abs())) * peak;
         (u128::from(squares) + ones).saturating_mul(u128::from(error_squares))
     }

@@ -15,7 +15,7 @@ use crate::factors::{LayerRows, LayerShape, SIZE, quantise};
 use crate::noise::{NoiseSource, poisson_mask};
 use crate::session::{Rows, Session, SessionError};
 use crate::vector::Lattice;
-use sage_exact::{Factors, shares, side_by_side, sum_outer_products};
+use sage_numerics::{Factors, balanced_chunks, map_parallel, sum_outer_products};
 
 /// Numbers that are released with one source of noise: a public size, so that what is drawn does not
 /// depend on the number of threads.
@@ -135,8 +135,8 @@ fn release<N: NoiseSource>(
             pieces.push((sums, noisy, noise.fork()?));
         }
     }
-    let outcomes = side_by_side(shares(pieces, threads, |(sums, ..)| sums.len()), |share| {
-        let mut pieces = share.into_iter();
+    let outcomes = map_parallel(balanced_chunks(pieces, threads, |(sums, ..)| sums.len()), |chunk| {
+        let mut pieces = chunk.into_iter();
         pieces.try_for_each(|(sums, noisy, mut noise)| lattice.release_sums(sums, &mut noise, unit, noisy))
     });
     outcomes.into_iter().collect::<Result<(), SessionError>>()?;
@@ -162,7 +162,7 @@ impl Scratch {
             return;
         }
         let layers = layers.iter().zip(&self.factors).zip(&mut self.sums);
-        sum_outer_products(layers.map(|((layer, factors), sums)| (factors, layer.widths(), sums)), threads);
+        sum_outer_products(layers.map(|((layer, factors), sums)| (factors, layer.factor_shape(), sums)), threads);
     }
 }
 

@@ -68,6 +68,8 @@ pub struct Permit {
     pub(crate) blocks: Blocks,
     pub(crate) plans: [Option<Plan>; 2],
     pub(crate) door: Door,
+    /// The hash of the log's first record: which log this is.
+    pub(crate) origin: [u8; 32],
 }
 
 impl Permit {
@@ -135,7 +137,7 @@ impl<L: Log> Gate<L> {
     /// # Guarantee
     /// The state is the one whose bytes a record of this log commits to, with everything after it: what
     /// [`Gate::open`] gives, unless that record was forged too, which an exported head shows
-    /// (`docs/format.md`).
+    /// (`docs/reference/log-format.md`).
     ///
     /// # Errors
     /// [`GateError::Snapshot`] when the log does not vouch for exactly these bytes; [`Gate::open`] needs
@@ -306,9 +308,11 @@ impl<L: Log> Gate<L> {
     /// When the grant has been started or cancelled before, or the log fails.
     pub fn start(&mut self, time: u64, grant: Grant) -> Result<Permit, GateError> {
         let grant = grant.id;
+        let first = self.log.read(0, 1).map_err(|error| self.close(GateError::Log(error)))?;
+        let origin = first.first().ok_or(GateError::NotAllowed)?.hash;
         let charge = self.record(time, Event::Started { grant })?.ok_or(GateError::NotAllowed)?;
         let Request { stream, blocks, costs, door, .. } = charge.request;
-        Ok(Permit { grant, stream, blocks, plans: costs.map(|cost| cost.map(Plan::new)), door })
+        Ok(Permit { grant, stream, blocks, plans: costs.map(|cost| cost.map(Plan::new)), door, origin })
     }
 
     /// Takes a charge back before it started.

@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
 use crate::cost::Amounts;
 use crate::event::{Charge, Event, GrantId, Request, RequestKey};
-use crate::index::KeyIndex;
 use crate::message::says;
 use crate::policy::Policy;
+use sage_numerics::KeyIndex;
 
 /// How far a grant has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +168,7 @@ impl Ledger {
     /// The grant that was charged for the key.
     pub fn grant_for(&self, key: RequestKey) -> Option<GrantId> {
         let is = |place: usize| self.grants.get(place).is_some_and(|entry| entry.key == key);
-        self.keys.find(key, is).map(|place| self.grants[place].id)
+        self.keys.find(&key.bytes(), is).map(|place| self.grants[place].id)
     }
 
     fn entry(&self, grant: GrantId) -> Option<&Entry> {
@@ -275,7 +275,7 @@ impl Ledger {
     pub(crate) fn enter(&mut self, id: GrantId, event: Event) {
         let Event::Charged(charge) = event else { return };
         book(&mut self.streams, &charge, |spent, amount| *spent += amount);
-        self.keys.insert(charge.request.key, self.grants.len());
+        self.keys.insert(&charge.request.key.bytes(), self.grants.len());
         self.grants.push(Entry { id, key: charge.request.key, state: GrantState::Charged });
         self.waiting.insert(id, charge);
     }

@@ -13,10 +13,11 @@ use crate::budget::{Epsilon, Sigma};
 use crate::cost::{Mechanism, SCALE};
 use crate::noise::NoiseSource;
 use crate::session::{Rows, Session, SessionError, each_row};
-use crate::summary::Tag;
 use crate::table::laplace;
 use crate::vector::{Lattice, check_clip, quantise_vector, unit_of};
-use sage_exact::{GAP, PlaceSums, ROWS_AT_A_TIME, add_product, least_loss, smallest_eigenvalue, triangle_row};
+use sage_numerics::{
+    GAP, OneHotMoments, ROWS_AT_A_TIME, add_product, could_be_moments, least_loss, smallest_eigenvalue, triangle_row,
+};
 
 /// Units of the grid that a feature vector, or a label, of the largest allowed size has.
 const SIZE: u64 = 1 << 20;
@@ -24,6 +25,8 @@ const SIZE: u64 = 1 << 20;
 const ROOT_OF_TWO: i128 = 92_681;
 /// The most features.
 const WIDTH_LIMIT: u32 = 4096;
+/// The most rows for which the error of what is not a plain sum is proved: `proofs/spectral.md`.
+pub(crate) const ROWS_LIMIT: u64 = 1 << 38;
 
 /// What bounds a row before its moments are taken.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,8 +97,8 @@ impl MomentBounds {
         Ok(Units { width: self.width, one: 1, feature, label: label_unit(self.label_size)? })
     }
 
-    pub(crate) fn kind(self, tag: Tag) -> [u8; 32] {
-        tag.of(&[0, u64::from(self.width), self.feature_norm.to_bits(), self.label_size.to_bits()])
+    pub(crate) fn form(self) -> Vec<u64> {
+        vec![0, u64::from(self.width), self.feature_norm.to_bits(), self.label_size.to_bits()]
     }
 
     /// Adds the moments of the rows of these batches to their triangle; gives how many rows there are.
@@ -129,15 +132,15 @@ impl PlaceBounds {
         Ok(Units { width, one: i128::from(one), feature: 1.0 / one as f64, label: label_unit(self.label_size)? })
     }
 
-    pub(crate) fn kind(self, tag: Tag) -> [u8; 32] {
-        tag.of(&[1, u64::from(self.named), u64::from(self.places), self.label_size.to_bits()])
+    pub(crate) fn form(self) -> Vec<u64> {
+        vec![1, u64::from(self.named), u64::from(self.places), self.label_size.to_bits()]
     }
 
     /// As [`MomentBounds::sum`].
     pub(crate) fn sum<R: Rows>(
         self, rows: &[R], total: &mut [i128], value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
     ) -> u64 {
-        let mut sums = PlaceSums::new(self.named as usize, self.places as usize, total);
+        let mut sums = OneHotMoments::new(self.named as usize, self.places as usize, total);
         let label = label_grid(self.label_size);
         let count = each_row(rows, |row| sums.push(|named| label(value(row, named))));
         sums.finish();
@@ -149,6 +152,13 @@ impl Units {
     /// Numbers in the upper triangle of the moments of so many features and a label.
     pub(crate) const fn triangle(self) -> usize {
         (self.width as usize + 1) * (self.width as usize + 2) / 2
+    }
+
+    /// Whether the numbers could be the triangle of so many rows, as far as `proofs/spectral.md` relies on it:
+    /// squared lengths within their bounds, no product longer than its factors, and no eigenvalue below zero.
+    pub(crate) fn could_have(self, rows: u64, triangle: &[i64]) -> bool {
+        let most = i128::from(rows) * i128::from(SIZE * SIZE);
+        rows <= ROWS_LIMIT && could_be_moments(triangle, self.width as usize, most / (self.one * self.one), most)
     }
 }
 
@@ -183,8 +193,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     pub fn moments(
         &self, lane: Lane, bounds: MomentBounds, value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> Result<Moments, SessionError> {
-        let kind = bounds.kind(self.tag);
-        self.settle(lane, bounds.units()?, kind, |rows, total| bounds.sum(rows, total, value))
+        self.settle(lane, bounds.units()?, &bounds.form(), |rows, total| bounds.sum(rows, total, value))
     }
 
     /// Sums the moments of every row of the lane, where rows only name places. Costs nothing by itself.
@@ -197,17 +206,16 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     pub fn place_moments(
         &self, lane: Lane, bounds: PlaceBounds, value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
     ) -> Result<Moments, SessionError> {
-        let kind = bounds.kind(self.tag);
-        self.settle(lane, bounds.units()?, kind, |rows, total| bounds.sum(rows, total, value))
+        self.settle(lane, bounds.units()?, &bounds.form(), |rows, total| bounds.sum(rows, total, value))
     }
 
-    /// The moments of a lane, in units of the grid, from summaries of this kind and from what `sum` adds.
+    /// The moments of a lane, in units of the grid, from summaries of this form and from what `sum` adds.
     fn settle(
-        &self, lane: Lane, units: Units, kind: [u8; 32], sum: impl FnOnce(&[R], &mut [i128]) -> u64,
+        &self, lane: Lane, units: Units, form: &[u64], sum: impl FnOnce(&[R], &mut [i128]) -> u64,
     ) -> Result<Moments, SessionError> {
         let size = units.width as usize + 1;
         let mut triangle = vec![0; units.triangle()];
-        let rows = self.gather(lane, kind, &mut triangle, sum)?;
+        let rows = self.gather(lane, form, &mut triangle, sum)?;
         let mut sums = vec![0; size * size];
         for row in 0..size {
             for column in row..size {
@@ -284,7 +292,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let length = u128::from(SIZE) * u128::from(SIZE) + (1 << 21) + 1;
         let lattice = self.admit_gaussian(moments, sigma, length, 1)?;
         let width = moments.units.width as usize;
-        let value = smallest_eigenvalue(&moments.matrix(), width);
+        let value = if moments.within_limit() { smallest_eigenvalue(&moments.matrix(), width) } else { 0 };
         let unit = moments.units.feature * moments.units.feature;
         let mut noisy = 0.0;
         lattice.release(std::iter::once(value), &mut self.noise, |value| noisy = value * unit)?;
@@ -321,7 +329,11 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let cross: Vec<i128> = (0..width).map(|row| moments.sums[row * (width + 1) + width]).collect();
         let squares = moments.sums[width * (width + 1) + width];
         let rows = moments.rows as f64;
-        let loss = least_loss(&moments.matrix(), &cross, squares, width, radius, scale).clamp(0.0, rows);
+        let loss = if moments.within_limit() {
+            least_loss(&moments.matrix(), &cross, squares, width, radius, scale).clamp(0.0, rows)
+        } else {
+            0.0
+        };
         let units = libm::floor(loss * SCALE as f64) as i128;
         let rest = i128::from(moments.rows) * i128::from(SCALE) - units;
         let in_rows = |units: i128| units as f64 / SCALE as f64;
@@ -350,6 +362,12 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
 }
 
 impl Moments {
+    /// Whether there are so few rows that the error of what is not a plain sum is proved. Beyond, the smallest
+    /// eigenvalue and the least loss count as zero, which asks for the largest ridge and never rejects.
+    fn within_limit(&self) -> bool {
+        u128::from(self.rows) * (u128::from(self.units.width) + 4) <= u128::from(ROWS_LIMIT)
+    }
+
     /// The feature part of the sums.
     fn matrix(&self) -> Vec<i128> {
         let width = self.units.width as usize;

@@ -10,7 +10,6 @@ use crate::budget::{Epsilon, Sigma};
 use crate::cost::{Mechanism, SCALE};
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, NoiseSource};
 use crate::session::{Rows, Session, SessionError, each_row};
-use crate::summary::Tag;
 
 /// A closed range of real numbers, given in advance.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -101,7 +100,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Pair>, SessionError> {
         let shares = |row: R::Row<'_>| value(row).map(|(key, value)| (key, shares_of(value, range, taken)));
-        let sums = self.table(lane, keys, noise, pairs_kind(self.tag, keys, range, taken), shares)?.into_iter();
+        let sums = self.table(lane, keys, noise, &pairs_form(keys, range, taken), shares)?.into_iter();
         Ok(sums.map(|[above, below]| Pair { above, below }).collect())
     }
 
@@ -123,7 +122,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
                 (key, [square, share - square, SCALE - share])
             })
         };
-        let sums = self.table(lane, keys, noise, triples_kind(self.tag, keys, range, taken), shares)?.into_iter();
+        let sums = self.table(lane, keys, noise, &triples_form(keys, range, taken), shares)?.into_iter();
         Ok(sums.map(|[squares, rest, below]| Triple { squares, rest, below }).collect())
     }
 
@@ -138,7 +137,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         &mut self, lane: Lane, keys: u32, noise: TableNoise, key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Vec<f64>, SessionError> {
         let shares = |row: R::Row<'_>| key(row).map(|key| (key, [SCALE]));
-        Ok(self.table(lane, keys, noise, histogram_kind(self.tag, keys), shares)?.into_flattened())
+        Ok(self.table(lane, keys, noise, &histogram_form(keys), shares)?.into_flattened())
     }
 
     /// How many rows the best function of their key is right about, and about how many it is wrong, with noise: for
@@ -175,13 +174,13 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// The noisy sums of so many numbers for every key, in rows. The charge is used up and the noise drawn
     /// before any row is looked at.
     fn table<const NUMBERS: usize>(
-        &mut self, lane: Lane, keys: u32, noise: TableNoise, kind: [u8; 32],
+        &mut self, lane: Lane, keys: u32, noise: TableNoise, form: &[u64],
         shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>,
     ) -> Result<Vec<[f64; NUMBERS]>, SessionError> {
         check_keys(keys)?;
         let mut sums = vec![[0i128; NUMBERS]; keys as usize];
         self.draw(lane, noise, sums.as_flattened_mut())?;
-        self.gather(lane, kind, sums.as_flattened_mut(), |rows, sums| add_shares(rows, sums, shares))?;
+        self.gather(lane, form, sums.as_flattened_mut(), |rows, sums| add_shares(rows, sums, shares))?;
         Ok(sums.into_iter().map(|sums| sums.map(in_rows)).collect())
     }
 
@@ -207,16 +206,16 @@ pub(crate) fn check_keys(keys: u32) -> Result<(), SessionError> {
     if fits { Ok(()) } else { Err(SessionError::Parameter("a table has from 1 to 2^24 keys")) }
 }
 
-pub(crate) fn pairs_kind(tag: Tag, keys: u32, range: Range, taken: Taken) -> [u8; 32] {
-    tag.of(&[2, u64::from(keys), range.low.to_bits(), range.high.to_bits(), taken as u64])
+pub(crate) fn pairs_form(keys: u32, range: Range, taken: Taken) -> Vec<u64> {
+    vec![2, u64::from(keys), range.low.to_bits(), range.high.to_bits(), taken as u64]
 }
 
-fn triples_kind(tag: Tag, keys: u32, range: Range, taken: Taken) -> [u8; 32] {
-    tag.of(&[4, u64::from(keys), range.low.to_bits(), range.high.to_bits(), taken as u64])
+fn triples_form(keys: u32, range: Range, taken: Taken) -> Vec<u64> {
+    vec![4, u64::from(keys), range.low.to_bits(), range.high.to_bits(), taken as u64]
 }
 
-pub(crate) fn histogram_kind(tag: Tag, keys: u32) -> [u8; 32] {
-    tag.of(&[3, u64::from(keys)])
+pub(crate) fn histogram_form(keys: u32) -> Vec<u64> {
+    vec![3, u64::from(keys)]
 }
 
 /// Adds the shares of every row that has a key of the table; gives how many rows there are.

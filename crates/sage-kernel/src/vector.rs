@@ -10,7 +10,7 @@ use crate::budget::Sigma;
 use crate::cost::Mechanism;
 use crate::noise::{NoiseSource, RoundedGaussian};
 use crate::session::{Rows, Session, SessionError, each_row};
-use sage_exact::Moves;
+use sage_numerics::Rescaler;
 
 /// Units of the fine grid that a vector of the largest allowed length has.
 pub(crate) const LENGTH: u64 = 1 << 30;
@@ -89,12 +89,13 @@ impl Lattice {
     ) -> Result<(), SessionError> {
         let sampler = RoundedGaussian::new();
         let limit = i64::try_from((1i128 << 62 << self.shift.min(64)) / self.multiplier).unwrap_or(i64::MAX);
-        let moves = Moves { limit, multiplier: self.multiplier as i64, shift: self.shift, unit: unit * self.unit() };
+        let rescaler =
+            Rescaler { limit, multiplier: self.multiplier as i64, shift: self.shift, unit: unit * self.unit() };
         let mut drawn = [0i32; CHUNK];
         for (sums, out) in sums.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
             let drawn = &mut drawn[..sums.len()];
             sampler.fill(noise, drawn)?;
-            moves.apply(sums, drawn, out);
+            rescaler.apply(sums, drawn, out);
         }
         Ok(())
     }
@@ -189,4 +190,106 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
 pub(crate) fn check_clip(clip: f64) -> Result<(), SessionError> {
     let bounds = clip.is_finite() && clip >= f64::MIN_POSITIVE;
     if bounds { Ok(()) } else { Err(SessionError::Parameter("a clip is a finite number above zero")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dashu::integer::IBig;
+
+    /// Words from a seed.
+    fn words(mut state: u64) -> impl FnMut() -> u64 {
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state ^ state >> 29
+        }
+    }
+
+    /// length · m / 2^k + √coordinates ≤ 2^24 / σ in whole numbers of any size, and hardly less: the noise covers what
+    /// a row moves by and the rounding of every coordinate, for every length, σ and size.
+    #[test]
+    fn the_lattice_is_as_coarse_as_the_noise_needs() {
+        let mut word = words(3);
+        let mut made = 0;
+        for _ in 0..20_000 {
+            let length = u128::from((1 + (word() >> 2)) >> (word() % 62)).max(1);
+            let sigma = Sigma::from_units(1 + (word() >> (4 + word() % 50))).filter(|&sigma| sigma > Sigma::ZERO);
+            let coordinates = 1 + (word() >> (32 + word() % 32));
+            let Some(sigma) = sigma else { continue };
+            let Ok(lattice) = Lattice::new(length, sigma, coordinates) else { continue };
+            made += 1;
+            let Lattice { multiplier, shift, .. } = lattice;
+            assert!(multiplier > 0, "{length} {sigma} {coordinates}");
+            // With s = σ in units: 2^24 · 10^9 · 2^k − s · length · m ≥ s · 2^k · √coordinates.
+            let whole = |number: u128| IBig::from(number);
+            let reach = whole((1u128 << 24) * 1_000_000_000) << shift as usize;
+            let left = &reach - whole(u128::from(sigma.units())) * whole(length) * IBig::from(multiplier);
+            let slack = whole(u128::from(sigma.units())) << shift as usize;
+            assert!(left >= IBig::ZERO, "{length} {sigma} {coordinates}");
+            assert!(
+                &left * &left >= &slack * &slack * whole(u128::from(coordinates)),
+                "{length} {sigma} {coordinates}"
+            );
+            // Not more than two lattice units are given away, but for multipliers of few digits.
+            let given = &left * &left - &slack * &slack * whole(u128::from(coordinates));
+            assert!(given <= &reach * &reach || multiplier < 1 << 10);
+        }
+        assert!(made > 5_000, "{made}");
+    }
+
+    /// Two sums that differ by some units are, on the lattice, no further apart than those units and one.
+    #[test]
+    fn moving_onto_the_lattice_adds_one_at_most() {
+        let mut word = words(4);
+        for sigma in [1_000_000_000, 500_000_000, 77_000_000_000] {
+            let lattice = Lattice::new(1 << 30, Sigma::from_units(sigma).expect("σ"), 9).expect("fits");
+            for _ in 0..5_000 {
+                let sum = (i128::from(word() as i64) << 20) >> (word() % 80);
+                let apart = i128::from(word() >> 34);
+                let moved = lattice.onto(sum + apart) - lattice.onto(sum);
+                let exact = IBig::from(apart) * IBig::from(lattice.multiplier);
+                let floor: IBig = exact.clone() >> lattice.shift as usize;
+                assert!(IBig::from(moved) >= floor && IBig::from(moved) <= floor + IBig::ONE, "{sum} {apart}");
+            }
+            // Beyond what can be multiplied sums stand still.
+            for sum in [i128::MAX, i128::MAX - 1, i128::MAX / 3] {
+                assert_eq!(lattice.onto(sum), lattice.onto(i128::MAX), "{sum}");
+                assert!(lattice.onto(-sum) >= -lattice.onto(sum) - 1);
+            }
+        }
+    }
+
+    /// Whatever a row writes, its units are no longer than the length, with clips from the smallest float to the largest.
+    #[test]
+    fn quantised_vectors_are_short_enough() {
+        let mut word = words(5);
+        let clips = [f64::MIN_POSITIVE, 3e-308, 1e-300, 1e-290, 1e-20, 0.7, 1.0, 1e20, 1e300, f64::MAX];
+        let specials = [0.0, -0.0, 1.0, f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324, f64::NAN, f64::INFINITY, 1e-308];
+        for round in 0..40_000 {
+            let clip = clips[round % clips.len()];
+            let length = if round % 2 == 0 { LENGTH } else { 1 << 20 };
+            let size = 1 + (word() % 6) as usize;
+            let values: Vec<f64> = (0..size)
+                .map(|_| match word() % 4 {
+                    0 => specials[(word() % 10) as usize],
+                    1 => f64::from_bits(word()),
+                    2 => clip,
+                    _ => clip * (word() >> 11) as f64 / (1u64 << 52) as f64,
+                })
+                .collect();
+            let mut units = vec![7; size];
+            quantise_vector(&values, clip, length, &mut units);
+            let squares: IBig = units.iter().map(|&unit| IBig::from(unit) * IBig::from(unit)).sum();
+            assert!(squares <= IBig::from(length) * IBig::from(length), "{values:?} {clip:e}: {units:?}");
+            if values.iter().any(|value| !value.is_finite()) {
+                assert!(units.iter().all(|&unit| unit == 0), "{values:?}");
+            }
+        }
+        // The check itself, at its edge and where squares overflow.
+        assert!(within(&[3, 4], 5) && !within(&[3, 4], 4) && !within(&[3, 5], 5));
+        assert!(!within(&[i64::MIN; 5], u64::MAX >> 1) && !within(&[i64::MAX; 9], 1 << 30));
+        let mut units = [1; 2];
+        quantise_vector(&[1.0], 1.0, LENGTH, &mut units);
+        assert_eq!(units, [0; 2], "a vector of another size");
+    }
 }

@@ -1,4 +1,4 @@
-//! The bytes of every event: what `docs/format.md` says, as code.
+//! The bytes of every event: what `docs/reference/log-format.md` says, as code.
 //!
 //! A type says once which parts it is made of and in which order; writing and reading follow from that.
 //! Types with an invariant are read through the constructor that keeps it.

@@ -795,6 +795,70 @@ fn a_forged_snapshot_does_no_more_than_a_forged_log() {
     assert!(opened > 1000, "{opened}");
 }
 
+/// Snapshots with bytes changed, cut out, repeated and moved at random, each with a record that vouches for it. What
+/// opens holds filters whose theorems hold, and admits nothing that would take a lane of a block beyond its caps.
+#[test]
+fn random_snapshots_admit_nothing_beyond_their_caps() {
+    let seed = 0x5a6e_0002u64;
+    println!("snapshots: seed {seed}");
+    let mut state = seed;
+    let mut below = |bound: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % bound
+    };
+    let (records, snapshot) = with_snapshot();
+    let before = records.len() - 2;
+    let head = records[before - 1].head();
+    let rounds = if std::env::var("SAGE_SOAK").is_ok_and(|text| text == "1") { 400_000 } else { 8_000 };
+    let mut opened = 0;
+    for round in 0..rounds {
+        let mut forged = snapshot.clone();
+        for _ in 0..1 + below(3) {
+            let (at, length) = (below(forged.len()), 1 + below(4));
+            let end = (at + length).min(forged.len());
+            match below(5) {
+                0 => forged[at] = below(256) as u8,
+                1 => forged[at] = forged[at].wrapping_add(1),
+                2 => drop(forged.drain(at..end)),
+                3 => {
+                    let again = forged[at..end].to_vec();
+                    let to = below(forged.len());
+                    forged.splice(to..to, again);
+                }
+                _ => forged[at] ^= 1 << below(8),
+            }
+        }
+        let digest = <sha2::Sha256 as sha2::Digest>::digest(&forged);
+        let mut log = records[..before].to_vec();
+        log.push(Record::after(head, 5, &Event::Snapshot { digest: digest.into() }));
+        let Ok(mut gate) = Gate::open_from(FaultyLog::holding(log), &forged) else { continue };
+        opened += 1;
+        for stream in 0..2 {
+            let Some(policy) = gate.ledger().stream(StreamId(stream)).map(|stream| stream.policy().clone()) else {
+                continue;
+            };
+            let event = Event::StreamCreated { name: "s".into(), policy: policy.clone() };
+            assert_eq!(Event::from_bytes(&event.to_bytes()), Ok(event), "round {round}");
+            let asked = Request { stream: StreamId(stream), ..request("fuzz", (0, 1), "0.3") };
+            if !matches!(charge(&mut gate, asked), Answer::Granted(_)) {
+                continue;
+            }
+            let found = gate.ledger().stream(StreamId(stream)).expect("it was there");
+            let own = &policy.contexts()[0].filter;
+            for block in [0, 1].map(sage_kernel::BlockId) {
+                let spent = found.spent(ContextId(0), block, Lane::Train).expect("a block");
+                let within = |at: usize| spent[at] <= u128::from(own.caps()[at]);
+                let fits = match own.rule() {
+                    Rule::Renyi => within(0) && (1..spent.len()).any(within),
+                    _ => (0..spent.len()).all(within),
+                };
+                assert!(fits, "round {round}, seed {seed}: {spent:?} of {:?}", own.caps());
+            }
+        }
+    }
+    assert!(opened > rounds / 20, "{opened} of {rounds}");
+}
+
 #[test]
 fn contexts_have_their_own_ceilings_and_a_joint_one() {
     let team = |name: &str| Context { name: name.into(), filter: filter(Rule::Basic, "1", "1e-6") };

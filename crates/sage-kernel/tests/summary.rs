@@ -8,7 +8,7 @@ use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
     Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Door, Doors, Filter, Gate, Lane, MemoryLog, MomentBounds, Part,
     Permit, PlaceBounds, Policy, Range, Request, RequestKey, Rule, Session, SessionError, StreamId, Summary,
-    TableNoise, Tag, Taken,
+    SummaryKey, TableNoise, Tag, Taken,
 };
 use support::{Dice, TestRows, concentrated, delta_of, epsilon_of, gaussian, laplace, run_seed, sigma_of};
 
@@ -17,6 +17,7 @@ const MOMENTS: MomentBounds = MomentBounds { width: 2, feature_norm: 1.5, label_
 const PLACES: PlaceBounds = PlaceBounds { named: 2, places: 5, label_size: 0.75 };
 const KEYS: u32 = 3;
 const TAG: Tag = Tag([7; 32]);
+const KEY: SummaryKey = SummaryKey::from_bytes([5; 32]);
 
 struct Town {
     gate: Gate<MemoryLog>,
@@ -25,11 +26,15 @@ struct Town {
 
 impl Town {
     fn new() -> Self {
+        Self::created_at(0)
+    }
+
+    fn created_at(time: u64) -> Self {
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
         for name in ["one", "other"] {
             let ceiling = Ceiling { epsilon: epsilon_of("55"), delta: delta_of("0.5") };
             let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");
-            let stream = gate.create_stream(0, name, Policy::single(filter, Doors::DeclaredToo)).expect("a stream");
+            let stream = gate.create_stream(time, name, Policy::single(filter, Doors::DeclaredToo)).expect("a stream");
             gate.add_blocks(0, stream, (0..BLOCKS).map(|block| block.to_string()).collect()).expect("blocks");
         }
         Self { gate, asked: 0 }
@@ -147,7 +152,7 @@ fn summaries_give_the_bits_that_rows_give() {
         let mut sealed = Vec::new();
         for block in 0..3 {
             let kept = summarise(&early, block, &blocks[block as usize]).expect("covered");
-            sealed.push(kept.iter().map(|summary| early.seal(summary).expect("covered")).collect::<Vec<_>>());
+            sealed.push(kept.iter().map(|summary| early.seal(&KEY, summary).expect("covered")).collect::<Vec<_>>());
         }
         let late = town.permit(0, 0, BLOCKS - 1);
         let mut kept: Vec<Arc<Summary>> = Vec::new();
@@ -156,7 +161,7 @@ fn summaries_give_the_bits_that_rows_give() {
             // Old blocks from their bytes, one new one summed, the others as rows.
             match sealed.get(block as usize) {
                 Some(all) => {
-                    let opened = all.iter().map(|bytes| late.unseal(part(block), bytes).expect("as sealed"));
+                    let opened = all.iter().map(|bytes| late.unseal(&KEY, part(block), TAG, bytes).expect("as sealed"));
                     kept.extend(opened.map(Arc::new));
                 }
                 None if block == 3 => {
@@ -218,6 +223,7 @@ fn only_a_permit_on_the_block_makes_seals_and_opens() {
     let mut town = Town::new();
     let rows = [TestRows(vec![vec![0.0, 3.0, 0.5]])];
     let (covers, elsewhere, beside) = (town.permit(0, 0, 1), town.permit(0, 2, 3), town.permit(1, 0, 1));
+    let foreign = Town::created_at(1).permit(0, 0, 1);
     assert!(matches!(summarise(&elsewhere, 0, &rows), Err(SessionError::NotCovered)));
     let test_lane = Part { lane: Lane::Test, ..part(0) };
     let refused = covers.summarise_histogram(test_lane, TAG, KEYS, &rows, key);
@@ -225,18 +231,23 @@ fn only_a_permit_on_the_block_makes_seals_and_opens() {
     let wide = PlaceBounds { places: 1 << 20, ..PLACES };
     assert!(matches!(covers.summarise_places(part(0), TAG, wide, &rows, places), Err(SessionError::Parameter(_))));
     for summary in summarise(&covers, 0, &rows).expect("covered") {
-        assert!(elsewhere.seal(&summary).is_none() && beside.seal(&summary).is_none());
-        let bytes = covers.seal(&summary).expect("covered");
-        assert!(covers.unseal(part(0), &bytes).is_ok());
-        assert!(elsewhere.unseal(part(0), &bytes).is_err());
-        assert!(beside.unseal(part(0), &bytes).is_err());
-        assert!(covers.unseal(part(1), &bytes).is_err());
-        assert!(covers.unseal(Part { source: [9; 32], ..part(0) }, &bytes).is_err());
+        assert!(elsewhere.seal(&KEY, &summary).is_none() && beside.seal(&KEY, &summary).is_none());
+        let bytes = covers.seal(&KEY, &summary).expect("covered");
+        assert!(covers.unseal(&KEY, part(0), TAG, &bytes).is_ok());
+        assert!(elsewhere.unseal(&KEY, part(0), TAG, &bytes).is_err());
+        assert!(beside.unseal(&KEY, part(0), TAG, &bytes).is_err());
+        assert!(covers.unseal(&KEY, part(1), TAG, &bytes).is_err());
+        assert!(covers.unseal(&KEY, Part { source: [9; 32], ..part(0) }, TAG, &bytes).is_err());
+        // Another directory's secret, another function of the rows, the same block of another log.
+        assert!(covers.unseal(&SummaryKey::from_bytes([6; 32]), part(0), TAG, &bytes).is_err());
+        assert!(covers.unseal(&KEY, part(0), Tag([8; 32]), &bytes).is_err());
+        assert!(foreign.unseal(&KEY, part(0), TAG, &bytes).is_err());
+        assert!(Town::new().permit(0, 0, 1).unseal(&KEY, part(0), TAG, &bytes).is_ok(), "a copy of the same log");
         for place in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[place] ^= 1 << (place % 8);
-            assert!(covers.unseal(part(0), &damaged).is_err(), "byte {place}");
-            assert!(covers.unseal(part(0), &bytes[..place]).is_err(), "cut at {place}");
+            assert!(covers.unseal(&KEY, part(0), TAG, &damaged).is_err(), "byte {place}");
+            assert!(covers.unseal(&KEY, part(0), TAG, &bytes[..place]).is_err(), "cut at {place}");
         }
     }
 }

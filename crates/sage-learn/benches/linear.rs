@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
     Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, MemoryLog,
-    Part, Permit, Policy, Request, RequestKey, Rule, Sigma, Summary, Tag,
+    Part, Permit, Policy, Request, RequestKey, Rule, Sigma, Summary, SummaryKey, Tag,
 };
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::{AdaSsp, Ridge};
@@ -105,6 +105,7 @@ fn adassp() -> f64 {
 /// Blocks of the summaries' window.
 const BLOCKS: u32 = 1_000;
 const TAG: Tag = Tag([1; 32]);
+const KEY: SummaryKey = SummaryKey::from_bytes([2; 32]);
 
 const fn part(block: u32) -> Part {
     Part { block: BlockId(block), lane: Lane::Train, source: [0; 32] }
@@ -152,9 +153,9 @@ fn adassp_sealed() -> f64 {
     let mut yard = Yard::new(BLOCKS);
     let permit = yard.permit(Cost::new(plan().mechanisms()).expect("a cost"));
     let sealed: Vec<Vec<u8>> =
-        summarise(&plan(), &permit).iter().map(|summary| permit.seal(summary).expect("covered")).collect();
+        summarise(&plan(), &permit).iter().map(|summary| permit.seal(&KEY, summary).expect("covered")).collect();
     let open = |permit: &Permit| {
-        let open = |(block, bytes): (u32, &Vec<u8>)| permit.unseal(part(block), bytes).map(Arc::new);
+        let open = |(block, bytes): (u32, &Vec<u8>)| permit.unseal(&KEY, part(block), TAG, bytes).map(Arc::new);
         (0..BLOCKS).zip(&sealed).map(|sealed| open(sealed).expect("as sealed")).collect()
     };
     from_summaries(open, &mut yard)

@@ -1,5 +1,5 @@
-//! Packets between the caller and the processes that close the box: orders one way, answers and descriptors the
-//! other. The command never holds an end of it.
+//! The control channel between the caller and the setup stages: requests one way, events and descriptors the other.
+//! The command never holds an end of it.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -12,22 +12,22 @@ use rustix::net::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The longest packet. A command line that does not fit is refused.
+/// The longest packet. A command line that does not fit into one is refused.
 const PACKET_BYTES: usize = 96 << 10;
 
 /// The most descriptors in one packet.
 const DESCRIPTORS: usize = 2;
 
-/// Two ends, both closed at exec.
+/// Creates both ends, each close-on-exec.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends one packet, with descriptors.
+/// Sends one packet with descriptors.
 pub(crate) fn send<T: Serialize>(socket: impl AsFd, packet: &T, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let bytes = serde_json::to_vec(packet).map_err(io::Error::other)?;
     if bytes.len() > PACKET_BYTES {
-        return Err(io::Error::other("the order is too long"));
+        return Err(io::Error::other("the request is too long"));
     }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -38,7 +38,7 @@ pub(crate) fn send<T: Serialize>(socket: impl AsFd, packet: &T, descriptors: &[B
     Ok(())
 }
 
-/// The next packet, or nothing if the other side has gone.
+/// Receives the next packet, or `None` if the other side has closed its end.
 pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
     let mut bytes = vec![0; PACKET_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
@@ -47,8 +47,8 @@ pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> io::Result<Opti
     let received = loop {
         match recvmsg(&socket, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
             Ok(received) => break received,
-            // The other side went without reading all. That is told once, before what it had sent, which may be
-            // the reason.
+            // The other side closed its end with unread packets. The kernel reports that once, before the packets that
+            // the other side sent, which may contain the reason.
             Err(rustix::io::Errno::CONNRESET | rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -77,7 +77,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn packets_and_descriptors_arrive_and_an_end_is_seen() {
+    fn packets_and_descriptors_arrive_and_a_closed_end_is_detected() {
         let (here, there) = pair().expect("a pair");
         let file = File::open("/dev/zero").expect("the file");
         send(&here, &"one", &[file.as_fd()]).expect("sent");
@@ -91,9 +91,9 @@ mod tests {
         assert!(receive::<String>(&there).expect("received").is_none());
     }
 
-    /// A stage that refused at once left orders unread, and its reason was lost.
+    /// A stage that refused immediately left requests unread, and its reason was lost.
     #[test]
-    fn the_last_word_of_one_who_did_not_listen_arrives() {
+    fn the_last_packet_arrives_although_requests_were_unread() {
         let (here, there) = pair().expect("a pair");
         send(&here, &"unread", &[]).expect("sent");
         send(&there, &"last word", &[]).expect("sent");

@@ -1,36 +1,36 @@
-//! How much of the machine a command may use.
+//! Resource limits of a command.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What a command may use up. None of these protects rows; they protect the machine and whoever waits.
+/// The resources that a command may use. These limits protect the host, not rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// From start to end. Then everything in the box is killed.
+    /// Wall-clock time. When it is over, everything in the sandbox is killed.
     pub time: Duration,
-    /// Processor time of any one process, in whole seconds.
+    /// Processor time of each process, in whole seconds.
     pub processor_time: Duration,
-    /// Memory of all processes together, apart from the two folders below, which are in memory too. The kernel
-    /// holds each process to it; the sum is looked at forty times a second.
+    /// Memory of all processes together, not counting the two in-memory folders below. The kernel enforces it per
+    /// process; the total is polled forty times a second.
     pub memory_bytes: u64,
-    /// Processes and threads that exist at the same time.
+    /// Processes and threads at the same time.
     pub processes: u64,
-    /// Descriptors that one process may have open.
+    /// Open descriptors per process.
     pub open_files: u64,
-    /// All that is in the output folder.
+    /// Total size of the output folder.
     pub output_bytes: u64,
     /// Files, folders and links in the output folder.
     pub output_files: u64,
-    /// All that is in the temporary folder.
+    /// Total size of the temporary folder.
     pub scratch_bytes: u64,
-    /// All messages together.
+    /// Total size of all messages.
     pub message_bytes: u64,
-    /// One message. A longer one is left out and counted.
+    /// Size of one message. A longer one is dropped and counted.
     pub message_line_bytes: usize,
-    /// What may be printed, to standard output and standard error each.
+    /// Printed bytes, for standard output and standard error each.
     pub printed_bytes: u64,
-    /// How much of what was printed is kept, from its end.
+    /// How much of the end of the printed output is kept.
     pub tail_bytes: usize,
 }
 
@@ -63,7 +63,7 @@ pub enum Limit {
     ProcessorTime,
     /// [`Limits::memory_bytes`].
     Memory,
-    /// A file larger than output or scratch may be.
+    /// A file larger than [`Limits::output_bytes`] and [`Limits::scratch_bytes`].
     FileBytes,
     /// [`Limits::message_bytes`].
     Messages,
@@ -74,7 +74,7 @@ pub enum Limit {
 impl std::fmt::Display for Limit {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {
-            Self::Time => "its time was over",
+            Self::Time => "it ran out of time",
             Self::ProcessorTime => "it used too much processor time",
             Self::Memory => "it used too much memory",
             Self::FileBytes => "it wrote too large a file",

@@ -1,5 +1,5 @@
-//! Lines of JSON that a command sends. They come from code that nobody vouches for: whatever arrives, a line is
-//! handed on, handed on as plain text, or counted.
+//! Messages of a command: lines of JSON on a pipe. They come from untrusted code, so every line is either passed on as
+//! JSON, passed on as plain text, or dropped and counted.
 
 use serde_json::Value;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 pub enum Line {
     /// A line of JSON.
     Json(Value),
-    /// A line that is not JSON, with a mark where it is not text.
+    /// A line that is not JSON; invalid UTF-8 is replaced.
     Text(String),
 }
 
 impl Line {
-    fn read(bytes: &[u8]) -> Self {
-        // A depth that the parser does not follow makes it an error like any other.
+    fn parse(bytes: &[u8]) -> Self {
+        // Nesting deeper than the parser's limit is an error like any other.
         match serde_json::from_slice(bytes) {
             Ok(value) => Self::Json(value),
             Err(_) => Self::Text(String::from_utf8_lossy(bytes).into_owned()),
@@ -22,21 +22,21 @@ impl Line {
     }
 }
 
-/// Cuts a stream of bytes into lines.
+/// Splits a byte stream into lines.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    begun: Vec<u8>,
-    /// The line that has begun is too long already: its end is waited for and nothing of it is kept.
+    partial: Vec<u8>,
+    /// The current line is already too long: the bytes up to its end are discarded.
     skipping: bool,
-    room: usize,
+    line_limit: usize,
     pub(crate) total: u64,
-    pub(crate) handed_on: u64,
-    pub(crate) left_out: u64,
+    pub(crate) delivered: u64,
+    pub(crate) dropped: u64,
 }
 
 impl Lines {
-    pub(crate) fn with_room(room: usize) -> Self {
-        Self { begun: Vec::new(), skipping: false, room, total: 0, handed_on: 0, left_out: 0 }
+    pub(crate) fn with_line_limit(line_limit: usize) -> Self {
+        Self { partial: Vec::new(), skipping: false, line_limit, total: 0, delivered: 0, dropped: 0 }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Line)) {
@@ -44,12 +44,12 @@ impl Lines {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             let ends = piece.last() == Some(&b'\n');
             let text = if ends { &piece[..piece.len() - 1] } else { piece };
-            if self.begun.len() + text.len() > self.room {
+            if self.partial.len() + text.len() > self.line_limit {
                 self.skipping = true;
-                self.begun.clear();
+                self.partial.clear();
             }
             if !self.skipping {
-                self.begun.extend_from_slice(text);
+                self.partial.extend_from_slice(text);
             }
             if ends {
                 self.end_line(&mut each);
@@ -57,20 +57,20 @@ impl Lines {
         }
     }
 
-    /// The stream is over; what has no newline is a line too.
+    /// Ends the stream; a last line without a newline counts.
     pub(crate) fn finish(&mut self, mut each: impl FnMut(Line)) {
-        if self.skipping || !self.begun.is_empty() {
+        if self.skipping || !self.partial.is_empty() {
             self.end_line(&mut each);
         }
     }
 
     fn end_line(&mut self, each: &mut impl FnMut(Line)) {
-        let line = std::mem::take(&mut self.begun);
+        let line = std::mem::take(&mut self.partial);
         if std::mem::take(&mut self.skipping) {
-            self.left_out += 1;
+            self.dropped += 1;
         } else if !line.trim_ascii().is_empty() {
-            self.handed_on += 1;
-            each(Line::read(&line));
+            self.delivered += 1;
+            each(Line::parse(&line));
         }
     }
 }
@@ -80,39 +80,39 @@ mod tests {
     use super::{Line, Lines};
     use serde_json::json;
 
-    fn cut(pieces: &[&[u8]]) -> (Vec<Line>, u64) {
-        let mut lines = Lines::with_room(12);
+    fn split(pieces: &[&[u8]]) -> (Vec<Line>, u64) {
+        let mut lines = Lines::with_line_limit(12);
         let mut seen = Vec::new();
         for piece in pieces {
             lines.push(piece, |line| seen.push(line));
         }
         lines.finish(|line| seen.push(line));
-        assert_eq!(lines.handed_on, seen.len() as u64);
-        (seen, lines.left_out)
+        assert_eq!(lines.delivered, seen.len() as u64);
+        (seen, lines.dropped)
     }
 
     #[test]
-    fn lines_are_cut_wherever_the_pieces_end() {
+    fn lines_are_split_wherever_the_pieces_end() {
         let expected = (vec![Line::Json(json!({"a": 1})), Line::Text("no json".to_owned()), Line::Json(json!(2))], 0);
         let whole = b"{\"a\": 1}\n\nno json\n2";
-        assert_eq!(cut(&[whole]), expected);
+        assert_eq!(split(&[whole]), expected);
         for middle in 0..whole.len() {
-            assert_eq!(cut(&[&whole[..middle], &whole[middle..]]), expected, "cut at {middle}");
+            assert_eq!(split(&[&whole[..middle], &whole[middle..]]), expected, "cut at {middle}");
         }
     }
 
     #[test]
-    fn what_is_too_long_is_counted() {
-        assert_eq!(cut(&[b"1234567890123\n5\n"]), (vec![Line::Json(json!(5))], 1));
-        assert_eq!(cut(&[b"123456789012\n"]).1, 0);
-        assert_eq!(cut(&[b"123456789", b"012345", b"678"]), (vec![], 1));
+    fn long_lines_are_dropped_and_counted() {
+        assert_eq!(split(&[b"1234567890123\n5\n"]), (vec![Line::Json(json!(5))], 1));
+        assert_eq!(split(&[b"123456789012\n"]).1, 0);
+        assert_eq!(split(&[b"123456789", b"012345", b"678"]), (vec![], 1));
     }
 
     #[test]
-    fn garbage_is_handed_on_as_text() {
-        let (lines, _) = cut(&[b"\xff\xfe\0\n", b"[[[[[[\n", b"{\"a\"\n"]);
+    fn garbage_is_delivered_as_text() {
+        let (lines, _) = split(&[b"\xff\xfe\0\n", b"[[[[[[\n", b"{\"a\"\n"]);
         assert!(lines.iter().all(|line| matches!(line, Line::Text(_))), "{lines:?}");
         let deep = vec![b'['; 100_000];
-        assert!(matches!(Line::read(&deep), Line::Text(_)));
+        assert!(matches!(Line::parse(&deep), Line::Text(_)));
     }
 }

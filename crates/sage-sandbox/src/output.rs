@@ -1,5 +1,5 @@
-//! What a command left in its output folder, read as what it is: names and bytes chosen by code that nobody
-//! vouches for. No link is followed, nothing but regular files is opened, and sizes are bounded.
+//! Reads the output folder of a command. Names and bytes come from untrusted code: no link is followed, only regular
+//! files are opened, and sizes are bounded.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,10 +10,10 @@ use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 
 use crate::limits::Limits;
 
-/// Folders in folders that are looked into.
+/// The deepest folder that is listed.
 const DEPTH: usize = 8;
 
-/// The output folder after the end of a run. It is in memory and goes when this value is dropped.
+/// The output folder after a run. It is in memory and is discarded when this value is dropped.
 #[derive(Debug)]
 pub struct Output {
     folder: OwnedFd,
@@ -24,19 +24,19 @@ pub struct Output {
 /// A regular file in the output folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputFile {
-    /// Its path below the output folder.
+    /// The path relative to the output folder.
     pub path: PathBuf,
-    /// Its size.
+    /// The size.
     pub bytes: u64,
 }
 
-/// What there is.
+/// The contents of the output folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The regular files, by path.
     pub files: Vec<OutputFile>,
-    /// Links, pipes, sockets, devices, and what lies too deep: never opened.
-    pub left_out: u64,
+    /// Number of entries that are never opened: links, pipes, sockets, devices, and folders that are nested too deeply.
+    pub skipped: u64,
 }
 
 impl Output {
@@ -44,7 +44,7 @@ impl Output {
         Self { folder, bytes: limits.output_bytes, files: limits.output_files }
     }
 
-    /// The regular files. An error if there are more of them, or more in them, than the limits allow.
+    /// Lists the regular files. Fails if their number or their total size exceeds the limits.
     pub fn files(&self) -> io::Result<Listing> {
         let mut listing = Listing::default();
         let mut entries = 0;
@@ -65,7 +65,7 @@ impl Output {
                 match self.kind(&path)? {
                     (FileType::RegularFile, bytes) => listing.files.push(OutputFile { path, bytes }),
                     (FileType::Directory, _) if depth < DEPTH => folders.push((path, depth + 1)),
-                    _ => listing.left_out += 1,
+                    _ => listing.skipped += 1,
                 }
             }
         }
@@ -77,9 +77,9 @@ impl Output {
         Ok(listing)
     }
 
-    /// A regular file below the folder, opened without following any link.
+    /// Opens a regular file in the folder without following links.
     pub fn open(&self, path: &Path) -> io::Result<File> {
-        // Without NONBLOCK a pipe would wait for a writer for ever.
+        // Without NONBLOCK, opening a pipe would wait for a writer forever.
         let opened = self.open_beneath(path, OFlags::RDONLY | OFlags::NONBLOCK)?;
         let status = fstat(&opened)?;
         if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
@@ -91,7 +91,7 @@ impl Output {
         Ok(File::from(opened))
     }
 
-    /// All bytes of a regular file, never more than the limit.
+    /// Reads a regular file, at most up to the limit.
     pub fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.open(path)?.take(self.bytes).read_to_end(&mut bytes)?;
@@ -107,7 +107,7 @@ impl Output {
     fn open_beneath(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
-        // With NO_SYMLINKS even looking at a link, to say that it is one, would be refused.
+        // NO_SYMLINKS would refuse even to open a link itself, which is needed to find out that it is one.
         if !flags.contains(OFlags::NOFOLLOW) {
             resolve |= ResolveFlags::NO_SYMLINKS;
         }
@@ -116,7 +116,7 @@ impl Output {
 }
 
 impl AsFd for Output {
-    /// The folder. Whoever opens paths below it must follow no links.
+    /// The folder. Callers that open paths below it must not follow links.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.folder.as_fd()
     }
@@ -136,10 +136,10 @@ mod tests {
 
     #[test]
     fn links_and_pipes_are_never_opened() {
-        let place = tempfile::tempdir().expect("a folder");
-        let folder = place.path().join("output");
+        let temporary = tempfile::tempdir().expect("a folder");
+        let folder = temporary.path().join("output");
         fs::create_dir_all(folder.join("a/b")).expect("folders");
-        fs::write(place.path().join("secret"), "secret").expect("a secret");
+        fs::write(temporary.path().join("secret"), "secret").expect("a secret");
         fs::write(folder.join("a/b/model.bin"), "model").expect("a file");
         for (target, link) in [("../secret", "one"), ("/etc/passwd", "two"), ("a", "three"), ("..", "four")] {
             symlink(target, folder.join(link)).expect("a link");
@@ -149,7 +149,7 @@ mod tests {
         let output = output(&folder, &Limits::default());
         let listing = output.files().expect("a listing");
         assert_eq!(listing.files.iter().map(|f| f.path.as_path()).collect::<Vec<_>>(), [Path::new("a/b/model.bin")]);
-        assert_eq!(listing.left_out, 5);
+        assert_eq!(listing.skipped, 5);
         for path in ["one", "two", "three/b/model.bin", "four/secret", "../secret", "/etc/passwd", "pipe", "a", ""] {
             assert!(output.read(Path::new(path)).is_err(), "{path}");
         }
@@ -158,18 +158,18 @@ mod tests {
 
     #[test]
     fn more_than_the_limit_is_an_error() {
-        let place = tempfile::tempdir().expect("a folder");
+        let temporary = tempfile::tempdir().expect("a folder");
         for name in ["a", "b"] {
-            fs::write(place.path().join(name), [0; 10]).expect("a file");
+            fs::write(temporary.path().join(name), [0; 10]).expect("a file");
         }
         let files = |bytes, files| {
             let limits = Limits { output_bytes: bytes, output_files: files, ..Limits::default() };
-            output(place.path(), &limits).files().is_ok()
+            output(temporary.path(), &limits).files().is_ok()
         };
         assert!(files(20, 2));
         assert!(!files(19, 2));
         assert!(!files(20, 1));
         let limits = Limits { output_bytes: 9, ..Limits::default() };
-        assert!(output(place.path(), &limits).read(Path::new("a")).is_err());
+        assert!(output(temporary.path(), &limits).read(Path::new("a")).is_err());
     }
 }

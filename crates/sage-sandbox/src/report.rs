@@ -1,4 +1,4 @@
-//! How a run ended, and how one did not begin.
+//! The result of a run, and the errors that prevent one.
 
 use std::fmt;
 use std::io;
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::Limit;
 use crate::output::Output;
-use crate::printed::Tail;
+use crate::tail::Tail;
 
-/// What a command says with its exit code.
+/// The meaning of a command's exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: what it made is in the output folder.
-    Ready,
-    /// 75, `EX_TEMPFAIL`: not now, try later.
+    /// 0: the result is in the output folder.
+    Success,
+    /// 75, `EX_TEMPFAIL`: a temporary failure, try again later.
     TryLater,
     /// Any other code.
     Failed(u8),
@@ -25,7 +25,7 @@ impl Exit {
     /// The meaning of a code.
     pub fn from_code(code: u8) -> Self {
         match code {
-            0 => Self::Ready,
+            0 => Self::Success,
             75 => Self::TryLater,
             other => Self::Failed(other),
         }
@@ -36,20 +36,20 @@ impl Exit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ending {
-    /// By itself.
+    /// It exited.
     Exit(Exit),
-    /// A signal ended it that we did not send.
+    /// A signal that the sandbox did not send ended it.
     Signal(i32),
-    /// It went over a limit and was killed.
+    /// It exceeded a limit and was killed.
     Limit(Limit),
-    /// The caller asked for its end.
+    /// The caller stopped it.
     Stopped,
 }
 
 impl fmt::Display for Ending {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exit(Exit::Ready) => out.write_str("ready"),
+            Self::Exit(Exit::Success) => out.write_str("succeeded"),
             Self::Exit(Exit::TryLater) => out.write_str("try later"),
             Self::Exit(Exit::Failed(code)) => write!(out, "failed with exit code {code}"),
             Self::Signal(signal) => write!(out, "ended by signal {signal}"),
@@ -59,51 +59,51 @@ impl fmt::Display for Ending {
     }
 }
 
-/// The second wall around files and sockets.
+/// How much of Landlock, the second layer around files and sockets, is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Landlock {
-    /// Every rule holds.
+    /// Every rule is enforced.
     Full,
-    /// The kernel is older than some of the rules.
+    /// The kernel does not support some of the rules.
     Partial,
-    /// The kernel has none. The namespaces and the list of system calls hold without it.
+    /// The kernel does not support Landlock. Namespaces and seccomp do not depend on it.
     Absent,
 }
 
-/// What stood around the command.
+/// How the command was isolated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Walls {
-    /// Namespaces and a list of system calls, always both, and Landlock as far as the kernel has it.
-    Closed {
-        /// How much of Landlock.
+pub enum Isolation {
+    /// By namespaces and seccomp, always both, and by Landlock as far as the kernel supports it.
+    Full {
+        /// How much of Landlock is in force.
         landlock: Landlock,
     },
-    /// Nothing, by somebody's decision.
+    /// Not at all, by a person's decision.
     None {
-        /// Whose.
+        /// The person who allowed it.
         allowed_by: String,
     },
 }
 
-/// What is known after a run. Everything in it but `walls` can depend on rows that the command read, `time`
-/// included: only the author of the command may see it.
+/// The result of a run. Everything except `isolation` can depend on the rows that the command read, including `time`:
+/// only the author of the command may see it.
 #[derive(Debug)]
 pub struct Report {
     /// How the command ended.
     pub ending: Ending,
-    /// What stood around it.
-    pub walls: Walls,
-    /// What it made. Worth reading only if it ended with [`Exit::Ready`].
+    /// How the command was isolated.
+    pub isolation: Isolation,
+    /// The output folder. Meaningful only if the command ended with [`Exit::Success`].
     pub output: Output,
     /// The end of its standard output.
     pub standard_output: Tail,
     /// The end of its standard error.
     pub standard_error: Tail,
-    /// Messages handed on.
+    /// Number of delivered messages.
     pub messages: u64,
-    /// Messages left out because they were too long.
-    pub messages_left_out: u64,
-    /// From the order to start to its end.
+    /// Number of messages that were dropped because they were too long.
+    pub messages_dropped: u64,
+    /// Duration from the request to the end of the command.
     pub time: Duration,
 }
 
@@ -111,19 +111,19 @@ pub struct Report {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The box could not be closed here, so nothing was run in it.
+    /// The sandbox could not be set up, so nothing was run.
     Refused {
         /// The step that failed.
         step: String,
-        /// What the system said about it.
+        /// The system's error.
         reason: String,
     },
-    /// The order makes no sense.
-    Order(String),
-    /// The program was started again and did not answer: its `main` does not begin with
-    /// [`crate::enter_if_asked`], or it was killed.
-    NoAnswer,
-    /// The system failed outside of the box.
+    /// The run is invalid.
+    Invalid(String),
+    /// The re-executed program did not respond: its `main` does not start with
+    /// [`crate::enter_if_requested`], or it was killed.
+    NoResponse,
+    /// A system call failed outside the sandbox.
     System(io::Error),
 }
 
@@ -131,8 +131,10 @@ impl fmt::Display for RunError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { step, reason } => write!(out, "the command was not run: {step}: {reason}"),
-            Self::Order(reason) => write!(out, "the command was not run: {reason}"),
-            Self::NoAnswer => out.write_str("the command was not run: the process that closes the box did not answer"),
+            Self::Invalid(reason) => write!(out, "the command was not run: {reason}"),
+            Self::NoResponse => {
+                out.write_str("the command was not run: the process that sets up the sandbox did not respond")
+            }
             Self::System(error) => write!(out, "running the command failed: {error}"),
         }
     }
@@ -157,8 +159,8 @@ mod tests {
     use super::Exit;
 
     #[test]
-    fn codes_mean_what_the_protocol_says() {
-        for (code, exit) in [(0, Exit::Ready), (75, Exit::TryLater), (1, Exit::Failed(1)), (255, Exit::Failed(255))] {
+    fn exit_codes_have_their_documented_meaning() {
+        for (code, exit) in [(0, Exit::Success), (75, Exit::TryLater), (1, Exit::Failed(1)), (255, Exit::Failed(255))] {
             assert_eq!(Exit::from_code(code), exit);
         }
     }

@@ -1,4 +1,4 @@
-//! What a caller asks for: a command, its folder, its limits, and how closed the box is to be.
+//! The entry point: a command, its folder, its limits, and whether it is isolated.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -7,69 +7,69 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat, open};
 
-use crate::follow::Following;
 use crate::limits::Limits;
 use crate::messages::Line;
-use crate::order::{INSIDE, Orders, Shown, Task};
-use crate::report::{Ending, Report, RunError, Walls};
+use crate::protocol::{RUN_ROOT, ReadOnlyMount, StageRequest, Task};
+use crate::report::{Ending, Isolation, Report, RunError};
+use crate::supervise::SupervisedRun;
 
-/// Whoever a superuser's commands become: the machine's user for nobody, who should own nothing.
+/// The user that a superuser's command runs as: `nobody`, who should own no files.
 const NOBODY: u32 = 65534;
 
-/// Places in the box that nothing may be shown over.
-const TAKEN: &[&str] = &["/proc", "/sys", "/dev", "/tmp", "/etc", "/old", "/scratch", INSIDE];
+/// Paths in the sandbox that nothing may be mounted over.
+const RESERVED: &[&str] = &["/proc", "/sys", "/dev", "/tmp", "/etc", "/old", "/scratch", RUN_ROOT];
 
-/// The name of the socket in the box.
+/// The name of the socket in the sandbox.
 const SOCKET: &str = "socket";
 
-/// How closed the box is.
+/// Whether a command is isolated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Containment {
-    /// All walls, or the command is not run.
-    Closed,
-    /// No walls. The command can do whatever the caller's user can. Limits are those of single processes.
+    /// Full isolation, or the command is not run.
+    Isolated,
+    /// No isolation. The command can do everything that the caller's user can. Limits apply to single processes.
     None {
-        /// Who decided that; the report repeats it.
+        /// The person who allowed it; the report repeats the name.
         allowed_by: String,
     },
 }
 
-/// One command to run once.
+/// One run of a command.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The program and its arguments. The program is looked for in `/usr/local/bin`, `/usr/bin` and `/bin`.
+    /// The program and its arguments. The program is searched in `/usr/local/bin`, `/usr/bin` and `/bin`.
     pub command: Vec<String>,
-    /// A folder of this run alone, with `rows/` and `context.json`, neither of which contains symbolic links. A
-    /// superuser makes both readable for everybody and the folder itself closed to all others.
+    /// A folder for this run alone, with `rows/` and `context.json`, neither of which contains symbolic links. A
+    /// superuser makes both world-readable and the folder itself accessible to nobody else.
     pub folder: PathBuf,
-    /// A folder with the command's own files, read-only, in which it starts.
+    /// A folder with the command's own files, mounted read-only; the command's working directory.
     pub code: Option<PathBuf>,
-    /// Other folders that it can read, such as an environment of Python.
-    pub shown: Vec<Shown>,
-    /// A socket that somebody listens at, the only one from outside that it can connect to.
+    /// Other folders that it can read, such as a Python environment.
+    pub mounts: Vec<ReadOnlyMount>,
+    /// A listening socket, the only one of the host that the command can connect to.
     pub socket: Option<PathBuf>,
-    /// How much it may use.
+    /// The resource limits.
     pub limits: Limits,
 }
 
-/// Whoever looks on while a command runs.
-pub trait Watch {
-    /// A message came.
+/// Receives messages while a command runs, and may stop it.
+pub trait Observer {
+    /// Called for every message.
     fn message(&mut self, line: Line);
 
-    /// Asked several times a second: whether the command is to be ended.
-    fn stop(&mut self) -> bool {
+    /// Called several times a second; returns true to stop the command.
+    fn should_stop(&mut self) -> bool {
         false
     }
 }
 
-impl<F: FnMut(Line)> Watch for F {
+impl<F: FnMut(Line)> Observer for F {
     fn message(&mut self, line: Line) {
         self(line);
     }
 }
 
-/// Runs commands.
+/// Runs commands with one kind of containment.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     containment: Containment,
@@ -77,152 +77,156 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Boxes made by this very program, whose `main` begins with [`crate::enter_if_asked`].
+    /// A sandbox set up by this program, whose `main` starts with [`crate::enter_if_requested`].
     pub fn new(containment: Containment) -> Self {
-        Self::made_by(containment, PathBuf::from("/proc/self/exe"))
+        Self::with_program(containment, PathBuf::from("/proc/self/exe"))
     }
 
-    /// Boxes made by another program whose `main` begins with [`crate::enter_if_asked`].
-    pub fn made_by(containment: Containment, program: PathBuf) -> Self {
+    /// A sandbox set up by another program whose `main` starts with [`crate::enter_if_requested`].
+    pub fn with_program(containment: Containment, program: PathBuf) -> Self {
         Self { containment, program }
     }
 
-    /// Whether a box can be closed here, by closing one. The error names the step at which it cannot.
-    pub fn available(&self) -> Result<Walls, RunError> {
+    /// Checks that a sandbox can be set up here, by setting one up. The error names the step that failed.
+    pub fn available(&self) -> Result<Isolation, RunError> {
         if let Containment::None { allowed_by } = &self.containment {
-            return Ok(Walls::None { allowed_by: allowed_by.clone() });
+            return Ok(Isolation::None { allowed_by: allowed_by.clone() });
         }
-        let orders = Orders {
+        let request = StageRequest {
             task: Task::Probe,
             command: Vec::new(),
             environment: Vec::new(),
             work_folder: PathBuf::from("/"),
-            shown: Vec::new(),
+            mounts: Vec::new(),
             limits: Limits::default(),
             become_user: become_user()?,
         };
-        let mut following = Following::start(&self.program, &orders)?;
-        match following.follow(&mut |_: Line| ())? {
-            Ending::Exit(_) => following.walls().ok_or(RunError::NoAnswer),
-            _ => Err(RunError::NoAnswer),
+        let mut supervised = SupervisedRun::start(&self.program, &request)?;
+        match supervised.follow(&mut |_: Line| ())? {
+            Ending::Exit(_) => supervised.isolation().ok_or(RunError::NoResponse),
+            _ => Err(RunError::NoResponse),
         }
     }
 
-    /// Where the command will find its rows: `context.json` can say so.
-    pub fn rows_inside(&self, folder: &Path) -> PathBuf {
+    /// The path of the rows as the command sees it, for `context.json`.
+    pub fn rows_path(&self, folder: &Path) -> PathBuf {
         match self.containment {
-            Containment::Closed => Path::new(INSIDE).join("rows"),
+            Containment::Isolated => Path::new(RUN_ROOT).join("rows"),
             Containment::None { .. } => folder.join("rows"),
         }
     }
 
-    /// Where the command will find the socket that it is given.
-    pub fn socket_inside(&self, socket: &Path) -> PathBuf {
+    /// The path of the socket as the command sees it.
+    pub fn socket_path(&self, socket: &Path) -> PathBuf {
         match self.containment {
-            Containment::Closed => Path::new(INSIDE).join(SOCKET),
+            Containment::Isolated => Path::new(RUN_ROOT).join(SOCKET),
             Containment::None { .. } => socket.to_owned(),
         }
     }
 
-    /// Runs a command until it ends, goes over a limit or is stopped. When this returns nothing of it is left.
-    /// The calling thread must not end before that: the box dies with it.
-    pub fn run(&self, run: &Run, watch: &mut dyn Watch) -> Result<Report, RunError> {
-        let folder = real(&run.folder)?;
-        let rows = real(&folder.join("rows"))?;
-        let context = real(&folder.join("context.json"))?;
+    /// Runs a command until it ends, exceeds a limit or is stopped. No process of it is left when this returns.
+    /// The sandbox is killed if the calling thread ends earlier.
+    pub fn run(&self, run: &Run, observer: &mut dyn Observer) -> Result<Report, RunError> {
+        let folder = canonical_path(&run.folder)?;
+        let rows = canonical_path(&folder.join("rows"))?;
+        let context = canonical_path(&folder.join("context.json"))?;
         if !rows.is_dir() || !context.is_file() {
-            return Err(RunError::Order("its folder lacks rows/ or context.json".to_owned()));
+            return Err(RunError::Invalid("the run folder has no rows/ or no context.json".to_owned()));
         }
         if run.command.is_empty() {
-            return Err(RunError::Order("it is empty".to_owned()));
+            return Err(RunError::Invalid("the command is empty".to_owned()));
         }
         match &self.containment {
-            Containment::Closed => self.run_closed(run, &rows, &context, watch),
-            Containment::None { allowed_by } => self.run_bare(run, &folder, allowed_by, watch),
+            Containment::Isolated => self.run_isolated(run, &rows, &context, observer),
+            Containment::None { allowed_by } => self.run_unisolated(run, &folder, allowed_by, observer),
         }
     }
 
-    fn run_closed(&self, run: &Run, rows: &Path, context: &Path, watch: &mut dyn Watch) -> Result<Report, RunError> {
-        let inside = Path::new(INSIDE);
-        let mut shown = vec![
-            Shown { folder: rows.to_owned(), inside: inside.join("rows") },
-            Shown { folder: context.to_owned(), inside: inside.join("context.json") },
+    fn run_isolated(
+        &self, run: &Run, rows: &Path, context: &Path, observer: &mut dyn Observer,
+    ) -> Result<Report, RunError> {
+        let root = Path::new(RUN_ROOT);
+        let mut mounts = vec![
+            ReadOnlyMount { source: rows.to_owned(), target: root.join("rows") },
+            ReadOnlyMount { source: context.to_owned(), target: root.join("context.json") },
         ];
         if let Some(code) = &run.code {
-            shown.push(Shown { folder: real(code)?, inside: inside.join("code") });
+            mounts.push(ReadOnlyMount { source: canonical_path(code)?, target: root.join("code") });
         }
         if let Some(socket) = &run.socket {
-            let socket = real(socket)?;
+            let socket = canonical_path(socket)?;
             if !fs::metadata(&socket)?.file_type().is_socket() {
-                return Err(RunError::Order(format!("{} is no socket", socket.display())));
+                return Err(RunError::Invalid(format!("{} is not a socket", socket.display())));
             }
-            shown.push(Shown { folder: socket, inside: inside.join(SOCKET) });
+            mounts.push(ReadOnlyMount { source: socket, target: root.join(SOCKET) });
         }
-        for Shown { folder, inside } in &run.shown {
-            shown.push(Shown { folder: real(folder)?, inside: free_place(inside)? });
+        for ReadOnlyMount { source, target } in &run.mounts {
+            mounts.push(ReadOnlyMount { source: canonical_path(source)?, target: check_mount_target(target)? });
         }
-        let orders = Orders {
-            task: Task::Closed,
+        let request = StageRequest {
+            task: Task::Isolated,
             command: run.command.clone(),
-            environment: environment(inside, Path::new("/tmp")),
-            work_folder: run.code.as_ref().map_or(PathBuf::from("/tmp"), |_| inside.join("code")),
-            shown,
+            environment: environment(root, Path::new("/tmp")),
+            work_folder: run.code.as_ref().map_or(PathBuf::from("/tmp"), |_| root.join("code")),
+            mounts,
             limits: run.limits.clone(),
             become_user: become_user()?,
         };
-        let mut following = Following::start(&self.program, &orders)?;
-        let ending = following.follow(watch)?;
-        following.report(ending, watch)
+        let mut supervised = SupervisedRun::start(&self.program, &request)?;
+        let ending = supervised.follow(observer)?;
+        supervised.report(ending, observer)
     }
 
-    fn run_bare(&self, run: &Run, folder: &Path, by: &str, watch: &mut dyn Watch) -> Result<Report, RunError> {
+    fn run_unisolated(
+        &self, run: &Run, folder: &Path, by: &str, observer: &mut dyn Observer,
+    ) -> Result<Report, RunError> {
         let (output, scratch, messages) = (folder.join("output"), folder.join("tmp"), folder.join("messages"));
         fs::create_dir_all(&output)?;
         fs::create_dir_all(&scratch)?;
         mkfifoat(CWD, &messages, Mode::RUSR)?;
         fs::set_permissions(&messages, Permissions::from_mode(0o600))?;
         let pipe = open(&messages, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
-        let orders = Orders {
-            task: Task::Bare,
+        let request = StageRequest {
+            task: Task::Unisolated,
             command: run.command.clone(),
             environment: environment(folder, &scratch),
-            work_folder: run.code.as_deref().map_or(Ok(scratch), real)?,
-            shown: Vec::new(),
+            work_folder: run.code.as_deref().map_or(Ok(scratch), canonical_path)?,
+            mounts: Vec::new(),
             limits: run.limits.clone(),
             become_user: None,
         };
-        let mut following = Following::start(&self.program, &orders)?;
-        following.without_walls(by, pipe, File::open(&output)?.into());
-        let ending = following.follow(watch)?;
-        following.report(ending, watch)
+        let mut supervised = SupervisedRun::start(&self.program, &request)?;
+        supervised.set_unisolated(by, pipe, File::open(&output)?.into());
+        let ending = supervised.follow(observer)?;
+        supervised.report(ending, observer)
     }
 }
 
-/// A superuser's commands become somebody else, because the kernel holds the superuser to fewer limits. Whoever is
-/// a superuser in a user namespace alone is an ordinary user of the machine.
+/// The user that the command runs as. A superuser's command changes its user, because the kernel enforces fewer limits
+/// on the superuser. The superuser of a user namespace is an ordinary user of the host.
 fn become_user() -> Result<Option<u32>, RunError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }
     match superuser(&fs::read_to_string("/proc/self/uid_map")?) {
-        Superuser::OfTheMachine => Ok(Some(NOBODY)),
-        Superuser::OfANamespace => Ok(None),
-        Superuser::Alone => Err(RunError::Refused {
-            step: "becoming another user than the superuser".to_owned(),
+        Superuser::CanBecomeNobody => Ok(Some(NOBODY)),
+        Superuser::Namespaced => Ok(None),
+        Superuser::Unmapped => Err(RunError::Refused {
+            step: "changing from the superuser to another user".to_owned(),
             reason: format!("user {NOBODY} is not known in this user namespace"),
         }),
     }
 }
 
-/// What the superuser of a map of users can do.
+/// What the superuser can do, according to the user namespace's `uid_map`.
 #[derive(Debug, PartialEq, Eq)]
 enum Superuser {
-    /// Become nobody.
-    OfTheMachine,
-    /// Not that, but it is somebody else outside, whom the kernel holds to every limit.
-    OfANamespace,
-    /// Not that, and it may be the machine's.
-    Alone,
+    /// Change to the user `nobody`.
+    CanBecomeNobody,
+    /// Not that, but it is an ordinary user of the host, on whom the kernel enforces every limit.
+    Namespaced,
+    /// Not that, and it may be the superuser of the host.
+    Unmapped,
 }
 
 fn superuser(map: &str) -> Superuser {
@@ -232,15 +236,15 @@ fn superuser(map: &str) -> Superuser {
     });
     let ranges: Vec<_> = ranges.collect();
     if ranges.iter().any(|(inside, _, count)| (*inside..inside + count).contains(&u64::from(NOBODY))) {
-        return Superuser::OfTheMachine;
+        return Superuser::CanBecomeNobody;
     }
     match ranges.iter().any(|(inside, outside, _)| *inside == 0 && *outside != 0) {
-        true => Superuser::OfANamespace,
-        false => Superuser::Alone,
+        true => Superuser::Namespaced,
+        false => Superuser::Unmapped,
     }
 }
 
-/// Everything that the command finds in its environment.
+/// The complete environment of the command.
 fn environment(run: &Path, scratch: &Path) -> Vec<(String, String)> {
     let path = |name: &str| run.join(name).to_string_lossy().into_owned();
     let scratch = scratch.to_string_lossy().into_owned();
@@ -256,51 +260,51 @@ fn environment(run: &Path, scratch: &Path) -> Vec<(String, String)> {
     entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// A path without symbolic links, which would lead elsewhere from inside.
-fn real(path: &Path) -> Result<PathBuf, RunError> {
-    let unusable = |reason: String| RunError::Order(format!("{}: {reason}", path.display()));
-    let real = fs::canonicalize(path).map_err(|error: io::Error| unusable(error.to_string()))?;
-    if real.to_str().is_none() {
-        return Err(unusable("its path is not text".to_owned()));
+/// Resolves symbolic links, which would point elsewhere inside the sandbox.
+fn canonical_path(path: &Path) -> Result<PathBuf, RunError> {
+    let unusable = |reason: String| RunError::Invalid(format!("{}: {reason}", path.display()));
+    let canonical = fs::canonicalize(path).map_err(|error: io::Error| unusable(error.to_string()))?;
+    if canonical.to_str().is_none() {
+        return Err(unusable("the path is not valid UTF-8".to_owned()));
     }
-    Ok(real)
+    Ok(canonical)
 }
 
-fn free_place(inside: &Path) -> Result<PathBuf, RunError> {
-    let plain = inside.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
-    let taken = TAKEN.iter().any(|taken| inside.starts_with(taken));
-    if inside.is_absolute() && plain && !taken && inside != Path::new("/") {
-        return Ok(inside.to_owned());
+fn check_mount_target(target: &Path) -> Result<PathBuf, RunError> {
+    let plain = target.components().skip(1).all(|part| matches!(part, Component::Normal(_)));
+    let reserved = RESERVED.iter().any(|reserved| target.starts_with(reserved));
+    if target.is_absolute() && plain && !reserved && target != Path::new("/") {
+        return Ok(target.to_owned());
     }
-    Err(RunError::Order(format!("nothing can be shown at {}", inside.display())))
+    Err(RunError::Invalid(format!("nothing can be mounted at {}", target.display())))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Superuser, free_place, superuser};
+    use super::{Superuser, check_mount_target, superuser};
     use std::path::Path;
 
     #[test]
-    fn a_superuser_of_a_namespace_is_known() {
+    fn the_superuser_of_a_namespace_is_recognised() {
         for (map, expected) in [
-            ("         0          0 4294967295\n", Superuser::OfTheMachine),
-            ("0 100000 65536\n", Superuser::OfTheMachine),
-            ("0 1000 1\n", Superuser::OfANamespace),
-            ("0 1000 1\n1 100000 65533\n", Superuser::OfANamespace),
-            ("0 0 1\n", Superuser::Alone),
-            ("", Superuser::Alone),
+            ("         0          0 4294967295\n", Superuser::CanBecomeNobody),
+            ("0 100000 65536\n", Superuser::CanBecomeNobody),
+            ("0 1000 1\n", Superuser::Namespaced),
+            ("0 1000 1\n1 100000 65533\n", Superuser::Namespaced),
+            ("0 0 1\n", Superuser::Unmapped),
+            ("", Superuser::Unmapped),
         ] {
             assert_eq!(superuser(map), expected, "{map}");
         }
     }
 
     #[test]
-    fn nothing_is_shown_over_the_box_itself() {
-        for place in ["/opt/environment", "/data", "/tmpfiles"] {
-            assert!(free_place(Path::new(place)).is_ok(), "{place}");
+    fn reserved_paths_are_not_mounted_over() {
+        for path in ["/opt/environment", "/data", "/tmpfiles"] {
+            assert!(check_mount_target(Path::new(path)).is_ok(), "{path}");
         }
-        for place in ["/", "opt", "/proc/1", "/sage/rows", "/tmp", "/opt/../etc", "/dev/x"] {
-            assert!(free_place(Path::new(place)).is_err(), "{place}");
+        for path in ["/", "opt", "/proc/1", "/sage/rows", "/tmp", "/opt/../etc", "/dev/x"] {
+            assert!(check_mount_target(Path::new(path)).is_err(), "{path}");
         }
     }
 }

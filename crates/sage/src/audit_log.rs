@@ -115,6 +115,12 @@ fn text_line(event: &EventView) -> String {
     if let Some(release) = &event.release {
         line += &format!("  {release}");
     }
+    if let Some(digest) = &event.digest {
+        line += &format!("  file {digest}");
+    }
+    if let Some(member) = &event.member {
+        line += &format!("  {member}");
+    }
     if !event.by.is_empty() {
         line += &format!("  by {}", event.by.join(", "));
     }

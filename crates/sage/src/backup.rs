@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use sage_engine::backup::{self, RestoredTokens};
 use sage_engine::log::Since;
-use sage_engine::{Engine, Opened, backup};
+use sage_engine::{Engine, Opened};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -27,7 +28,9 @@ Examples:
 
 A restored log forgets what was spent after the backup, and two directories of one past would spend one budget twice. So
 a restored directory grants nothing until an officer says that the original is out of service, and either that it granted
-nothing after the backup, or that this is not known: then every block in it is retired and new blocks are the refresh.";
+nothing after the backup, or that this is not known: then every block in it is retired and new blocks are the refresh.
+Tokens of the server are revoked by restoring, since a backup also has those that were revoked after it was made;
+--keep-tokens has them count again.";
 
 #[derive(Args, Debug)]
 pub(crate) struct BackupArgs {
@@ -58,6 +61,10 @@ pub(crate) struct RestoreArgs {
     #[arg(long, requires = "acknowledge")]
     retire_all: bool,
 
+    /// Have the tokens of the backup count again, also those that were revoked since it was made
+    #[arg(long, requires = "folder")]
+    keep_tokens: bool,
+
     #[command(flatten)]
     who: WhoArgs,
     #[command(flatten)]
@@ -86,12 +93,17 @@ pub(crate) fn save(asked: &BackupArgs) -> Result<(), Failure> {
 
 pub(crate) fn restore(asked: &RestoreArgs) -> Result<(), Failure> {
     let Some(folder) = &asked.folder else { return acknowledge(asked) };
-    let saved = backup::restore(folder, &asked.place.dir, &asked.place.places())?;
+    let tokens = if asked.keep_tokens { RestoredTokens::Kept } else { RestoredTokens::Revoked };
+    let saved = backup::restore(folder, &asked.place.dir, &asked.place.places(), tokens)?;
     let place = asked.place.dir.display();
     if asked.json {
         return print_json(&json!({
             "directory": asked.place.dir, "events": saved.events, "files": saved.files.len(), "fenced": true,
+            "tokens_kept": asked.keep_tokens,
         }));
+    }
+    if !asked.keep_tokens {
+        tell("tokens of the backup do not count; make new ones with: sage token create --as NAME");
     }
     tell(&format!(
         "it grants nothing until an officer has answered for it: sage restore --acknowledge --nothing-since --dir {place} \

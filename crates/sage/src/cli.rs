@@ -6,6 +6,7 @@ use crate::audit::AuditCommand;
 use crate::backup::{self, BackupArgs, RestoreArgs};
 use crate::blocks::BlocksArgs;
 use crate::budget::{self, BudgetArgs};
+use crate::census::{self, CensusArgs};
 use crate::demo::{self, DemoArgs};
 use crate::doctor::DoctorArgs;
 use crate::explain::{self, ExplainArgs};
@@ -17,6 +18,7 @@ use crate::migrate::{self, MigrateArgs};
 use crate::models::{self, FeaturesCommand, ModelsCommand};
 use crate::plan::{self, PlanArgs};
 use crate::predict::{self, PredictArgs};
+use crate::quarantine::{self, QuarantineArgs};
 use crate::query::{self, QueryArgs};
 use crate::runs::{self, RunsArgs};
 use crate::server::{self, ServeArgs};
@@ -81,9 +83,12 @@ Examples:
   sage stream show taxi
   sage stream change taxi.toml --as ada
   sage stream approve taxi --as bob
+  sage stream approve taxi --digest 7d3f... --as bob
+  sage stream suspend taxi mia --reason \"left the team\" --as ada
+  sage stream reinstate taxi mia --as ada
 
 A stream's file declares its columns with their bounds, how rows fall into blocks, the policy and who may do
-what. Loosening a policy takes two officers; tightening it takes one.";
+what. Loosening a policy and changing the officers take two officers; tightening takes one.";
 
 const INGEST_EXAMPLES: &str = "\
 Examples:
@@ -161,7 +166,7 @@ pub(crate) enum Command {
     /// A new directory with a stream's file and a pipeline's file to edit
     #[command(after_help = init::EXAMPLES)]
     Init(InitArgs),
-    /// Streams and their policies: create, change, approve, show
+    /// Streams and their policies: create, change, approve, suspend, show
     #[command(after_help = STREAM_EXAMPLES)]
     Stream {
         #[command(subcommand)]
@@ -176,6 +181,12 @@ pub(crate) enum Command {
     /// What a stream has lost, what is left, and how far that goes
     #[command(after_help = budget::EXAMPLES)]
     Budget(BudgetArgs),
+    /// Rows that were set aside: list, release, erase
+    #[command(after_help = quarantine::EXAMPLES)]
+    Quarantine(QuarantineArgs),
+    /// The private counts of a stream's units, where its file asks for a census
+    #[command(after_help = census::EXAMPLES)]
+    Census(CensusArgs),
     /// What would happen to a pipeline if it were submitted now; costs nothing
     #[command(after_help = plan::EXAMPLES)]
     Plan(PlanArgs),
@@ -197,7 +208,7 @@ pub(crate) enum Command {
     /// What a run did, step by step, and what a program of its author's printed
     #[command(after_help = logs::EXAMPLES)]
     Logs(LogsArgs),
-    /// Stop a run; what it was charged stays charged
+    /// Stop a run, or the recurrence of one that is over; what it was charged stays charged
     Cancel(CancelArgs),
     /// What was released: list, show, pull, alias, withdraw
     #[command(after_help = models::EXAMPLES)]

@@ -29,19 +29,24 @@ pub(crate) struct DoctorArgs {
     json: bool,
 }
 
+/// Shown where a rewritten log could not be found.
+const NEVER_EXPORTED: &str = "no head of this log was ever exported: if it were cut, or rewritten and chained anew, \
+                              nothing would show it; export heads to another machine with --heads FILE\n";
+
 pub(crate) fn run(asked: &DoctorArgs) -> Result<(), Failure> {
     if asked.acknowledge {
         return acknowledge(asked);
     }
     let doctor = Doctor::examine(&asked.place.dir, &asked.place.places())?;
-    let events = doctor.head().length;
+    let (events, exported) = (doctor.head().length, doctor.head_was_exported());
     let found = if asked.repair { doctor.repair()? } else { doctor.findings().to_vec() };
     let lines: Vec<String> = found.iter().map(Finding::to_string).collect();
     if asked.json {
-        print_json(&json!({"events_verified": events, "findings": lines}))?;
+        print_json(&json!({"events_verified": events, "head_exported": exported, "findings": lines}))?;
     } else {
         let list: String = lines.iter().map(|line| format!("  {line}\n")).collect();
-        print(&format!("{events} events verified from the first on\n{list}"))?;
+        let never = if exported { "" } else { NEVER_EXPORTED };
+        print(&format!("{events} events verified from the first on\n{never}{list}"))?;
     }
     if found.is_empty() {
         return if asked.json { Ok(()) } else { print("nothing is wrong\n") };

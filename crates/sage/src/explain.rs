@@ -49,6 +49,7 @@ pub(crate) fn object(engine: &Engine, number: u64) -> Result<Value, Failure> {
             "blocks": waiting.blocks,
             "epsilon_on_each": waiting.epsilon.to_string(),
             "blocks_that_admit_it": waiting.admit,
+            "blocks_free_now": waiting.free,
             "sealed_blocks": waiting.sealed,
             "until": waiting.deadline.map(instant),
         })
@@ -123,7 +124,8 @@ fn option_text(relief: &Relief) -> Option<String> {
     Some(match *relief {
         Relief::Blocks(more) => format!("wait for {} more that admit the attempt", blocks(more)),
         Relief::Share => {
-            "wait until others that hold a share of these blocks are done, or cancel one that is yours".to_owned()
+            "wait until runs that came earlier have made their next attempts or end, or cancel one that is yours"
+                .to_owned()
         }
         Relief::Window(most) => format!("a larger window: raise window.max in [pipeline], now {}", blocks(most)),
         Relief::Doublings(most) => format!("a larger window: raise data_doublings in [adapt], now {most}"),
@@ -241,20 +243,30 @@ pub(crate) fn conclusion(engine: &Engine, run: &RunView, waiting: Option<&Waitin
 }
 
 fn waits(waiting: &Waiting, stream: &str) -> String {
-    let Waiting { blocks: needed, epsilon, admit, sealed, deadline } = waiting;
+    let Waiting { blocks: needed, epsilon, admit, free, sealed, deadline } = waiting;
     let until = deadline.map_or_else(String::new, |deadline| format!(" It gives up at {}.", instant(deadline)));
-    let now = if admit >= needed {
-        "So many admit it, but a part of their budget is set aside for other pipelines, or sage work has not run since."
-            .to_owned()
-    } else {
+    let now = if admit < needed {
         format!("Of the {} of stream {stream} that are sealed, {admit} admit it.", blocks(*sealed))
+    } else if free < needed {
+        format!(
+            "{} admit it, but it may spend that much on {free} of them now: the rest is promised to runs that came \
+             earlier, for their next attempts, or is not unlocked yet.",
+            blocks(*admit)
+        )
+    } else {
+        "There are such blocks: it runs when sage work comes to it.".to_owned()
     };
     format!("It waits for {} that each admit an attempt of epsilon {}. {now}{until}", blocks(*needed), loss(*epsilon))
 }
 
 fn relief(waiting: &Waiting, stream: &str) -> String {
-    if waiting.admit >= waiting.blocks {
+    if waiting.free >= waiting.blocks {
         return "sage work".to_owned();
+    }
+    if waiting.admit >= waiting.blocks {
+        return format!(
+            "take in and seal new blocks, of which it has an even share, then sage work (sage budget {stream})"
+        );
     }
     format!("take in and seal new blocks, then sage work (what is left now: sage budget {stream})")
 }
@@ -275,7 +287,8 @@ fn stopped(end: End, run: &RunView) -> (String, String) {
             "raise epsilon_max in [budget], window.max in [pipeline] or data_doublings in [adapt]; or lower the target",
         ),
         End::Limit(Limit::Time) => (
-            "An attempt took longer than one may, and was stopped. What it was charged stays charged.",
+            "By the public sizes of its window the next attempt would take longer than one may, and was not \
+             begun.",
             "raise time in [limits], and the operator --attempt-time, or make it smaller: fewer epochs in [train], narrower \
              layers, a shorter window",
         ),
@@ -289,8 +302,19 @@ fn stopped(end: End, run: &RunView) -> (String, String) {
             "mend what the reasons above name, then submit it again",
         ),
         End::NotMember => (
-            "Whoever submitted it is no longer a member of the context that paid for it, so nothing more was charged.",
-            "let a member submit it; they stand under [[policy.contexts]] of the stream's file",
+            "The person who submitted it may no longer spend on the stream: they are no longer an ML engineer, no longer \
+             a member of the context that paid, or suspended. Nothing more was charged.",
+            "let an ML engineer submit it; [access] and [[policy.contexts]] of the stream's file say who may",
+        ),
+        End::NameTaken => (
+            "The name of its pipeline belongs to another stream.",
+            "give the pipeline another name and submit it again",
+        ),
+        End::Crashed => (
+            "The program crashed three times in a row while it worked on this run, so it is not tried again. Attempts \
+             that had read rows stay charged.",
+            "simplify its expressions or make it smaller, check it with: sage plan FILE, then submit it again; the \
+             operator finds the crash in the output of the program",
         ),
         End::Failing => ("Its pipeline no longer fits its stream.", "sage plan FILE says what does not fit"),
     };

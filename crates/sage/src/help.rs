@@ -18,6 +18,7 @@ Exit codes of sage
    12  budget refused, or no blocks with enough of it left
    13  not authorised
    14  not found
+   15  charged and failed: the charge stands, and asking again is charged again
    69  server unreachable
   130  interrupted
 

@@ -195,7 +195,7 @@ fn stream_file(name: &str, who: &str, columns: &[Proposal]) -> String {
     let (who, columns): (String, String) = (toml_text(who), columns.iter().map(Proposal::text).collect());
     format!(
         "# A stream: what a row is, how rows fall into blocks, how much may be lost, who may do what.\n\
-         # All of it is public and decided before the first row comes in. Every key: docs/stream.md\n\
+         # All of it is public and decided before the first row comes in. Every key: docs/reference/stream-file.md\n\
          \n[stream]\nname = \"{name}\"\n\
          unit = \"event\"              # one row is hidden; \"user\" hides all rows of a person\n\
          time = {time}                # the column that says when a row happened\n\
@@ -218,7 +218,7 @@ fn pipeline_file(name: &str, columns: &[Proposal]) -> String {
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     format!(
         "# A pipeline: what is computed from which blocks, when it is good enough, and what it may spend.\n\
-         # Every key: docs/pipeline.md\n\
+         # Every key: docs/reference/pipeline-file.md\n\
          \n[pipeline]\nname = \"{name}-count\"\nstream = \"{name}\"\nwindow = {{ min = 1 }}       # the newest block; more \
          follow if that is not enough\n\
          \n[train]\nkind = \"statistic\"\nstatistic = \"count\"\n\

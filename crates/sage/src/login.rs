@@ -5,6 +5,7 @@ use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
 use clap::Args;
+use sage_engine::private;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -66,13 +67,9 @@ impl Logins {
         let path = file()?;
         let write = || {
             let folder = path.parent().ok_or(std::io::ErrorKind::InvalidInput)?;
-            std::fs::create_dir_all(folder)?;
+            private::make_directories(folder)?;
             let fresh = path.with_extension("new");
-            let mut options = std::fs::OpenOptions::new();
-            options.write(true).create(true).truncate(true);
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let mut file = options.open(&fresh)?;
+            let mut file = private::create(&fresh)?;
             file.write_all(&serde_json::to_vec_pretty(self)?)?;
             file.sync_all()?;
             std::fs::rename(&fresh, &path)

@@ -9,8 +9,10 @@ mod audit_log;
 mod backup;
 mod blocks;
 mod budget;
+mod census;
 mod cli;
 mod demo;
+mod difference;
 mod doctor;
 mod explain;
 mod failure;
@@ -30,6 +32,7 @@ mod place;
 mod plan;
 mod plot;
 mod predict;
+mod quarantine;
 mod query;
 mod remote;
 mod report;
@@ -53,8 +56,13 @@ use crate::cli::{Cli, Command};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
+/// Returns freed memory to the system. The system's allocator retains several times what requests hold once many
+/// threads have served large ones, so that no bound on the server's memory could be stated.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
-    sage_engine::enter_box_if_asked();
+    sage_engine::enter_sandbox_if_requested();
     let settings = match Settings::read(&Cli::command()) {
         Ok(settings) => settings,
         Err(failure) => return ended(Err(failure)),
@@ -100,6 +108,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Ingest(asked) => ingest::run(asked),
         Command::Blocks(asked) => blocks::run(asked),
         Command::Budget(asked) => budget::run(asked),
+        Command::Census(asked) => census::run(asked),
         Command::Plan(asked) => plan::run(asked),
         Command::Submit(asked) => submit::run(asked),
         Command::Work(asked) => work::run(asked),
@@ -111,6 +120,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Models { command } => models::run(command),
         Command::Features { command } => models::features(command),
         Command::Predict(asked) => predict::run(asked),
+        Command::Quarantine(asked) => quarantine::run(asked),
         Command::Query(asked) => query::run(asked),
         Command::Serve(asked) => server::run(asked),
         Command::Token { command } => token::run(command),

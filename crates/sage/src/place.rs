@@ -9,7 +9,7 @@ use sage_engine::backup::BackupError;
 use sage_engine::log::OpenError;
 use sage_engine::plan::PlanRefusal;
 use sage_engine::stream::MemberRefusal;
-use sage_engine::{Engine, EngineError, Opened, Places, Principal};
+use sage_engine::{Engine, EngineError, MasterKeySource, Opened, Places, Principal};
 
 use crate::failure::Failure;
 use crate::operator::OperatorArgs;
@@ -29,9 +29,22 @@ pub(crate) struct PlaceArgs {
     #[arg(long, value_name = "ADDRESS", env = "SAGE_BLOCKS")]
     pub(crate) blocks: Option<String>,
 
+    /// Encrypt blocks, summaries and quarantined rows under the master key in this file: 32 bytes, or 64 hexadecimal
+    /// digits
+    #[arg(long, value_name = "FILE", env = "SAGE_KEY_FILE")]
+    key_file: Option<PathBuf>,
+
+    /// The same, with the master key that this shell command prints
+    #[arg(long, value_name = "COMMAND", env = "SAGE_KEY_COMMAND", conflicts_with = "key_file")]
+    key_command: Option<String>,
+
     /// What the operator says, at commands that perform attempts.
     #[arg(skip)]
     operator: OperatorArgs,
+
+    /// The least disclosure interval, at the server.
+    #[arg(skip)]
+    interval: Option<Duration>,
 }
 
 /// Who asks.
@@ -44,12 +57,20 @@ pub(crate) struct WhoArgs {
 
 impl PlaceArgs {
     pub(crate) fn places(&self) -> Places {
-        self.operator.over(Places { heads: self.heads.clone(), blocks: self.blocks.clone(), ..Places::default() })
+        let file = self.key_file.clone().map(MasterKeySource::File);
+        let master_key = file.or_else(|| self.key_command.clone().map(MasterKeySource::Command));
+        let (heads, blocks) = (self.heads.clone(), self.blocks.clone());
+        self.operator.over(Places { heads, blocks, master_key, interval: self.interval, ..Places::default() })
     }
 
     /// The same directory, for a command at which the operator has a say.
     pub(crate) fn under(&self, operator: &OperatorArgs) -> Self {
         Self { operator: operator.clone(), ..self.clone() }
+    }
+
+    /// The same directory with this least disclosure interval.
+    pub(crate) fn with_interval(self, interval: Duration) -> Self {
+        Self { interval: Some(interval), ..self }
     }
 
     /// Opens a directory that is there.
@@ -140,10 +161,10 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let code = match &error {
             EngineError::Refused(_) => 12,
-            EngineError::NotInRole { .. } | EngineError::Door(_) => 13,
+            EngineError::NotInRole { .. } | EngineError::Suspended { .. } | EngineError::Door(_) => 13,
             EngineError::Backup(BackupError::NotEmpty(_)) => 2,
             EngineError::Backup(BackupError::NoBackup(_)) => 14,
-            EngineError::NoStream(_) | EngineError::NoBlock(_) => 14,
+            EngineError::NoStream(_) | EngineError::NoBlock(_) | EngineError::NoQuarantine(_) => 14,
             EngineError::Members(refusal) => match refusal {
                 MemberRefusal::NoContext(_) => 14,
                 MemberRefusal::Unnamed { .. } => 2,
@@ -151,6 +172,7 @@ impl From<EngineError> for Failure {
                 _ => 1,
             },
             EngineError::NoRun(_) | EngineError::NoRelease(_) | EngineError::Withdrawn(..) => 14,
+            EngineError::ChargedButFailed { .. } => 15,
             EngineError::Alias(_) | EngineError::OtherQuestion(_) => 2,
             EngineError::Plan(PlanRefusal::Part { part, .. }) if part == "budget" => 12,
             _ => 1,

@@ -52,7 +52,7 @@ pub(crate) fn text_of(file: &Path) -> Result<String, Failure> {
     };
     read.map_err(|error| {
         let message = format!("{}: {error}", file.display());
-        Failure::usage(message, "give a pipeline's TOML file; docs/pipeline.md says what is in it")
+        Failure::usage(message, "give a pipeline's TOML file; docs/reference/pipeline-file.md says what is in it")
     })
 }
 
@@ -61,7 +61,10 @@ pub(crate) fn of_file(engine: &Engine, file: &Path, error: EngineError) -> Failu
     let of_file = matches!(error, EngineError::PipelineFile(_) | EngineError::Plan(_));
     match hinted(engine, error) {
         Failure::Engine { message, code } if of_file => {
-            let message = format!("{}: {message}\n  help  docs/pipeline.md says what may stand there", file.display());
+            let message = format!(
+                "{}: {message}\n  help  docs/reference/pipeline-file.md says what may stand there",
+                file.display()
+            );
             Failure::Engine { message, code }
         }
         other => other,

@@ -22,7 +22,7 @@ Examples:
 Every number comes with its half-width: all of them hold together with a confidence of 95 %. The cost is charged to every
 block that is read before a row is, and shared by the aggregates. With --error it is the least that makes every number so
 exact. --plan says what it would cost and charges nothing. The same --key has its effect once: asked again, the recorded
-answer is given. What cannot be made private is refused with what to ask instead; docs/query.md has the whole list.";
+answer is given. What cannot be made private is refused with what to ask instead; docs/reference/private-sql.md has the whole list.";
 
 #[derive(Args, Debug)]
 pub(crate) struct QueryArgs {
@@ -179,9 +179,10 @@ pub(crate) fn fresh_key() -> Result<String, Failure> {
 fn failed(engine: &Engine, error: EngineError) -> Failure {
     let help = matches!(error, EngineError::Question(_));
     match hinted(engine, error) {
-        Failure::Engine { message, code } if help => {
-            Failure::Engine { message: format!("{message}\n  help  docs/query.md says what can be asked"), code }
-        }
+        Failure::Engine { message, code } if help => Failure::Engine {
+            message: format!("{message}\n  help  docs/reference/private-sql.md says what can be asked"),
+            code,
+        },
         other => other,
     }
 }

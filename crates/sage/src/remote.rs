@@ -19,7 +19,7 @@ use crate::login::Logins;
 use crate::output::{print, print_json, tell};
 use crate::plan::text_of;
 use crate::query::fresh_key;
-use crate::server::KEY_REUSED;
+use crate::server::{CHARGED_BUT_FAILED, KEY_REUSED};
 use crate::watch;
 
 /// The variable that holds a token.
@@ -97,6 +97,7 @@ fn request(name: &str, found: &ArgMatches) -> Result<Option<Asked>, Failure> {
             let path = format!("/invocations?model={}", named("model"));
             Asked::post(path, "application/json", rows(&file()?).to_string()).showing("predictions")
         }
+        ("census", _) => Asked::get(format!("/v1/streams/{}/census", named("stream"))),
         ("blocks", _) if found.contains_id("step") => return Ok(None),
         ("blocks", _) => Asked::get(format!("/v1/streams/{}/blocks", named("stream"))).paged("blocks"),
         ("query", _) => {
@@ -171,7 +172,7 @@ pub(crate) fn run_if_asked(matches: &ArgMatches, command: &Command) -> Option<Re
         Ok(Some(asked)) => Some(answer(&address, &logins, &asked, own)),
         Ok(None) if flag => Some(Err(Failure::usage(
             format!("sage {name} works on a directory and asks no server"),
-            "leave --server out and name the directory with --dir; docs/commands.md says which commands ask a server",
+            "leave --server out and name the directory with --dir; docs/reference/commands.md says which commands ask a server",
         ))),
         Ok(None) => None,
         Err(failure) => Some(Err(failure)),
@@ -310,6 +311,7 @@ impl Client {
             StatusCode::FORBIDDEN => (13, ""),
             StatusCode::NOT_FOUND => (14, ""),
             StatusCode::CONFLICT if value["type"] == KEY_REUSED => (2, ""),
+            StatusCode::CONFLICT if value["type"] == CHARGED_BUT_FAILED => (15, ""),
             StatusCode::CONFLICT => (asked.conflict, ""),
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => (69, ""),
             _ => (1, ""),

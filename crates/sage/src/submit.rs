@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use sage_engine::adapt::{End, Outcome};
-use sage_engine::{Engine, RunView};
+use sage_engine::{Engine, RunView, Stopped};
 
 use crate::explain;
 use crate::failure::Failure;
@@ -101,8 +101,8 @@ fn ended(engine: &Engine, number: u64, stop: &Stop) -> Result<(), Failure> {
 const fn stopped_code(end: End) -> u8 {
     match end {
         End::TimedOut | End::Limit(_) => 11,
-        End::Cancelled | End::Failing => 1,
-        End::NotMember => 13,
+        End::Cancelled | End::Failing | End::Crashed => 1,
+        End::NotMember | End::NameTaken => 13,
     }
 }
 
@@ -121,7 +121,10 @@ fn waits(engine: &Engine, run: &RunView) -> Result<String, Failure> {
 
 pub(crate) fn cancel(asked: &CancelArgs) -> Result<(), Failure> {
     let engine = asked.place.open()?;
-    engine.stop_run(&asked.who.principal()?, asked.run)?;
+    let stopped = engine.stop_run(&asked.who.principal()?, asked.run)?;
     engine.close()?;
-    print(&format!("run {} is cancelled; what it was charged stays charged\n", asked.run))
+    print(&match stopped {
+        Stopped::Run => format!("run {} is cancelled; what it was charged stays charged\n", asked.run),
+        Stopped::Recurrence => format!("run {} is over; its pipeline is not submitted again\n", asked.run),
+    })
 }

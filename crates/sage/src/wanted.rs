@@ -71,10 +71,10 @@ pub(crate) fn line(event: &EventView) -> String {
 }
 
 fn object(event: &EventView) -> Value {
-    let EventView { number, time, kind, stream, run, release, by } = event;
+    let EventView { number, time, kind, stream, run, release, by, file, digest, member } = event;
     json!({
         "number": number, "time": instant(*time), "kind": kind, "stream": stream, "run": run, "release": release,
-        "by": by,
+        "by": by, "file": file, "digest": digest, "member": member,
     })
 }
 
@@ -92,6 +92,9 @@ mod tests {
             run: Some(1),
             release: None,
             by: vec!["mia".to_owned()],
+            file: None,
+            digest: None,
+            member: None,
         };
         let takes = |asked: Asked<'_>| Wanted::new(&asked).expect("it can be meant").takes(&event);
         let nothing = Asked::default;

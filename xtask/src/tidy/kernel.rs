@@ -1,5 +1,5 @@
-//! Rules for the trusted part: no `unsafe`, no I/O, no float where money is counted, ordered maps, and a
-//! proof page for each name of one.
+//! Rules for the trusted code: no `unsafe`, no I/O, no floats where budgets are counted, ordered maps, and a
+//! page for each proof that the code refers to.
 
 use std::collections::BTreeSet;
 
@@ -10,32 +10,33 @@ use crate::workspace::{self, Failure};
 const KERNEL: &str = "crates/sage-kernel/";
 const ENGINE: &str = "crates/sage-engine/";
 
-/// The crates that may hold `unsafe`: bindings to another language, and to the system.
+/// The crates that may contain `unsafe`: bindings to another language, and to the system.
 const BINDINGS: &[&str] = &["crates/sage-python/", SANDBOX];
 
-/// Its `unsafe` is in one file.
+/// The sandbox, whose `unsafe` code is in one file.
 const SANDBOX: &str = "crates/sage-sandbox/";
 const SANDBOX_BINDINGS: &str = "crates/sage-sandbox/src/bindings.rs";
 
-/// The files that count budgets, or the folders they may grow into.
-const EXACT: &[&str] = &["budget", "ledger", "block", "event", "log"];
+/// The files or folders that count budgets.
+const INTEGER_ONLY: &[&str] = &["budget", "ledger", "block", "event", "log"];
 
-/// What the kernel gets as an argument, or not at all.
-const OUTSIDE: &[&str] = &["std::fs", "std::net", "std::env", "std::process::Command", "std::io", "std::time"];
+/// Modules that the kernel must not use.
+const FORBIDDEN_MODULES: &[&str] =
+    &["std::fs", "std::net", "std::env", "std::process::Command", "std::io", "std::time"];
 
 pub(super) fn check(files: &[String], sources: &[Source]) -> Result<Findings, Failure> {
     let mut findings = proofs(files, sources);
     findings.extend(unsafe_forbidden(files)?);
     for source in sources {
         findings.extend(floats(source));
-        findings.extend(unordered(source));
-        findings.extend(outside_world(source));
-        findings.extend(unsafe_elsewhere(source));
+        findings.extend(unordered_maps(source));
+        findings.extend(side_effects(source));
+        findings.extend(unsafe_outside_bindings(source));
     }
     Ok(findings)
 }
 
-/// Every crate but the bindings forbids `unsafe`, by the workspace's lints or by its own.
+/// Every crate except the bindings forbids `unsafe`, through the workspace's lints or its own.
 fn unsafe_forbidden(files: &[String]) -> Result<Findings, Failure> {
     let workspace_forbids = lints_forbid(parse(&workspace::read("Cargo.toml")?)?.get("workspace"));
     let mut findings = Findings::new();
@@ -48,13 +49,13 @@ fn unsafe_forbidden(files: &[String]) -> Result<Findings, Failure> {
     Ok(findings)
 }
 
-/// What must be read with other eyes is in one place.
-fn unsafe_elsewhere(source: &Source) -> Findings {
+/// The `unsafe` code of the sandbox is in one file.
+fn unsafe_outside_bindings(source: &Source) -> Findings {
     if !source.path.starts_with(SANDBOX) || source.path == SANDBOX_BINDINGS {
         return Findings::new();
     }
     on_lines(source, source.code_lines(), |line| {
-        has_token(line, "unsafe").then(|| format!("`unsafe` outside of {SANDBOX_BINDINGS}"))
+        has_token(line, "unsafe").then(|| format!("`unsafe` outside {SANDBOX_BINDINGS}"))
     })
 }
 
@@ -77,7 +78,7 @@ fn parse(manifest: &str) -> Result<toml::Table, Failure> {
     manifest.parse().map_err(|error| format!("Cargo.toml: {error}"))
 }
 
-/// Each page in `proofs/` is named where the code is, and each page named there exists.
+/// The code refers to every page in `proofs/`, and every page that it refers to exists.
 fn proofs(files: &[String], sources: &[Source]) -> Findings {
     let folder = format!("{KERNEL}proofs/");
     let pages = files.iter().filter_map(|path| path.strip_prefix(&folder));
@@ -87,8 +88,9 @@ fn proofs(files: &[String], sources: &[Source]) -> Findings {
     for source in sources.iter().filter(|source| source.path.starts_with(&code)) {
         named.extend(source.raw.iter().flat_map(|line| pages_named(line)));
     }
-    let missing = named.difference(&pages).map(|page| format!("{folder}{page}: named, not written"));
-    let unnamed = pages.difference(&named).map(|page| format!("{folder}{page}: no code names it"));
+    let missing =
+        named.difference(&pages).map(|page| format!("{folder}{page}: the code refers to it, but it does not exist"));
+    let unnamed = pages.difference(&named).map(|page| format!("{folder}{page}: no code refers to it"));
     missing.chain(unnamed).collect()
 }
 
@@ -100,13 +102,13 @@ fn pages_named(line: &str) -> Vec<String> {
     pages.filter(|page| page.ends_with(".md")).map(str::to_owned).collect()
 }
 
-/// Money is counted in integers.
+/// Budgets are counted in integers.
 fn floats(source: &Source) -> Findings {
     let Some(path) = source.path.strip_prefix(KERNEL).and_then(|p| p.strip_prefix("src/")) else {
         return Findings::new();
     };
     let first = path.split(['/', '.', '_']).next().unwrap_or_default();
-    if !EXACT.contains(&first) {
+    if !INTEGER_ONLY.contains(&first) {
         return Findings::new();
     }
     on_lines(source, source.code_outside_tests(), |line| {
@@ -126,34 +128,35 @@ fn has_float_literal(line: &str) -> bool {
     })
 }
 
-/// A fold of the log must give the same state everywhere, in the same order.
-fn unordered(source: &Source) -> Findings {
+/// Replaying the log must give the same state in the same order everywhere.
+fn unordered_maps(source: &Source) -> Findings {
     if !source.path.starts_with(KERNEL) && !source.path.starts_with(ENGINE) {
         return Findings::new();
     }
     on_lines(source, source.code_lines(), |line| {
         let word = ["HashMap", "HashSet"].into_iter().find(|word| has_token(line, word))?;
-        Some(format!("`{word}` has no order: take `{}`", word.replace("Hash", "BTree")))
+        Some(format!("`{word}` has no order: use `{}`", word.replace("Hash", "BTree")))
     })
 }
 
-/// The kernel does no I/O and asks no clock.
-fn outside_world(source: &Source) -> Findings {
+/// The kernel does no I/O and reads no clock.
+fn side_effects(source: &Source) -> Findings {
     if !source.path.starts_with(&format!("{KERNEL}src/")) {
         return Findings::new();
     }
     on_lines(source, source.code_outside_tests(), |line| {
-        let module = OUTSIDE.iter().find(|module| has_token(line, module));
+        let module = FORBIDDEN_MODULES.iter().find(|module| has_token(line, module));
         let prints = ["println!", "eprintln!", "print!", "eprint!"];
         let printing = prints.iter().find(|word| line.contains(**word));
-        Some(format!("`{}`: the kernel touches nothing outside", module.or(printing)?))
+        Some(format!("`{}`: the kernel has no I/O, clock or environment", module.or(printing)?))
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::{
-        floats, forbids_unsafe, lints_forbid, outside_world, pages_named, parse, proofs, unordered, unsafe_elsewhere,
+        floats, forbids_unsafe, lints_forbid, pages_named, parse, proofs, side_effects, unordered_maps,
+        unsafe_outside_bindings,
     };
     use crate::source::Source;
 
@@ -181,27 +184,27 @@ mod tests {
 
     #[test]
     fn maps_are_ordered() {
-        assert_eq!(unordered(&kernel("a.rs", "use std::collections::HashMap;")).len(), 1);
+        assert_eq!(unordered_maps(&kernel("a.rs", "use std::collections::HashMap;")).len(), 1);
         let engine = Source::new("crates/sage-engine/src/a.rs", "let a = HashSet::new();");
-        assert_eq!(unordered(&engine).len(), 1);
+        assert_eq!(unordered_maps(&engine).len(), 1);
         let outside = Source::new("crates/sage/src/a.rs", "let a = HashSet::new();");
-        assert_eq!(unordered(&outside), Vec::<String>::new());
-        assert_eq!(unordered(&kernel("a.rs", "let a = BTreeMap::new();")), Vec::<String>::new());
+        assert_eq!(unordered_maps(&outside), Vec::<String>::new());
+        assert_eq!(unordered_maps(&kernel("a.rs", "let a = BTreeMap::new();")), Vec::<String>::new());
     }
 
     #[test]
-    fn the_kernel_stays_inside() {
+    fn the_kernel_has_no_side_effects() {
         for text in ["use std::fs;", "std::env::var(x)", "let t = std::time::Instant::now();"] {
-            assert_eq!(outside_world(&kernel("a.rs", text)).len(), 1, "{text}");
+            assert_eq!(side_effects(&kernel("a.rs", text)).len(), 1, "{text}");
         }
-        assert_eq!(outside_world(&kernel("a.rs", "println!(\"{a}\");")).len(), 1);
+        assert_eq!(side_effects(&kernel("a.rs", "println!(\"{a}\");")).len(), 1);
         let test = Source::new("crates/sage-kernel/tests/a.rs", "use std::fs;");
-        assert_eq!(outside_world(&test), Vec::<String>::new());
-        assert_eq!(outside_world(&kernel("a.rs", "use std::fmt;")), Vec::<String>::new());
+        assert_eq!(side_effects(&test), Vec::<String>::new());
+        assert_eq!(side_effects(&kernel("a.rs", "use std::fmt;")), Vec::<String>::new());
     }
 
     #[test]
-    fn proofs_and_code_name_each_other() {
+    fn proofs_and_code_refer_to_each_other() {
         let page = "crates/sage-kernel/proofs/basic.md".to_owned();
         let naming = [kernel("a.rs", "/// Proof: `proofs/basic.md`.\n")];
         let silent = [kernel("a.rs", "/// Trust me.\n")];
@@ -225,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_sandbox_has_its_bindings_in_one_file() {
-        let check = |file: &str| unsafe_elsewhere(&Source::new(file, "let a = unsafe { b() };\n")).len();
+        let check = |file: &str| unsafe_outside_bindings(&Source::new(file, "let a = unsafe { b() };\n")).len();
         assert_eq!(check("crates/sage-sandbox/src/run.rs"), 1);
         assert_eq!(check("crates/sage-sandbox/tests/escapes/main.rs"), 1);
         assert_eq!(check("crates/sage-sandbox/src/bindings.rs"), 0);
@@ -233,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_workspace_is_asked_for_its_own_level() {
+    fn the_lint_level_of_the_workspace_is_read() {
         let manifest = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\n";
         assert!(lints_forbid(parse(manifest).unwrap().get("workspace")));
         assert!(!lints_forbid(parse("[workspace]\n").unwrap().get("workspace")));

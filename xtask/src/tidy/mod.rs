@@ -1,10 +1,11 @@
-//! `cargo xtask tidy`: the rules of STYLE.md and ARCHITECTURE.md that a program can hold us to.
+//! `cargo xtask tidy`: checks the rules of STYLE.md and ARCHITECTURE.md that can be checked automatically.
 //!
 //! Every rule is a function from the project to a list of findings, `path:line: what is wrong`, and has
 //! a test with a sample that breaks it.
 
 mod arrows;
 mod kernel;
+mod links;
 mod prose;
 mod rust;
 mod size;
@@ -12,7 +13,7 @@ mod size;
 use crate::source::Source;
 use crate::workspace::{self, Failure};
 
-/// What a rule found wrong, one sentence each.
+/// The violations that a rule found, one sentence each.
 type Findings = Vec<String>;
 
 /// Checks every rule; fails with the number of findings after printing them.
@@ -24,6 +25,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     findings.extend(rust::check(&sources));
     findings.extend(kernel::check(&files, &sources)?);
     findings.extend(prose::check(&files)?);
+    findings.extend(links::check(&files)?);
     for finding in &findings {
         println!("{finding}");
     }
@@ -33,13 +35,13 @@ pub(crate) fn check() -> Result<(), Failure> {
     }
 }
 
-/// Writes the ratchet down to the present sizes; it never goes up this way.
+/// Lowers the ratchet to the current sizes; it never raises an entry.
 pub(crate) fn lower_ratchet() -> Result<(), Failure> {
     let sources = workspace::sources(&workspace::files()?)?;
     size::lower(&sources)
 }
 
-/// Findings of a test over lines: those for which `wrong` says so, with what it says.
+/// Applies `wrong` to each line and reports the lines for which it returns a message.
 fn on_lines<'a>(
     source: &Source, lines: impl Iterator<Item = (usize, &'a str)>, wrong: impl Fn(&str) -> Option<String>,
 ) -> Findings {

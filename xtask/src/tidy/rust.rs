@@ -1,4 +1,4 @@
-//! Rules for every Rust file: how a module opens, what a test may not be, how a lint is silenced.
+//! Rules for every Rust file: module comments, tests that really run, lint exceptions with a reason, module names.
 
 use super::{Findings, on_lines};
 use crate::source::{Source, has_token};
@@ -7,24 +7,24 @@ pub(super) fn check(sources: &[Source]) -> Findings {
     let mut findings = Findings::new();
     for source in sources {
         findings.extend(opening(source));
-        findings.extend(unreal_tests(source));
+        findings.extend(disabled_tests(source));
         findings.extend(unexplained_lints(source));
         findings.extend(module_names(source));
     }
     findings
 }
 
-/// Every module says first what it is for.
+/// Every module starts with a comment that says what it is for.
 fn opening(source: &Source) -> Findings {
     let first = source.raw.iter().find(|line| !line.trim().is_empty());
     if first.is_some_and(|line| line.starts_with("//!")) {
         return Findings::new();
     }
-    vec![format!("{}:1: opens without a `//!` comment saying what it is for", source.path)]
+    vec![format!("{}:1: the file must start with a `//!` comment that says what it is for", source.path)]
 }
 
-/// A test runs, and says what it expects.
-fn unreal_tests(source: &Source) -> Findings {
+/// Every test runs and states what it expects.
+fn disabled_tests(source: &Source) -> Findings {
     let mut findings = Findings::new();
     for (line, attribute) in source.attributes() {
         for word in ["ignore", "should_panic"] {
@@ -43,7 +43,7 @@ fn unreal_tests(source: &Source) -> Findings {
     findings
 }
 
-/// A lint is silenced with a reason.
+/// Every lint exception has a reason.
 fn unexplained_lints(source: &Source) -> Findings {
     let mut findings = Findings::new();
     for (line, attribute) in source.attributes() {
@@ -57,19 +57,19 @@ fn unexplained_lints(source: &Source) -> Findings {
     findings
 }
 
-/// Modules written inside a file follow the same names as files.
+/// Inline modules follow the same naming rules as files.
 fn module_names(source: &Source) -> Findings {
     on_lines(source, source.code_lines(), |line| {
         let rest = line.trim_start().trim_start_matches("pub ").trim_start_matches("pub(crate) ");
         let name = rest.strip_prefix("mod ")?.trim_end_matches(|c: char| !c.is_alphanumeric());
-        let word = super::prose::empty_name(name)?;
-        Some(format!("module `{name}`: `{word}` names no idea"))
+        let word = super::prose::vague_name(name)?;
+        Some(format!("module `{name}`: `{word}` is too vague a name"))
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{module_names, opening, unexplained_lints, unreal_tests};
+    use super::{disabled_tests, module_names, opening, unexplained_lints};
     use crate::source::Source;
 
     fn source(text: &str) -> Source {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_open_with_what_they_are_for() {
+    fn modules_start_with_a_comment() {
         assert_eq!(opening(&source("\n//! Blocks.\n")), Vec::<String>::new());
         assert_eq!(opening(&source("// Blocks.\n")).len(), 1);
         assert_eq!(opening(&source("use std::fmt;\n//! Late.\n")).len(), 1);
@@ -85,9 +85,9 @@ mod tests {
     }
 
     #[test]
-    fn tests_run_and_expect() {
-        assert_eq!(unreal_tests(&source("#[test]\nfn ignore() {}\n")), Vec::<String>::new());
-        assert_eq!(unreal_tests(&source("/// ```\n/// ignore();\n/// ```\n")).len(), 0);
+    fn disabled_tests_are_found() {
+        assert_eq!(disabled_tests(&source("#[test]\nfn ignore() {}\n")), Vec::<String>::new());
+        assert_eq!(disabled_tests(&source("/// ```\n/// ignore();\n/// ```\n")).len(), 0);
         for text in [
             "#[ignore]",
             "#[ignore = \"slow\"]",
@@ -96,12 +96,12 @@ mod tests {
             "/// ```ignore",
             "//! ```rust,should_panic",
         ] {
-            assert_eq!(unreal_tests(&source(text)).len(), 1, "{text}");
+            assert_eq!(disabled_tests(&source(text)).len(), 1, "{text}");
         }
     }
 
     #[test]
-    fn lints_are_silenced_with_a_reason() {
+    fn lint_exceptions_need_a_reason() {
         for text in ["a.expect(\"b\");", "#[allow(dead_code, reason = \"x\")]", "// #[allow(x)]"] {
             assert_eq!(unexplained_lints(&source(text)), Vec::<String>::new(), "{text}");
         }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_named_for_ideas() {
+    fn vague_module_names_are_found() {
         assert_eq!(module_names(&source("mod ledger {\n")), Vec::<String>::new());
         assert_eq!(module_names(&source("mod utils {\n")).len(), 1);
         assert_eq!(module_names(&source("pub(crate) mod block_manager;\n")).len(), 1);

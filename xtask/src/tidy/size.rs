@@ -1,4 +1,4 @@
-//! The size of files and functions, as a ratchet: what is too long today is written down with its size
+//! Size limits of files and functions, with a ratchet: whatever is too long today is recorded with its size
 //! and may only become shorter.
 
 use std::collections::BTreeMap;
@@ -7,19 +7,19 @@ use super::Findings;
 use crate::source::Source;
 use crate::workspace::{self, Failure};
 
-/// The longest a file may be, in lines neither blank nor comment, without its tests.
+/// The maximum length of a file, in lines that are neither blank nor comment, without its tests.
 const FILE_LINES: usize = 400;
 
-/// The longest a function may be, in lines neither blank nor comment; test functions too, because what
-/// is long there is a table and belongs in a constant.
+/// The maximum length of a function, in lines that are neither blank nor comment. It applies to test functions too: a
+/// long one usually contains a table, which belongs in a constant.
 const FUNCTION_LINES: usize = 70;
 
 const RATCHET: &str = "xtask/tidy-ratchet.toml";
 
 const HEADING: &str = "\
-# What is longer than STYLE.md allows, with its present size: a file (over 400 lines) or a function
-# (over 70), in lines neither blank nor comment. An entry may only become smaller, and goes when it fits;
-# `cargo xtask tidy --lower` writes that down. A new entry is added by hand, with its reason in the commit.
+# Files (over 400 lines) and functions (over 70 lines) that are longer than STYLE.md allows, with their current size in
+# lines that are neither blank nor comment. An entry may only become smaller, and is removed once it fits;
+# `cargo xtask tidy --lower` does both. New entries are added by hand, with the reason in the commit.
 
 ";
 
@@ -30,7 +30,7 @@ pub(super) fn check(sources: &[Source]) -> Result<Findings, Failure> {
     Ok(compare(&oversized(sources), &recorded(&workspace::read(RATCHET)?)?))
 }
 
-/// Rewrites the ratchet with what has become smaller; what has grown stays a finding.
+/// Lowers the recorded sizes to the current ones; an entry that has grown remains a finding.
 pub(super) fn lower(sources: &[Source]) -> Result<(), Failure> {
     let now = oversized(sources);
     let before = recorded(&workspace::read(RATCHET)?)?;
@@ -74,7 +74,7 @@ fn compare(now: &Sizes, recorded: &Sizes) -> Findings {
     for (name, size) in now {
         let limit = if name.contains("::") { FUNCTION_LINES } else { FILE_LINES };
         match recorded.get(name) {
-            None => findings.push(format!("{name}: {size} lines, at most {limit}: split by idea")),
+            None => findings.push(format!("{name}: {size} lines, at most {limit}: split it by concept")),
             Some(before) if size > before => {
                 findings.push(format!("{name}: grew from {before} to {size} lines; limit {limit}"));
             }
@@ -88,7 +88,7 @@ fn compare(now: &Sizes, recorded: &Sizes) -> Findings {
 }
 
 fn shrunk(name: &str) -> String {
-    format!("{name}: became shorter: keep it so with `cargo xtask tidy --lower`")
+    format!("{name}: became shorter: record the new size with `cargo xtask tidy --lower`")
 }
 
 #[cfg(test)]

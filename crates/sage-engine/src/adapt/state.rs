@@ -66,8 +66,12 @@ pub enum End {
     Limit(Limit),
     /// Attempt after attempt was lost: each costs, and the next would be no better.
     Failing,
-    /// Whoever submitted it may no longer spend in its context.
+    /// The person who submitted it may no longer spend: their role, their membership of the context, or both are gone.
     NotMember,
+    /// The process ended abnormally several times in a row while it worked on this pipeline.
+    Crashed,
+    /// Its name belongs to another stream.
+    NameTaken,
 }
 
 /// How many attempts in a row may be lost before the pipeline gives up.
@@ -81,7 +85,7 @@ pub enum Limit {
     Attempts,
     /// Neither the cost nor the window may grow.
     Growth,
-    /// An attempt took longer than one may.
+    /// By its public sizes the next attempt would take longer than one may. In older logs: an attempt took longer.
     Time,
     /// The next attempt would need more memory than one may.
     Memory,

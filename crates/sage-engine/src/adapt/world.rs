@@ -6,13 +6,33 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offers {
     falling: Vec<u64>,
+    kind: Kind,
+}
+
+/// Whose the budget is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// The pipeline's own.
+    #[default]
+    Own,
+    /// That of others, who cannot use it now.
+    Lent,
 }
 
 impl Offers {
     /// From what may be spent on each block, in any order.
-    pub fn new(mut offers: Vec<u64>) -> Self {
+    pub fn new(offers: Vec<u64>) -> Self {
+        Self::of_kind(offers, Kind::Own)
+    }
+
+    /// The same where it is lent. A pipeline borrows what its next attempt costs at least, whatever its mode.
+    pub fn lent(offers: Vec<u64>) -> Self {
+        Self::of_kind(offers, Kind::Lent)
+    }
+
+    fn of_kind(mut offers: Vec<u64>, kind: Kind) -> Self {
         offers.sort_unstable_by(|one, two| two.cmp(one));
-        Self { falling: offers }
+        Self { falling: offers, kind }
     }
 
     /// On how many blocks this much may be spent.
@@ -20,8 +40,11 @@ impl Offers {
         u32::try_from(self.falling.partition_point(|offer| *offer >= cost)).unwrap_or(u32::MAX)
     }
 
-    /// The most that may be spent on each of so many blocks; nothing if there are not as many.
+    /// The most of its own that may be spent on each of so many blocks; zero if there are not as many.
     pub fn most(&self, blocks: u32) -> u64 {
+        if self.kind == Kind::Lent {
+            return 0;
+        }
         let last = (blocks as usize).checked_sub(1);
         last.and_then(|last| self.falling.get(last)).copied().unwrap_or(0)
     }

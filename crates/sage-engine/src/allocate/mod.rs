@@ -13,13 +13,18 @@
 //! 2. a pipeline has used at most what it is allocated, apart from its overdraft;
 //! 3. all together have used at most Q, apart from overdrafts, and with them what the ledger was charged;
 //! 4. of a new block, and of what is given back, waiting pipelines get amounts that differ by at most one unit;
-//! 5. what a waiting pipeline is allocated never becomes less, and what it used becomes less by a refund alone;
+//! 5. what a waiting pipeline is allocated becomes less by a loan alone, and what it used by a refund alone;
 //! 6. nothing is free while somebody waits, unless the block is retired;
 //! 7. a retired block is never offered again, whatever is refunded on it;
 //! 8. the state follows from the events.
 //!
 //! Under schedulers without reservations (all but [`Scheduler::EvenSplit`]) a pipeline is allocated what it used,
 //! and 4 to 6 say nothing.
+//!
+//! # Loans
+//! A reservation that its holder cannot use does not keep others waiting: where no pipeline's own reservations cover
+//! its request, one pipeline at a time borrows the rest of what it needs. The module `lend` has the rule, and the
+//! argument why a pipeline that waits for its window still gets it.
 //!
 //! # Overdraft
 //! Under Rényi the loss is counted at one order of several ([`Counting::Primary`]). Where no other waiting pipeline
@@ -31,6 +36,8 @@
 //! A new block takes the same time whatever waits and whatever blocks there are: what the pipelines have of a block is
 //! a falling staircase over their order of arrival, and a division adds at most two steps to it.
 
+mod lend;
+mod offer;
 mod pool;
 mod queue;
 mod resources;
@@ -76,8 +83,32 @@ pub enum Event {
         /// Who.
         pipeline: PipelineId,
     },
-    /// The ledger charged a pipeline.
+    /// What the next attempt of a pipeline will cost on each block; None if it does not wait for one.
+    Need {
+        /// Who.
+        pipeline: PipelineId,
+        /// How much on each block.
+        cost: Option<Resources>,
+    },
+    /// A pipeline reads only these of the blocks so far; None if there is no such block yet.
+    Restrict {
+        /// Who.
+        pipeline: PipelineId,
+        /// Where.
+        blocks: Option<Blocks>,
+    },
+    /// The ledger charged a pipeline, within what it is allowed.
     Spend {
+        /// Who.
+        pipeline: PipelineId,
+        /// Where.
+        blocks: Blocks,
+        /// How much on each block.
+        cost: Resources,
+    },
+    /// The ledger charged a pipeline more than is reserved for it: it borrowed the rest. This is always taken, because
+    /// a charge is a fact.
+    Borrow {
         /// Who.
         pipeline: PipelineId,
         /// Where.
@@ -173,16 +204,44 @@ struct Block {
     born: Option<u64>,
     /// Pipelines that ever asked for it, as far as unlocking counts them.
     ever_asked: u64,
+    /// Those of them that have left.
+    askers_gone: u64,
     /// Pipelines that ask for it now.
     asking: u32,
+    /// How often a loan divided it anew.
+    epoch: u32,
 }
 
 /// What a waiting pipeline has to do with a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     used: Resources,
+    /// How much of that came out of what was reserved for it since the block was last divided,
+    drawn: Resources,
+    /// which was then.
+    epoch: u32,
     overdraft: Resources,
     asked: bool,
+}
+
+/// What is known of a waiting pipeline beside its request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Waiter {
+    /// The first block that came after it began to wait.
+    since: u32,
+    /// What its next attempt will cost on each block.
+    need: Option<Resources>,
+    /// Which blocks it reads.
+    reads: Reads,
+}
+
+/// Which blocks a pipeline reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reads {
+    /// Any.
+    Any,
+    /// These; None where none of them has come.
+    Only(Option<Blocks>),
 }
 
 /// A question that waits for its turn. What most questions fail at is looked at first, and lies side by side.
@@ -231,6 +290,8 @@ pub struct Allocation {
     asked: Vec<Option<Asked>>,
     /// Likewise.
     asks: Vec<Option<Ask>>,
+    /// Likewise.
+    waiters: Vec<Waiter>,
     time: Option<u64>,
 }
 
@@ -246,6 +307,7 @@ impl Allocation {
             entries: BTreeMap::new(),
             asked: Vec::new(),
             asks: Vec::new(),
+            waiters: Vec::new(),
             time: None,
         }
     }
@@ -276,7 +338,18 @@ impl Allocation {
                 self.forget_ask(pipeline);
                 Ok(())
             }
+            Event::Need { pipeline, cost } => {
+                let place = self.place(pipeline)?;
+                self.waiters[place].need = cost;
+                Ok(())
+            }
+            Event::Restrict { pipeline, blocks } => {
+                let place = self.place(pipeline)?;
+                self.waiters[place].reads = Reads::Only(blocks);
+                Ok(())
+            }
             Event::Spend { pipeline, blocks, cost } => self.spend(pipeline, &blocks, cost),
+            Event::Borrow { pipeline, blocks, cost } => self.borrow(pipeline, &blocks, cost),
             Event::Refund { pipeline, blocks, cost } => self.refund(pipeline, &blocks, cost),
             Event::Leave { pipeline } => self.leave(pipeline),
             Event::Retire { block } => {
@@ -315,7 +388,8 @@ impl Allocation {
         if self.reserves() {
             pools.iter_mut().for_each(|pool| pool.hand_out(&self.waiting));
         }
-        self.blocks.push(Block { pools, retired: false, born: self.time, ever_asked: 0, asking: 0 });
+        let born = self.time;
+        self.blocks.push(Block { pools, retired: false, born, ever_asked: 0, askers_gone: 0, asking: 0, epoch: 0 });
         Ok(())
     }
 
@@ -332,6 +406,8 @@ impl Allocation {
         self.waiting.extend(pipelines);
         self.asked.resize(self.waiting.len(), None);
         self.asks.resize(self.waiting.len(), None);
+        let waiter = Waiter { since: self.next_block(), need: None, reads: Reads::Any };
+        self.waiters.resize(self.waiting.len(), waiter);
         // Where somebody waited nothing is free, and what is reserved stays so.
         if self.reserves() && nobody_waited {
             let offered = self.blocks.iter_mut().filter(|block| !block.retired);
@@ -350,28 +426,52 @@ impl Allocation {
             Some(block) => return Err(Refused::NotAllowed(block)),
             None => {}
         }
-        let reserves = self.reserves();
-        for block in each(blocks) {
-            let entry = self.entries.entry((pipeline, block.0)).or_default();
-            let own = &mut self.blocks[block.0 as usize];
-            for resource in 0..RESOURCES {
-                let pool = &mut own.pools[resource];
-                let room = if reserves { pool.reserved_for(pipeline) - entry.used.0[resource] } else { pool.free() };
-                let within = cost.0[resource].min(room);
-                if !reserves {
-                    pool.take(within);
-                }
-                pool.use_up(within);
-                entry.used.0[resource] += within;
-                // An overdraft is bounded by the ledger, whose numbers are smaller than this.
-                entry.overdraft.0[resource] = entry.overdraft.0[resource].saturating_add(cost.0[resource] - within);
-            }
-            if let Counting::Every { smallest } = self.counting {
-                own.retired |= own.pools.iter().zip(smallest.0).any(|(pool, smallest)| pool.left() < smallest);
-            }
-        }
-        self.forget_ask(pipeline);
+        each(blocks).for_each(|block| self.use_own(pipeline, block, cost));
+        self.attempted(pipeline);
         Ok(())
+    }
+
+    /// Charges a pipeline's own reservation on a block, and beyond that its overdraft.
+    fn use_own(&mut self, pipeline: PipelineId, block: BlockId, cost: Resources) {
+        let reserves = self.reserves();
+        let own = &mut self.blocks[block.0 as usize];
+        let entry = self.entries.entry((pipeline, block.0)).or_default();
+        entry.enter(own.epoch);
+        for resource in 0..RESOURCES {
+            let pool = &mut own.pools[resource];
+            let room = if reserves { pool.reserved_for(pipeline) - entry.drawn.0[resource] } else { pool.free() };
+            let within = cost.0[resource].min(room);
+            if !reserves {
+                pool.take(within);
+            }
+            pool.use_up(within);
+            entry.used.0[resource] += within;
+            entry.drawn.0[resource] += within;
+            // An overdraft is bounded by the ledger, whose numbers are smaller than this.
+            entry.overdraft.0[resource] = entry.overdraft.0[resource].saturating_add(cost.0[resource] - within);
+        }
+        self.retire_if_spent(block);
+    }
+
+    fn retire_if_spent(&mut self, block: BlockId) {
+        let own = &mut self.blocks[block.0 as usize];
+        if let Counting::Every { smallest } = self.counting {
+            own.retired |= own.pools.iter().zip(smallest.0).any(|(pool, smallest)| pool.left() < smallest);
+        }
+    }
+
+    /// A pipeline was charged: its request is answered, and it begins to wait for its next attempt.
+    fn attempted(&mut self, pipeline: PipelineId) {
+        self.forget_ask(pipeline);
+        let since = self.next_block();
+        if let Ok(place) = self.place(pipeline) {
+            self.waiters[place].since = since;
+        }
+    }
+
+    /// The number of the block that comes next.
+    fn next_block(&self) -> u32 {
+        u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
     }
 
     fn refund(&mut self, pipeline: PipelineId, blocks: &Blocks, cost: Resources) -> Result<(), Refused> {
@@ -387,15 +487,19 @@ impl Allocation {
         let reserves = self.reserves();
         for block in each(blocks) {
             let Some(entry) = self.entries.get_mut(&(pipeline, block.0)) else { continue };
+            entry.enter(self.blocks[block.0 as usize].epoch);
             for resource in 0..RESOURCES {
                 let beyond = cost.0[resource].min(entry.overdraft.0[resource]);
                 let within = cost.0[resource] - beyond;
                 entry.overdraft.0[resource] -= beyond;
                 entry.used.0[resource] -= within;
+                let drawn = within.min(entry.drawn.0[resource]);
+                entry.drawn.0[resource] -= drawn;
                 let pool = &mut self.blocks[block.0 as usize].pools[resource];
                 pool.put_back(within);
-                if !reserves {
-                    pool.give_up(within);
+                match reserves {
+                    true => pool.add_extra(pipeline, within - drawn),
+                    false => pool.give_up(within),
                 }
             }
         }
@@ -408,14 +512,17 @@ impl Allocation {
         self.waiting.remove(place);
         self.asked.remove(place);
         self.asks.remove(place);
+        self.waiters.remove(place);
         let before = place.checked_sub(1).map(|place| self.waiting[place]);
         let reserves = self.reserves();
         let own = self.entries.extract_if((pipeline, 0)..=(pipeline, u32::MAX), |_, _| true);
-        let mut own = own.map(|((_, block), entry)| (block, entry.used)).peekable();
+        let mut own = own.map(|((_, block), entry)| (block, entry)).peekable();
         for (number, block) in (0_u32..).zip(&mut self.blocks) {
-            let used = own.next_if(|(block, _)| *block == number).map_or(Resources::ZERO, |(_, used)| used);
-            for (pool, used) in block.pools.iter_mut().zip(used.0) {
-                let allocated = if reserves { pool.reserved_for(pipeline) } else { used };
+            let mut entry = own.next_if(|(block, _)| *block == number).map_or_else(Entry::default, |(_, entry)| entry);
+            entry.enter(block.epoch);
+            block.askers_gone += u64::from(entry.asked);
+            for ((pool, used), drawn) in block.pools.iter_mut().zip(entry.used.0).zip(entry.drawn.0) {
+                let allocated = if reserves { used + pool.reserved_for(pipeline) - drawn } else { used };
                 pool.depart(pipeline, before, allocated, used);
                 if reserves && !block.retired {
                     pool.hand_out(&self.waiting);
@@ -426,127 +533,12 @@ impl Allocation {
     }
 }
 
-/// What a pipeline or a page may want to know.
-impl Allocation {
-    /// How many blocks there are.
-    pub fn block_count(&self) -> usize {
-        self.blocks.len()
-    }
-
-    /// The pipelines that wait, the longest waiting first.
-    pub fn waiting(&self) -> &[PipelineId] {
-        &self.waiting
-    }
-
-    /// Whether a block is retired; nothing if there is none.
-    pub fn is_retired(&self, block: BlockId) -> Option<bool> {
-        self.blocks.get(block.0 as usize).map(|block| block.retired)
-    }
-
-    /// What of a block is neither reserved nor used; nothing if there is none.
-    pub fn free(&self, block: BlockId) -> Option<Resources> {
-        let block = self.blocks.get(block.0 as usize)?;
-        Some(Resources(block.pools.each_ref().map(Pool::free)))
-    }
-
-    /// What is left of a block and how much of that is reserved for those that wait; nothing if there is none.
-    pub fn held(&self, block: BlockId) -> Option<Held> {
-        let block = self.blocks.get(block.0 as usize)?;
-        let of = |part: fn(&Pool) -> u64| Resources(block.pools.each_ref().map(part));
-        Some(Held { held: of(Pool::held), left: of(Pool::left) })
-    }
-
-    /// What pipelines that left have used of a block; nothing if there is none.
-    pub fn departed(&self, block: BlockId) -> Option<Resources> {
-        let block = self.blocks.get(block.0 as usize)?;
-        Some(Resources(block.pools.each_ref().map(Pool::departed)))
-    }
-
-    /// What a waiting pipeline is allocated of a block, used or not.
-    pub fn allocated(&self, pipeline: PipelineId, block: BlockId) -> Resources {
-        match (self.place(pipeline), self.blocks.get(block.0 as usize)) {
-            (Ok(_), Some(own)) if self.reserves() => {
-                Resources(own.pools.each_ref().map(|pool| pool.reserved_for(pipeline)))
-            }
-            _ => self.used(pipeline, block),
+impl Entry {
+    /// What was drawn before the block was divided anew no longer counts.
+    fn enter(&mut self, epoch: u32) {
+        if self.epoch != epoch {
+            (self.epoch, self.drawn) = (epoch, Resources::ZERO);
         }
-    }
-
-    /// What a waiting pipeline has used of what it is allocated.
-    pub fn used(&self, pipeline: PipelineId, block: BlockId) -> Resources {
-        self.entries.get(&(pipeline, block.0)).map_or(Resources::ZERO, |entry| entry.used)
-    }
-
-    /// What a waiting pipeline has used beyond that.
-    pub fn overdraft(&self, pipeline: PipelineId, block: BlockId) -> Resources {
-        self.entries.get(&(pipeline, block.0)).map_or(Resources::ZERO, |entry| entry.overdraft)
-    }
-
-    /// The most that a pipeline can hope to spend on a block as things are: what is reserved for it, or, without
-    /// reservations, what is left. Where asking brings budget within reach, all that is left can be hoped for; where
-    /// only time does, no more than it has brought so far, or pipelines would ask for the newest block for ever, which
-    /// has had no time. The largest number there is stands for "whatever the ledger admits".
-    pub fn offer(&self, pipeline: PipelineId, block: BlockId) -> Resources {
-        match (self.place(pipeline), self.blocks.get(block.0 as usize)) {
-            (Ok(_), Some(own)) => self.offer_of(pipeline, block, own),
-            _ => Resources::ZERO,
-        }
-    }
-
-    /// The same for a pipeline that is known to wait, on a block that is known.
-    fn offer_of(&self, pipeline: PipelineId, block: BlockId, own: &Block) -> Resources {
-        if own.retired {
-            return Resources::ZERO;
-        }
-        let entry = self.entries.get(&(pipeline, block.0)).copied().unwrap_or_default();
-        let overdrafts = self.counting == Counting::Primary;
-        let alone = overdrafts && self.asked_by_no_other(pipeline, block, own);
-        let mut offer = Resources::ZERO;
-        for (resource, pool) in own.pools.iter().enumerate() {
-            offer.0[resource] = match self.reserves() {
-                true if overdrafts && pool.held_by_others(pipeline, entry.used.0[resource]) == 0 => u64::MAX,
-                true => pool.reserved_for(pipeline) - entry.used.0[resource],
-                false => {
-                    let waits = self.scheduler.unlocks_over_time();
-                    let reach = self.scheduler.unlocked(pool.capacity(), own, self.time);
-                    match reach < pool.capacity() && waits {
-                        true => reach.saturating_sub(pool.capacity() - pool.free()),
-                        false if alone => u64::MAX,
-                        false => pool.free(),
-                    }
-                }
-            };
-        }
-        offer
-    }
-
-    /// Whether a cost is within [`Self::offer`] under reservations, of a pipeline that waits on a block that is not
-    /// retired: looked at only as far as it takes to say no.
-    fn is_offered(&self, pipeline: PipelineId, block: BlockId, own: &Block, cost: Resources) -> bool {
-        let used = self.used(pipeline, block);
-        let overdrafts = self.counting == Counting::Primary;
-        own.pools.iter().zip(cost.0).zip(used.0).all(|((pool, cost), used)| {
-            cost <= pool.reserved_for(pipeline) - used || (overdrafts && pool.held_by_others(pipeline, used) == 0)
-        })
-    }
-
-    /// Whether, on one of these blocks, all that is reserved and not used may be one pipeline's: then it may overdraw.
-    /// Who came first has most.
-    pub(crate) fn may_leave_one(&self, blocks: &Blocks) -> bool {
-        let Some(first) = self.waiting.first().filter(|_| self.counting == Counting::Primary) else { return false };
-        let alone = |block: BlockId| {
-            let own = self.blocks.get(block.0 as usize);
-            own.is_some_and(|own| {
-                own.pools.iter().any(|pool| pool.capacity() > 0 && pool.held() <= pool.reserved_for(*first))
-            })
-        };
-        each(blocks).any(alone)
-    }
-
-    /// [`Self::offer`] on every block that is not retired, oldest first.
-    pub fn offers(&self, pipeline: PipelineId) -> impl Iterator<Item = (BlockId, Resources)> {
-        let blocks = (0_u32..).zip(&self.blocks).filter(|(_, block)| !block.retired);
-        blocks.map(move |(number, _)| (BlockId(number), self.offer(pipeline, BlockId(number))))
     }
 }
 

@@ -19,11 +19,38 @@ pub(super) struct Pool {
     departed: u64,
     /// In order of the pipelines, each of which waits.
     steps: Vec<(PipelineId, u64)>,
+    /// What single pipelines have beside that, in their order: kept through a loan, or refunded after one.
+    extras: Vec<(PipelineId, u64)>,
+}
+
+/// A walk over what pipelines were reserved.
+pub(super) struct Walk<'pool> {
+    /// The sum of the steps that are left.
+    even: u64,
+    steps: &'pool [(PipelineId, u64)],
+    extras: &'pool [(PipelineId, u64)],
+}
+
+impl Walk<'_> {
+    /// What a pipeline was reserved; each must come after the one before.
+    pub(super) fn reserved_for(&mut self, pipeline: PipelineId) -> u64 {
+        while let [(last, amount), rest @ ..] = self.steps
+            && *last < pipeline
+        {
+            (self.even, self.steps) = (self.even - amount, rest);
+        }
+        while let [(own, _), rest @ ..] = self.extras
+            && *own < pipeline
+        {
+            self.extras = rest;
+        }
+        self.even + self.extras.first().filter(|(own, _)| *own == pipeline).map_or(0, |(_, amount)| *amount)
+    }
 }
 
 impl Pool {
     pub(super) const fn new(capacity: u64) -> Self {
-        Self { capacity, free: capacity, reserved: 0, used: 0, departed: 0, steps: Vec::new() }
+        Self { capacity, free: capacity, reserved: 0, used: 0, departed: 0, steps: Vec::new(), extras: Vec::new() }
     }
 
     pub(super) const fn capacity(&self) -> u64 {
@@ -48,14 +75,24 @@ impl Pool {
         self.reserved - self.used
     }
 
-    /// What a waiting pipeline has by handing out.
+    /// What a waiting pipeline was reserved since the block was last divided, whether it has drawn on it or not.
     pub(super) fn reserved_for(&self, pipeline: PipelineId) -> u64 {
-        self.steps.iter().rev().take_while(|(last, _)| *last >= pipeline).map(|(_, amount)| amount).sum()
+        let even: u64 =
+            self.steps.iter().rev().take_while(|(last, _)| *last >= pipeline).map(|(_, amount)| amount).sum();
+        match self.extras.is_empty() {
+            true => even,
+            false => even + self.extra(pipeline).map_or(0, |index| self.extras[index].1),
+        }
     }
 
-    /// What of that is not this one's.
-    pub(super) fn held_by_others(&self, pipeline: PipelineId, used: u64) -> u64 {
-        self.held() - (self.reserved_for(pipeline) - used)
+    /// Reads [`Self::reserved_for`] of one pipeline after the other, in the order of arrival, in one walk.
+    pub(super) fn walk(&self) -> Walk<'_> {
+        let even = self.steps.iter().map(|(_, amount)| amount).sum();
+        Walk { even, steps: &self.steps, extras: &self.extras }
+    }
+
+    fn extra(&self, pipeline: PipelineId) -> Option<usize> {
+        self.extras.binary_search_by_key(&pipeline, |(own, _)| *own).ok()
     }
 
     /// Divides what is free evenly among those that wait; units left over go to the longest waiting.
@@ -77,6 +114,38 @@ impl Pool {
         match self.steps.binary_search_by_key(&last, |(last, _)| *last) {
             Ok(place) => self.steps[place].1 += amount,
             Err(place) => self.steps.insert(place, (last, amount)),
+        }
+    }
+
+    /// Divides everything that is reserved and unused anew after a loan: first what is promised, as far as it goes,
+    /// then the rest evenly among all that wait but the borrower, odd units to the longest waiting. Returns what the
+    /// steps would give the borrower, which it has no claim to. There must be somebody else who waits.
+    pub(super) fn divide_anew(
+        &mut self, waiting: &[PipelineId], borrower: usize, promised: impl Iterator<Item = (PipelineId, u64)>,
+    ) -> u64 {
+        self.steps.clear();
+        self.extras.clear();
+        let mut rest = self.held();
+        for (pipeline, promised) in promised.filter(|(_, promised)| *promised > 0) {
+            let amount = promised.min(rest);
+            self.extras.push((pipeline, amount));
+            rest -= amount;
+        }
+        let (Some(newest), Ok(others @ 1..)) = (waiting.last(), u64::try_from(waiting.len() - 1)) else { return 0 };
+        let (share, over) = (rest / others, rest % others);
+        self.add_step(*newest, share);
+        if let Some(last) = (over as usize).checked_sub(1) {
+            self.add_step(waiting[last + usize::from(borrower <= last)], 1);
+        }
+        self.reserved_for(waiting[borrower])
+    }
+
+    /// Gives a pipeline that waits back what it had used before the block was divided anew.
+    pub(super) fn add_extra(&mut self, pipeline: PipelineId, amount: u64) {
+        match self.extras.binary_search_by_key(&pipeline, |(own, _)| *own) {
+            Ok(index) => self.extras[index].1 += amount,
+            Err(index) if amount > 0 => self.extras.insert(index, (pipeline, amount)),
+            Err(_) => {}
         }
     }
 
@@ -109,6 +178,9 @@ impl Pool {
         self.used -= used;
         self.departed += used;
         self.free += allocated - used;
+        if let Some(index) = self.extra(pipeline) {
+            self.extras.remove(index);
+        }
         if let Ok(place) = self.steps.binary_search_by_key(&pipeline, |(last, _)| *last) {
             let (_, amount) = self.steps.remove(place);
             if let Some(before) = before {

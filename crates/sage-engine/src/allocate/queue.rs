@@ -1,10 +1,11 @@
 //! Schedulers: in which order questions are answered, and how much of a block is within reach.
 //!
 //! - *Even split*: what a block brings is reserved in even parts for those that wait. A question is answered when
-//!   its asker's own reservations cover it.
+//!   its asker's own reservations cover it; where there is none such, one asker borrows (`lend`).
 //! - *First come*: nothing is reserved; questions are answered in the order in which their askers came.
 //! - *Dominant private block fairness* (Luo and others, 2021): a block's budget comes within reach bit by bit, one N-th
-//!   for each pipeline that asks for it for the first time, or evenly over a time. Questions are looked at in the
+//!   for each pipeline that asks for it for the first time, or evenly over a time; where nothing fits that, only
+//!   pipelines are counted that exist (`lend`). Questions are looked at in the
 //!   order of the largest share of a block's whole budget that they ask for, smallest first.
 //! - *DPack* (Tholoniat and others, 2022): the same reach, but questions are looked at in the order of what they ask
 //!   for in total, each block's part counted as a share of what is left of that block, smallest first. We count one
@@ -62,13 +63,18 @@ impl Scheduler {
                 (now - born, whole)
             }
         };
-        if part >= whole {
-            return capacity;
-        }
-        let unlocked = u128::from(capacity) * u128::from(part) / u128::from(whole);
-        // At most the capacity, since the part is less than the whole.
-        u64::try_from(unlocked).unwrap_or(capacity)
+        part_of(capacity, part, whole)
     }
+}
+
+/// So many parts of a whole of a capacity; all of it if there are as many.
+pub(super) fn part_of(capacity: u64, part: u64, whole: u64) -> u64 {
+    if part >= whole {
+        return capacity;
+    }
+    let unlocked = u128::from(capacity) * u128::from(part) / u128::from(whole);
+    // At most the capacity, since the part is less than the whole.
+    u64::try_from(unlocked).unwrap_or(capacity)
 }
 
 /// Parts of one in which total shares are counted.
@@ -176,8 +182,8 @@ impl Allocation {
         })
     }
 
-    /// Those whose turn it is where nothing is reserved.
-    fn in_turn(&self) -> Vec<PipelineId> {
+    /// All requests in the order of the scheduler.
+    pub(super) fn queue(&self) -> Vec<(PipelineId, Resources, &Ask)> {
         let all = self.waiting.iter().zip(&self.asked).zip(&self.asks);
         let asking = all.filter_map(|((pipeline, asked), ask)| Some((*pipeline, asked.as_ref()?.cost, ask.as_ref()?)));
         let mut queue: Vec<(PipelineId, Resources, &Ask)> = asking.collect();
@@ -187,9 +193,14 @@ impl Allocation {
             Scheduler::DominantShare(_) => queue.sort_by(|one, two| by_share(one.2.dominant, two.2.dominant)),
             Scheduler::Pack(_) => queue.sort_by_cached_key(|(_, cost, ask)| self.total_share(*cost, ask)),
         }
+        queue
+    }
+
+    /// Those whose turn it is where nothing is reserved.
+    fn in_turn(&self) -> Vec<PipelineId> {
         let mut promised = vec![Resources::ZERO; self.blocks.len()];
         let mut ready = Vec::new();
-        for (pipeline, cost, ask) in queue {
+        for (pipeline, cost, ask) in self.queue() {
             let fits = |block: BlockId| {
                 let own = &self.blocks[block.0 as usize];
                 self.reaches(pipeline, block, own, cost, promised[block.0 as usize])
@@ -224,7 +235,7 @@ impl Allocation {
 }
 
 /// Which of two fractions is greater.
-fn by_share(one: (u64, u64), two: (u64, u64)) -> Ordering {
+pub(super) fn by_share(one: (u64, u64), two: (u64, u64)) -> Ordering {
     let product = |above: u64, below: u64| u128::from(above) * u128::from(below);
     product(one.0, two.1).cmp(&product(two.0, one.1))
 }

@@ -45,6 +45,16 @@ impl Resources {
         self.0.iter().zip(other.0).all(|(own, other)| *own <= other)
     }
 
+    /// The sum of both, as far as there are numbers for it.
+    pub(super) fn with(self, other: Self) -> Self {
+        Self(std::array::from_fn(|resource| self.0[resource].saturating_add(other.0[resource])))
+    }
+
+    /// What is more than the other's.
+    pub(super) fn without(self, other: Self) -> Self {
+        Self(std::array::from_fn(|resource| self.0[resource].saturating_sub(other.0[resource])))
+    }
+
     /// What a block has under this filter; nothing for a fixed stream, whose queries are all declared beforehand.
     pub fn of_block(filter: &Filter) -> Option<Self> {
         let [loss, delta] = Counted::of(filter)?.capacity(filter);

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::log::durable;
+use crate::private;
 
 /// The format of a backup.
 const FORMAT: u32 = 1;
@@ -117,7 +118,7 @@ pub(super) fn new_folder(folder: &Path) -> Result<(), BackupError> {
     if fs::read_dir(folder).map_err(failed)?.next().is_some() {
         return Err(BackupError::NotEmpty(folder.to_owned()));
     }
-    durable::only_owner(folder).map_err(failed)
+    private::restrict_directory(folder).map_err(failed)
 }
 
 /// Writes a file that only its owner can read, durably, with the folders above it.
@@ -127,10 +128,7 @@ pub(super) fn put(folder: &Path, path: &str, bytes: &[u8]) -> Result<(), BackupE
         if let Some(above) = place.parent() {
             durable::make_directory(above)?;
         }
-        durable::replace(&place, bytes)?;
-        #[cfg(unix)]
-        fs::set_permissions(&place, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-        Ok(())
+        durable::replace(&place, bytes)
     };
     write().map_err(|error| BackupError::File(place.clone(), error))
 }

@@ -11,5 +11,5 @@ mod save;
 
 pub use bundle::export;
 pub use list::{BackupError, Saved};
-pub use restore::restore;
+pub use restore::{RestoredTokens, restore};
 pub use save::save;

@@ -7,7 +7,7 @@ use std::path::Path;
 use sage_kernel::{Gate, Head};
 
 use super::list::{BackupError, Saved, SavedFile, digest, files_below, new_folder, put};
-use crate::blocks::{BlockStore, StoreError};
+use crate::blocks::{BlockStore, KEYS_FOLDER, StoreError};
 use crate::catalog::{Catalog, Note, Noted};
 use crate::engine::{EngineError, Places, now};
 use crate::log::{Directory, copy_log};
@@ -16,7 +16,7 @@ use crate::log::{Directory, copy_log};
 const TRIES: u32 = 3;
 
 /// What lies in a directory beside the log and the blocks, and is saved with them.
-const FOLDERS: [&str; 4] = ["releases", "code", "secrets", "outputs"];
+const FOLDERS: [&str; 5] = ["releases", "code", "secrets", "outputs", KEYS_FOLDER];
 const FILES: [&str; 2] = ["tokens.json", "submissions.jsonl"];
 
 /// Saves the directory at this path into a new folder. The directory may be in use.
@@ -90,7 +90,7 @@ fn save_blocks(catalog: &Catalog, blocks: &BlockStore, to: &Path) -> Result<Vec<
     let mut files = Vec::new();
     for (name, stream) in catalog.streams() {
         let parts = stream.blocks.values().flat_map(|block| &block.parts);
-        for part in parts.chain(&stream.quarantine) {
+        for part in parts.chain(stream.quarantine.iter().map(|own| &own.part)) {
             let path = part.path(name);
             let bytes = match blocks.read(&path) {
                 Ok(bytes) if *blake3::hash(&bytes).as_bytes() == part.digest => bytes,

@@ -7,11 +7,13 @@
 //! nothing is flushed, and nothing here may be the reason why something fails.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use sage_kernel::{Lane, Tag};
 
-use super::{BlockStore, Part, StoreError};
+use super::keys::{self, is_encrypted};
+use super::{BlockKeys, BlockStore, Part, StoreError};
 
 /// What a file begins with.
 const MARK: &[u8] = b"sage sums 1\n";
@@ -57,6 +59,8 @@ impl Place<'_> {
 /// Where sums are kept.
 pub struct KeptSums {
     store: BlockStore,
+    /// The keys of blocks, where summaries are encrypted like the rows they were made of.
+    keys: Option<Arc<BlockKeys>>,
 }
 
 impl KeptSums {
@@ -65,13 +69,25 @@ impl KeptSums {
     /// # Errors
     /// When their folder cannot be made.
     pub fn open(directory: &Path) -> Result<Self, StoreError> {
-        Ok(Self { store: BlockStore::local(directory.join(FOLDER))? })
+        Ok(Self { store: BlockStore::local(directory.join(FOLDER))?, keys: None })
+    }
+
+    /// The same folder with keys.
+    pub(crate) fn with_keys(self, keys: Option<Arc<BlockKeys>>) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// The bytes of a file as they were kept; `None` if there is none, or its key is gone.
+    fn read(&self, path: &str) -> Option<Bytes> {
+        let (stream, block) = Self::whose(path)?;
+        let bytes = self.store.read(path).ok()?;
+        keys::read_back(self.keys.as_deref(), &format!("{stream}/{block}"), &key_path(path), bytes).ok()
     }
 
     /// The sealed sums of a place, if they were made of the parts with this digest and are whole.
     pub(crate) fn find(&self, place: &Place<'_>, source: [u8; 32]) -> Option<Vec<Vec<u8>>> {
         let path = place.path();
-        let bytes = self.store.read(&path).ok()?;
+        let bytes = self.read(&path)?;
         let mut rest = opened(&path, &bytes).filter(|(made_of, _)| *made_of == source)?.1;
         let mut sums = Vec::new();
         while let Some((length, after)) = rest.split_first_chunk::<4>() {
@@ -103,7 +119,13 @@ impl KeptSums {
         if others.len() >= MOST && !others.contains(&path) {
             others.iter().for_each(|other| drop(self.store.delete(other)));
         }
-        drop(self.store.write(&path, Bytes::from(bytes)));
+        // No key is made here: a block that was deleted must not get another.
+        let owner = place.folder();
+        let Ok(bytes) = keys::stored_if_keyed(self.keys.as_deref(), &owner, &key_path(&path), Bytes::from(bytes))
+        else {
+            return;
+        };
+        drop(self.store.write(&path, bytes));
         // A block can be deleted while a session reads it. Its deletion is an event before its files are looked for, so
         // either this file was found there, or the event is seen here.
         if gone() {
@@ -138,13 +160,23 @@ impl KeptSums {
 
     /// The digest of the parts that the sums of a file were made of, if the file is whole.
     pub(crate) fn source(&self, path: &str) -> Option<[u8; 32]> {
-        opened(path, &self.store.read(path).ok()?).map(|(source, _)| source)
+        opened(path, &self.read(path)?).map(|(source, _)| source)
+    }
+
+    /// Whether a file is encrypted under a key that is not at hand: then only its path can be checked.
+    pub(crate) fn is_locked(&self, path: &str) -> bool {
+        self.keys.is_none() && self.store.read(path).is_ok_and(|bytes| is_encrypted(&bytes))
     }
 
     /// The stream and the block that a file is for.
     pub(crate) fn whose(path: &str) -> Option<(&str, &str)> {
         path.rsplit_once('/').and_then(|(folder, _)| folder.split_once('/'))
     }
+}
+
+/// The path of a file as its encryption authenticates it: apart from the paths of parts.
+fn key_path(path: &str) -> String {
+    format!("{FOLDER}/{path}")
 }
 
 /// The digest of the parts, and the sums, in a file that lies there whole.

@@ -6,10 +6,13 @@
 //! pipeline but through [`sage_kernel::Permit::open`].
 
 mod kept;
+mod keys;
 mod store;
 
 pub use kept::KeptSums;
 pub(crate) use kept::{Place, parts_digest};
+pub use keys::{BlockKeys, KeyError, MasterKeySource};
+pub(crate) use keys::{FOLDER as KEYS_FOLDER, is_encrypted};
 pub use store::{BlockStore, StoreError};
 
 /// The column that holds each row's coin: true for the test lane. It is the last one of a part.
@@ -31,5 +34,13 @@ impl Part {
     /// Where it lies below the root of the block store.
     pub fn path(&self, stream: &str) -> String {
         format!("{stream}/{}/{}", self.block, self.file)
+    }
+
+    /// What its key belongs to, where parts are encrypted: its block or, for quarantined rows, itself.
+    pub(crate) fn key_owner(&self, stream: &str) -> String {
+        match self.block == crate::ingest::QUARANTINE {
+            true => self.path(stream),
+            false => format!("{stream}/{}", self.block),
+        }
     }
 }

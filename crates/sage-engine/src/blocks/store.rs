@@ -21,6 +21,9 @@ use object_store::{ObjectStore, ObjectStoreExt};
 use tokio::runtime::Runtime;
 use url::Url;
 
+use super::keys::{self, BlockKeys};
+use crate::private;
+
 /// Why the store did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -75,6 +78,8 @@ const MANY_FILES: usize = 64;
 pub struct BlockStore {
     place: Place,
     objects: Arc<dyn ObjectStore>,
+    /// The keys of blocks, where parts are encrypted.
+    keys: Option<Arc<BlockKeys>>,
 }
 
 enum Place {
@@ -113,11 +118,12 @@ impl BlockStore {
     pub fn local(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = root.into();
         let failed = |error: &dyn fmt::Display| StoreError::Address(format!("{}: {error}", root.display()));
-        fs::create_dir_all(&root).map_err(|error| failed(&error))?;
+        private::make_directories(&root).map_err(|error| failed(&error))?;
+        private::restrict_directory(&root).map_err(|error| failed(&error))?;
         let root = fs::canonicalize(&root).map_err(|error| failed(&error))?;
         let objects = LocalFileSystem::new_with_prefix(&root).map_err(|error| failed(&error))?;
         let handle = File::open(&root).map_err(|error| failed(&error))?;
-        Ok(Self { place: Place::Local(Folder { root, handle }), objects: Arc::new(objects) })
+        Ok(Self { place: Place::Local(Folder { root, handle }), objects: Arc::new(objects), keys: None })
     }
 
     fn remote(url: &Url) -> Result<Self, StoreError> {
@@ -125,7 +131,34 @@ impl BlockStore {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| failed(&error))?;
         let (objects, prefix) = object_store::parse_url_opts(url, std::env::vars()).map_err(|error| failed(&error))?;
-        Ok(Self { place: Place::Remote(runtime), objects: Arc::new(PrefixStore::new(objects, prefix)) })
+        let objects = Arc::new(PrefixStore::new(objects, prefix));
+        Ok(Self { place: Place::Remote(runtime), objects, keys: None })
+    }
+
+    /// The same store with keys for what is encrypted in it.
+    pub(crate) fn with_keys(self, keys: Option<Arc<BlockKeys>>) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// The keys of blocks, where parts are encrypted.
+    pub(crate) fn keys(&self) -> Option<&Arc<BlockKeys>> {
+        self.keys.as_ref()
+    }
+
+    /// A file's bytes as they are to be stored: encrypted under the owner's key where there are keys.
+    pub(crate) fn encrypted(&self, owner: &str, path: &str, bytes: Bytes) -> Result<Bytes, StoreError> {
+        keys::stored(self.keys.as_deref(), owner, path, bytes)
+    }
+
+    /// A file's bytes as they were before they were stored.
+    pub(crate) fn decrypted(&self, owner: &str, path: &str, bytes: Bytes) -> Result<Bytes, StoreError> {
+        keys::read_back(self.keys.as_deref(), owner, path, bytes)
+    }
+
+    /// Destroys the key of an owner of files, where there are keys.
+    pub(crate) fn destroy_key(&self, owner: &str) -> Result<(), StoreError> {
+        let Some(keys) = &self.keys else { return Ok(()) };
+        keys.destroy(owner).map_err(|error| StoreError::Failed { path: owner.to_owned(), reason: error.to_string() })
     }
 
     /// The same place for a reader that works on object stores. A path is made with `Path::parse`, since keys
@@ -290,10 +323,10 @@ fn object_path(path: &str) -> Result<Path, StoreError> {
 }
 
 fn write_file(path: &FilePath, bytes: &[u8]) -> io::Result<()> {
-    let mut file = match File::create(path) {
+    let mut file = match private::create(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            fs::create_dir_all(path.parent().unwrap_or(path))?;
-            File::create(path)?
+            private::make_directories(path.parent().unwrap_or(path))?;
+            private::create(path)?
         }
         file => file?,
     };

@@ -3,6 +3,7 @@
 //! Like the ledger it is a fold of the log by a pure function, which checks every note it takes: a log that
 //! breaks the rules is not opened. It must never hold a row, a count of rows or a budget.
 
+mod approval;
 mod note;
 mod noted;
 mod run;
@@ -18,7 +19,7 @@ use sage_learn::count::Node;
 use crate::blocks::Part;
 use crate::ingest::Manifest;
 use crate::query::{Answer, Asked};
-use crate::stream::StreamFile;
+use crate::stream::{Role, StreamFile};
 
 /// How far a block has come, apart from being retired, which is the ledger's business.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,6 +38,8 @@ pub(crate) enum Stage {
 pub(crate) struct Block {
     pub(crate) stage: Stage,
     pub(crate) parts: Vec<Part>,
+    /// When the last batch brought it rows, in milliseconds since 1970; `None` where the log does not say.
+    pub(crate) last_batch: Option<u64>,
 }
 
 /// A policy that waits for a second principal.
@@ -46,6 +49,18 @@ pub(crate) struct Proposal {
     pub(crate) by: String,
 }
 
+impl Proposal {
+    /// The digest that an approval must name: BLAKE3 of the proposed text, in hexadecimal.
+    pub(crate) fn digest(&self) -> String {
+        text_digest(&self.text)
+    }
+}
+
+/// The digest of a stream's file by which officers name it.
+pub(crate) fn text_digest(text: &str) -> String {
+    blake3::hash(text.as_bytes()).to_hex().to_string()
+}
+
 /// A stream as its notes describe it.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
@@ -53,8 +68,12 @@ pub(crate) struct Stream {
     /// The digest of the secret that sends its users to lanes.
     pub(crate) secret: Option<String>,
     pub(crate) proposal: Option<Proposal>,
+    /// Whether a definition of it names the proposal that it approves, as those of newer programs do.
+    approvals_recorded: bool,
     /// Whoever was ever a member of a context that is apart from others, with the first such context.
     pub(crate) belonged: BTreeMap<String, String>,
+    /// Members whose roles are suspended, with the reason.
+    pub(crate) suspended: BTreeMap<String, String>,
     pub(crate) batches: BTreeSet<String>,
     pub(crate) blocks: BTreeMap<String, Block>,
     /// The keys of blocks in the order in which they were sealed: the steps of the running count.
@@ -64,7 +83,17 @@ pub(crate) struct Stream {
     /// Questions that were answered, by who asked and their own name for it.
     pub(crate) answered: BTreeMap<(String, String), Answered>,
     /// Files with rows that are in no block.
-    pub(crate) quarantine: Vec<Part>,
+    pub(crate) quarantine: Vec<Quarantined>,
+}
+
+/// A file of rows that are in no block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Quarantined {
+    pub(crate) part: Part,
+    /// The batch that brought them.
+    pub(crate) batch: String,
+    /// When, in milliseconds since 1970; `None` where an older program wrote the note.
+    pub(crate) at: Option<u64>,
 }
 
 /// A question that was answered.
@@ -107,8 +136,10 @@ impl Catalog {
 
     /// Whether the note is allowed at this point.
     pub(crate) fn allows(&self, note: &Note) -> bool {
-        if let Note::StreamDefined { stream, text, .. } = note {
-            return StreamFile::parse(text).is_ok_and(|file| file.name == *stream);
+        if let Note::StreamDefined { stream, text, by, approves, .. } = note {
+            let Some(file) = StreamFile::parse(text).ok().filter(|file| file.name == *stream) else { return false };
+            let definition = approval::Definition { file: &file, by, approves: approves.as_deref() };
+            return self.streams.get(stream).map_or(approves.is_none(), |known| known.is_approved(&definition));
         }
         let stream = note.stream().and_then(|name| self.streams.get(name));
         if note.is_of_works() {
@@ -130,6 +161,12 @@ impl Catalog {
                 *level < 32 && !stream.counted.contains_key(&node) && node.steps().end <= stream.sealed.len() as u64
             }
             Note::QueryAnswered { by, key, .. } => !stream.answered.contains_key(&(by.clone(), key.clone())),
+            Note::QuarantineErased { files, .. } => {
+                let kept = |file: &String| stream.quarantine.iter().any(|own| own.part.file == *file);
+                files.iter().all(kept)
+            }
+            Note::MemberSuspended { member, .. } => !stream.suspended.contains_key(member),
+            Note::MemberReinstated { member, .. } => stream.suspended.contains_key(member),
             Note::BlocksDeleted { blocks, .. } => blocks.iter().all(|key| stream.stage(key) != Stage::Deleted),
             _ => false,
         }
@@ -143,8 +180,8 @@ impl Catalog {
         if !self.allows(&note) {
             return Err(Misplaced);
         }
-        if let Note::StreamDefined { stream, text, secret, .. } = note {
-            return self.define(stream, &text, secret);
+        if let Note::StreamDefined { stream, text, secret, approves, .. } = note {
+            return self.define(stream, &text, secret, approves.is_some());
         }
         if note.is_of_works() {
             return self.works.apply(note);
@@ -152,12 +189,15 @@ impl Catalog {
         let stream = note.stream().and_then(|name| self.streams.get_mut(name)).ok_or(Misplaced)?;
         match note {
             Note::PolicyProposed { text, by, .. } => stream.proposal = Some(Proposal { text, by }),
-            Note::RowsIngested { manifest, .. } => {
+            Note::RowsIngested { manifest, at, .. } => {
                 let manifest = Manifest::from_bytes(&manifest).map_err(|_| Misplaced)?;
+                let aside = manifest.quarantine.into_iter();
+                stream.quarantine.extend(aside.map(|part| Quarantined { part, batch: manifest.batch.clone(), at }));
                 stream.batches.insert(manifest.batch);
-                stream.quarantine.extend(manifest.quarantine);
                 for part in manifest.parts {
-                    stream.blocks.entry(part.block.clone()).or_default().parts.push(part);
+                    let block = stream.blocks.entry(part.block.clone()).or_default();
+                    block.last_batch = block.last_batch.max(at);
+                    block.parts.push(part);
                 }
             }
             Note::BlocksSealed { blocks, .. } => {
@@ -172,8 +212,17 @@ impl Catalog {
             Note::QueryAnswered { by, key, sql, charge, answer, asked, .. } => {
                 stream.answered.insert((by, key), Answered { sql, asked, charge, answer });
             }
+            Note::QuarantineErased { files, .. } => {
+                stream.quarantine.retain(|own| !files.contains(&own.part.file));
+            }
+            Note::MemberSuspended { member, reason, .. } => {
+                stream.suspended.insert(member, reason);
+            }
+            Note::MemberReinstated { member, .. } => {
+                stream.suspended.remove(&member);
+            }
             Note::BlocksDeleted { blocks, .. } => {
-                let deleted = || Block { stage: Stage::Deleted, parts: Vec::new() };
+                let deleted = || Block { stage: Stage::Deleted, parts: Vec::new(), last_batch: None };
                 stream.blocks.extend(blocks.into_iter().map(|key| (key, deleted())));
             }
             _ => return Err(Misplaced),
@@ -181,7 +230,7 @@ impl Catalog {
         Ok(())
     }
 
-    fn define(&mut self, name: String, text: &str, secret: Option<String>) -> Result<(), Misplaced> {
+    fn define(&mut self, name: String, text: &str, secret: Option<String>, approved: bool) -> Result<(), Misplaced> {
         let file = StreamFile::parse(text).map_err(|_| Misplaced)?;
         let stream = match self.streams.entry(name) {
             Entry::Occupied(known) => {
@@ -189,15 +238,19 @@ impl Catalog {
                 stream.file = file;
                 stream.secret = secret;
                 stream.proposal = None;
+                stream.approvals_recorded |= approved;
                 stream
             }
             Entry::Vacant(place) => {
-                let (belonged, batches, blocks, sealed, counted, answered, quarantine) = Default::default();
+                let (belonged, suspended) = Default::default();
+                let (batches, blocks, sealed, counted, answered, quarantine) = Default::default();
                 place.insert(Stream {
                     file,
                     secret,
                     proposal: None,
+                    approvals_recorded: approved,
                     belonged,
+                    suspended,
                     batches,
                     blocks,
                     sealed,
@@ -215,8 +268,38 @@ impl Catalog {
 }
 
 impl Stream {
+    /// Whether the file gives a principal this role and it is not suspended.
+    pub(crate) fn has_role(&self, principal: &str, role: Role) -> bool {
+        has_role(&self.file, &self.suspended, principal, role)
+    }
+
+    /// Whether the submitter of a run may still spend for it.
+    pub(crate) fn may_spend(&self, run: &Run) -> bool {
+        may_spend(&self.file, &self.suspended, run)
+    }
+
+    /// When a block ends, in microseconds since 1970: with its time or, where its key has none (blocks of users, of an
+    /// attribute), with the last batch that brought it rows. `None` where the log does not say.
+    pub(crate) fn end_of(&self, key: &str) -> Option<i64> {
+        let span = self.file.blocks.parse(key).and_then(|levels| levels.span);
+        let last_batch = || i64::try_from(self.blocks.get(key)?.last_batch?).ok()?.checked_mul(1000);
+        span.map(|span| span.end).or_else(last_batch)
+    }
+
     /// The stage of a block; one that no note has named is open.
     pub(crate) fn stage(&self, key: &str) -> Stage {
         self.blocks.get(key).map_or(Stage::Open, |block| block.stage)
     }
+}
+
+fn has_role(file: &StreamFile, suspended: &BTreeMap<String, String>, principal: &str, role: Role) -> bool {
+    let given = file.access.get(&role).is_some_and(|names| names.iter().any(|name| name == principal));
+    given && !suspended.contains_key(principal)
+}
+
+/// Whether the submitter of a run may spend for it under this file: an ML engineer who is not suspended and, where
+/// contexts have members, a member of the context that pays.
+pub(crate) fn may_spend(file: &StreamFile, suspended: &BTreeMap<String, String>, run: &Run) -> bool {
+    has_role(file, suspended, &run.by, Role::MlEngineer)
+        && file.policy.still_pays(&run.by, run.pipeline.context.as_deref())
 }

@@ -21,6 +21,9 @@ pub(crate) enum Note {
         /// In a stream of users, the digest of the secret that sends them to lanes.
         secret: Option<String>,
         by: String,
+        /// The digest of the proposal that this definition approves, where it took two officers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approves: Option<String>,
     },
     /// Somebody asks for a policy; it takes effect when the kernel's event says so.
     PolicyProposed { stream: String, text: String, by: String },
@@ -31,6 +34,9 @@ pub(crate) enum Note {
         #[serde(with = "hex")]
         manifest: Vec<u8>,
         by: String,
+        /// When, in milliseconds since 1970; absent where an older program wrote the note.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<u64>,
     },
     /// No row will be added to these blocks.
     BlocksSealed { stream: String, blocks: Vec<String>, by: String },
@@ -51,7 +57,21 @@ pub(crate) enum Note {
         asked: Option<Asked>,
     },
     /// The files of these retired blocks are no longer kept.
-    BlocksDeleted { stream: String, blocks: Vec<String>, by: String },
+    BlocksDeleted {
+        stream: String,
+        blocks: Vec<String>,
+        /// Who deleted them; absent where the stream's retention did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
+    /// These files of quarantined rows are no longer kept.
+    QuarantineErased {
+        stream: String,
+        files: Vec<String>,
+        /// Who erased them; absent where the stream's retention did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
     /// A pipeline was submitted, in milliseconds since 1970. Its run has the next number.
     RunSubmitted {
         stream: String,
@@ -63,6 +83,12 @@ pub(crate) enum Note {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
     },
+    /// The recurring pipeline of this name is not submitted again.
+    RecurrenceStopped { stream: String, pipeline: String, by: String },
+    /// The roles of a member are suspended: every request of theirs on the stream is refused.
+    MemberSuspended { stream: String, member: String, by: String, reason: String },
+    /// A suspended member has their roles back.
+    MemberReinstated { stream: String, member: String, by: String },
     /// Something happened to a run.
     RunStepped { run: u64, step: Step },
     /// A name for a version of a release from now on.
@@ -91,6 +117,7 @@ impl Note {
         matches!(
             self,
             Self::RunSubmitted { .. }
+                | Self::RecurrenceStopped { .. }
                 | Self::RunStepped { .. }
                 | Self::AliasMoved { .. }
                 | Self::ReleaseWithdrawn { .. }
@@ -101,13 +128,16 @@ impl Note {
     pub(crate) fn by(&self) -> Option<&str> {
         match self {
             Self::RunStepped { .. } | Self::UnitsCounted { .. } => None,
+            Self::QuarantineErased { by, .. } | Self::BlocksDeleted { by, .. } => by.as_deref(),
             Self::StreamDefined { by, .. }
             | Self::PolicyProposed { by, .. }
             | Self::RowsIngested { by, .. }
             | Self::BlocksSealed { by, .. }
             | Self::QueryAnswered { by, .. }
             | Self::RunSubmitted { by, .. }
-            | Self::BlocksDeleted { by, .. }
+            | Self::RecurrenceStopped { by, .. }
+            | Self::MemberSuspended { by, .. }
+            | Self::MemberReinstated { by, .. }
             | Self::AliasMoved { by, .. }
             | Self::ReleaseWithdrawn { by, .. } => Some(by),
         }
@@ -124,6 +154,10 @@ impl Note {
             | Self::UnitsCounted { stream, .. }
             | Self::QueryAnswered { stream, .. }
             | Self::RunSubmitted { stream, .. }
+            | Self::RecurrenceStopped { stream, .. }
+            | Self::MemberSuspended { stream, .. }
+            | Self::MemberReinstated { stream, .. }
+            | Self::QuarantineErased { stream, .. }
             | Self::BlocksDeleted { stream, .. } => Some(stream),
         }
     }
@@ -168,14 +202,26 @@ mod tests {
             Note::QueryAnswered { stream, key, sql, by, charge: 7, answer, asked }
         };
         for note in [
-            Note::StreamDefined { stream: stream(), text: text(), secret, by: by() },
-            Note::StreamDefined { stream: stream(), text: text(), secret: None, by: by() },
+            Note::StreamDefined { stream: stream(), text: text(), secret, by: by(), approves: None },
+            Note::StreamDefined {
+                stream: stream(),
+                text: text(),
+                secret: None,
+                by: by(),
+                approves: Some("0f".to_owned()),
+            },
+            Note::RecurrenceStopped { stream: stream(), pipeline: text(), by: by() },
+            Note::MemberSuspended { stream: stream(), member: by(), by: by(), reason: text() },
+            Note::MemberReinstated { stream: stream(), member: by(), by: by() },
+            Note::QuarantineErased { stream: stream(), files: vec![text()], by: Some(by()) },
+            Note::QuarantineErased { stream: stream(), files: Vec::new(), by: None },
             Note::PolicyProposed { stream: stream(), text: text(), by: by() },
-            Note::RowsIngested { stream: stream(), manifest: (0..=255).collect(), by: by() },
-            Note::RowsIngested { stream: stream(), manifest: Vec::new(), by: by() },
+            Note::RowsIngested { stream: stream(), manifest: (0..=255).collect(), by: by(), at: Some(7) },
+            Note::RowsIngested { stream: stream(), manifest: Vec::new(), by: by(), at: None },
             Note::BlocksSealed { stream: stream(), blocks: blocks(), by: by() },
             Note::UnitsCounted { stream: stream(), level: 3, first: 8, train: -1, test: 70 },
-            Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: by() },
+            Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: Some(by()) },
+            Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: None },
             answered(None),
             answered(asked(Some("0.1"), None, Which::All)),
             answered(asked(None, Some("0.30000000000000004"), Which::Between(i64::MIN, i64::MAX))),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use sage_kernel::{Event, Head, Log, LogError, Record};
 
-/// The first byte of a record's body if it is a note (`docs/format.md`).
+/// The first byte of a record's body if it is a note (`docs/reference/log-format.md`).
 const NOTE: u8 = 9;
 
 /// A log and the notes seen in it, by number.

@@ -37,10 +37,20 @@ pub(crate) enum Step {
     /// It was tested.
     Judged { report: Report },
     /// The run stopped without a verdict.
-    Ended { end: End },
+    Ended {
+        end: End,
+        /// Who stopped it, where a person did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
+    },
 }
 
 impl Step {
+    /// The run ends by itself, not by a person's request.
+    pub(crate) const fn ended(end: End) -> Self {
+        Self::Ended { end, by: None }
+    }
+
     pub(crate) fn event(&self) -> Event {
         match self {
             Self::Chosen { attempt, .. } => Event::Chosen(*attempt),
@@ -49,7 +59,7 @@ impl Step {
             Self::Withdrawn => Event::Withdrawn,
             Self::Lost { .. } => Event::Burnt,
             Self::Judged { report } => Event::Judged(report.verdict),
-            Self::Ended { end } => Event::Ended(*end),
+            Self::Ended { end, .. } => Event::Ended(*end),
         }
     }
 }
@@ -102,6 +112,12 @@ pub(crate) struct Works {
     /// By name, the versions in order, the first of which is one.
     releases: BTreeMap<String, Vec<Released>>,
     aliases: BTreeMap<(String, String), u32>,
+    /// All versions that each alias has stood for, the newest last.
+    moves: BTreeMap<(String, String), Vec<u32>>,
+    /// The stream that each pipeline name belongs to: that of the first run submitted under it.
+    owners: BTreeMap<String, String>,
+    /// Recurring pipelines that were stopped, with the number of runs at that time: later submissions recur again.
+    stopped: BTreeMap<String, u64>,
 }
 
 impl Works {
@@ -118,6 +134,23 @@ impl Works {
     /// The run that was submitted last.
     pub(crate) fn newest(&self) -> Option<(u64, &Arc<Run>)> {
         Some((self.runs.len() as u64, self.runs.last()?))
+    }
+
+    /// The stream that a pipeline name belongs to, if a run was ever submitted under it. Releases and aliases of the
+    /// name belong to that stream too. Submission decides, not release: it does not depend on rows.
+    pub(crate) fn owner(&self, name: &str) -> Option<&str> {
+        self.owners.get(name).map(String::as_str)
+    }
+
+    /// Whether the pipeline of this run is still submitted again when it is due.
+    pub(crate) fn recurs(&self, run: u64) -> bool {
+        let recurring = self.run(run).filter(|own| own.pipeline.every.is_some());
+        recurring.is_some_and(|own| self.stopped.get(&own.pipeline.name).is_none_or(|last| run > *last))
+    }
+
+    /// The newest run of a pipeline name.
+    pub(crate) fn newest_of(&self, name: &str) -> Option<u64> {
+        self.runs().filter(|(_, run)| run.pipeline.name == name).map(|(number, _)| number).last()
     }
 
     /// All releases: name, version, and what is known of it.
@@ -141,6 +174,25 @@ impl Works {
         self.aliases.get(&(name.to_owned(), alias.to_owned())).copied()
     }
 
+    /// The version that an alias stands for where only some versions may be seen: the one it was moved to last among
+    /// those. `latest` is the newest of them that is not withdrawn.
+    pub(crate) fn alias_among(&self, name: &str, alias: &str, shown: &dyn Fn(u32) -> bool) -> Option<u32> {
+        let offered = |version: &u32| self.release(name, *version).is_some_and(|one| one.withdrawn.is_none());
+        if alias == "latest" {
+            let newest = u32::try_from(self.releases.get(name)?.len()).ok()?;
+            return (1..=newest).rev().find(|version| offered(version) && shown(*version));
+        }
+        let moves = self.moves.get(&(name.to_owned(), alias.to_owned()))?;
+        moves.iter().rev().copied().find(|version| shown(*version)).filter(offered)
+    }
+
+    /// The aliases that a version has where only some versions may be seen.
+    pub(crate) fn aliases_among(&self, name: &str, version: u32, shown: &dyn Fn(u32) -> bool) -> Vec<String> {
+        let own = self.moves.range((name.to_owned(), String::new())..).take_while(|((of, _), _)| of == name);
+        let named = own.filter(|((_, alias), _)| self.alias_among(name, alias, shown) == Some(version));
+        named.map(|((_, alias), _)| alias.clone()).collect()
+    }
+
     /// The aliases of a version.
     pub(crate) fn aliases(&self, name: &str, version: u32) -> Vec<String> {
         let own = self.aliases.iter().filter(|((of, _), at)| of == name && **at == version);
@@ -154,6 +206,7 @@ impl Works {
                 let parsed = Pipeline::parse(text).ok().filter(|pipeline| pipeline.stream == *name);
                 stream.is_some() && parsed.is_some_and(|pipeline| terms.plan(&pipeline, *at).is_ok())
             }
+            Note::RecurrenceStopped { stream, pipeline, .. } => self.owner(pipeline) == Some(stream.as_str()),
             Note::RunStepped { run, step } => self.run(*run).is_some_and(|own| follows(*run, own, step)),
             Note::AliasMoved { release, alias, version, .. } => {
                 alias != "latest" && self.release(release, *version).is_some_and(|one| one.withdrawn.is_none())
@@ -172,7 +225,11 @@ impl Works {
                 let pipeline = Pipeline::parse(&text).map_err(|_| Misplaced)?;
                 let plan = terms.plan(&pipeline, submitted).map_err(|_| Misplaced)?;
                 let state = adapt::State::new(plan);
+                self.owners.entry(pipeline.name.clone()).or_insert_with(|| pipeline.stream.clone());
                 self.runs.push(Arc::new(Run { pipeline, by, submitted, code, terms, state, tries: Vec::new() }));
+            }
+            Note::RecurrenceStopped { pipeline, .. } => {
+                self.stopped.insert(pipeline, self.runs.len() as u64);
             }
             Note::RunStepped { run, step } => {
                 let place = usize::try_from(run).ok().and_then(|run| run.checked_sub(1)).ok_or(Misplaced)?;
@@ -189,6 +246,7 @@ impl Works {
                 own.take(step);
             }
             Note::AliasMoved { release, alias, version, .. } => {
+                self.moves.entry((release.clone(), alias.clone())).or_default().push(version);
                 self.aliases.insert((release, alias), version);
             }
             Note::ReleaseWithdrawn { release, version, reason, .. } => {

@@ -31,6 +31,8 @@ pub(super) struct Agenda {
     idle: BTreeMap<String, BTreeSet<u64>>,
     /// Those of them that have too few blocks, whatever may be spent there.
     short_of_blocks: BTreeSet<u64>,
+    /// Those of them that have made a choice. More budget is no news for them: the choice is made anew at its turn.
+    chosen: BTreeSet<u64>,
     /// When runs between attempts give up.
     deadlines: BTreeSet<(u64, u64)>,
     /// The newest run of each pipeline that is run again and again, by name.
@@ -62,6 +64,7 @@ impl Agenda {
             Note::RunSubmitted { .. } => catalog.works().newest(),
             Note::RunStepped { run, .. } => catalog.works().run(*run).map(|own| (*run, own)),
             Note::StreamDefined { stream, .. }
+            | Note::MemberSuspended { stream, .. }
             | Note::BlocksSealed { stream, .. }
             | Note::UnitsCounted { stream, .. } => {
                 self.stir(stream, News::Blocks);
@@ -86,7 +89,10 @@ impl Agenda {
                 self.stirred.extend(idle);
                 self.due.extend(self.hungry.remove(stream).unwrap_or_default());
             }
-            News::Budget => self.stirred.extend(idle.filter(|number| !self.short_of_blocks.contains(number))),
+            News::Budget => {
+                let settled = |number: &&u64| self.short_of_blocks.contains(number) || self.chosen.contains(number);
+                self.stirred.extend(idle.filter(|number| !settled(number)));
+            }
         }
     }
 
@@ -101,6 +107,21 @@ impl Agenda {
         self.short_of_blocks.insert(number);
     }
 
+    /// This run has made a choice.
+    pub(super) fn settle(&mut self, number: u64) {
+        self.chosen.insert(number);
+    }
+
+    /// This run has none, or it is made anew.
+    pub(super) fn unsettle(&mut self, number: u64) {
+        self.chosen.remove(&number);
+    }
+
+    /// Runs with an attempt that is chosen or charged.
+    pub(super) fn under_way(&self) -> Vec<u64> {
+        self.under_way.iter().copied().collect()
+    }
+
     /// Where a run belongs as it is now.
     fn place(&mut self, number: u64, run: &Run) {
         let stream = &run.pipeline.stream;
@@ -108,6 +129,7 @@ impl Agenda {
         self.stirred.remove(&number);
         self.under_way.remove(&number);
         self.short_of_blocks.remove(&number);
+        self.chosen.remove(&number);
         let again = run.pipeline.every.map(|every| {
             let due = run.submitted.saturating_add(every.microseconds().unsigned_abs() / 1000);
             (due, number)
@@ -127,7 +149,7 @@ impl Agenda {
             self.deadlines.remove(&deadline);
         }
         match run.state.phase() {
-            Phase::Over(Outcome::Stopped(End::Cancelled | End::NotMember)) => {}
+            Phase::Over(Outcome::Stopped(End::Cancelled | End::NotMember | End::Crashed | End::NameTaken)) => {}
             Phase::Over(_) => self.due.extend(again),
             _ => {
                 self.under_way.insert(number);
@@ -147,6 +169,7 @@ impl Agenda {
         self.looks += taken.len() as u64;
         taken.iter().for_each(|number| {
             self.short_of_blocks.remove(number);
+            self.chosen.remove(number);
         });
         taken
     }
@@ -163,7 +186,7 @@ impl Agenda {
         let mut ready = Vec::new();
         for (at, number) in due {
             let Some(run) = catalog.works().run(number) else { continue };
-            if self.newest.get(&run.pipeline.name) != Some(&number) {
+            if self.newest.get(&run.pipeline.name) != Some(&number) || !catalog.works().recurs(number) {
                 continue;
             }
             self.looks += 1;

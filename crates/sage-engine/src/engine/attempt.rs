@@ -8,15 +8,16 @@ use sage_kernel::{GrantId, GrantState, Lane};
 use sage_learn::encode::Encoded;
 use sage_learn::validate::Decision;
 
+use super::crash::{Work, Working};
 use super::drive::Job;
 use super::policy::{found, paying};
 use super::progress::Watcher;
 use super::{Engine, EngineError, Granted, lock, submit};
-use crate::adapt::{End, Limit, Phase};
+use crate::adapt::Phase;
 use crate::catalog::{Run, Step};
 use crate::pipeline::{Goal, Metric, Train};
 use crate::quiet;
-use crate::read::{self, Batch};
+use crate::read::{self, Batch, ReadError};
 use crate::release::{self, Artefact, Receipt};
 use crate::run::{Done, LinearSums, Lost, Product, Report, Stage, Watch, compute, summarise, train_and_test};
 
@@ -32,12 +33,10 @@ impl Engine {
     pub fn perform(&self, job: Job) -> Result<(), EngineError> {
         let (run, grants) = (job.run, [Some(job.granted.id()), job.tested.as_ref().map(|tested| tested.id())]);
         let watcher = Watcher::new(self, &job);
-        let outcome = watcher.enter(Stage::Charged).and_then(|()| self.attempt(job, &watcher));
-        let settled = self.settle(run, grants, outcome).and_then(|()| match watcher.ran_out_of_time() {
-            // The next would take as long.
-            true if self.goes_on(run) => self.step(run, Step::Ended { end: End::Limit(Limit::Time) }),
-            _ => Ok(()),
-        });
+        let working = self.crash_guard.enter(run, Work::Attempt);
+        let outcome = watcher.enter(Stage::Charged).and_then(|()| self.attempt(job, &watcher, &working));
+        drop(working);
+        let settled = self.settle(run, grants, outcome);
         lock(&self.busy).remove(&run);
         if !self.goes_on(run) {
             lock(&self.recipes).remove(&run);
@@ -76,19 +75,36 @@ impl Engine {
         catalog.works().run(run).is_some_and(|own| matches!(own.state.phase(), Phase::Running(_)))
     }
 
+    /// Why an attempt that is charged must not begin: its run was stopped, or the person who submitted it may no longer
+    /// spend.
+    fn must_not_begin(&self, run: u64) -> Option<Lost> {
+        let catalog = self.catalog();
+        let own = catalog.works().run(run)?;
+        if !matches!(own.state.phase(), Phase::Running(_)) {
+            return Some(Lost("the run was stopped before the attempt began".to_owned()));
+        }
+        let allowed = catalog.stream(&own.pipeline.stream).is_some_and(|known| known.may_spend(own));
+        (!allowed).then(|| Lost("the person who submitted it may no longer spend on the stream".to_owned()))
+    }
+
     /// Everything from the first row to the kernel's release; nothing if the run was stopped meanwhile.
-    fn attempt(&self, job: Job, watcher: &Watcher<'_>) -> Result<Option<Report>, Lost> {
-        let lost = |error: EngineError| Lost(error.to_string());
+    fn attempt(&self, job: Job, watcher: &Watcher<'_>, working: &Working<'_>) -> Result<Option<Report>, Lost> {
         let (run, serial) = (job.run, job.attempt.serial);
         let (bill, grant) = (job.bill.clone(), job.granted.id());
+        let stream = job.recipe.pipeline().stream.clone();
+        if let Some(reason) = self.must_not_begin(run) {
+            return Err(self.unread([job.granted].into_iter().chain(job.tested), reason));
+        }
         let done = quiet::alone(|| match &job.recipe.pipeline().train {
             Train::Command { .. } => self.own_code(job, watcher),
             Train::Released { .. } => self.again(job, watcher),
             _ => self.ours(job, watcher),
         });
-        // What a panic says may hold a value of a row.
-        let broken = || Err(Lost("the attempt broke off; this is a defect of the program".to_owned()));
-        let Done { finished, verdict, product } = done.unwrap_or_else(broken)?;
+        // What a panic says may hold a value of a row, and that there was one depends on rows.
+        let done = done.unwrap_or_else(|| Err(Lost::without_result()));
+        // A process that is stopped while the attempt only waits did not crash on it.
+        working.pause(|| self.hold(&stream));
+        let Done { finished, verdict, product } = done?;
         if !self.is_running(run) {
             return Ok(None);
         }
@@ -96,21 +112,21 @@ impl Engine {
         let mut digest = None;
         let new = !matches!(product, Product::Nothing);
         if verdict.decision == Decision::Accept && new {
-            let receipt = self.receipt(run, &bill, grant).map_err(lost)?;
+            let receipt = self.receipt(run, &bill, grant).map_err(Lost::from)?;
             let artefact = artefact(product, &receipt)?;
             self.shelf.put(&artefact).map_err(|error| Lost(error.to_string()))?;
             digest = Some(artefact.digest);
         }
         let report = Report::new((run, serial), &verdict, digest);
         self.shelf.put_report(&report).map_err(|error| Lost(error.to_string()))?;
-        self.release(finished, report.digest()).map_err(lost)?;
+        self.release(finished, report.digest()).map_err(Lost::from)?;
         Ok(Some(report))
     }
 
     /// Takes charges back of which not a byte was read. The attempt counts as lost all the same, for it would be again.
     pub(super) fn unread(&self, charges: impl IntoIterator<Item = Granted>, reason: Lost) -> Lost {
         let cancelled = charges.into_iter().try_for_each(|granted| self.cancel(granted));
-        cancelled.map_or_else(|error| Lost(error.to_string()), |()| reason)
+        cancelled.map_or_else(Lost::from, |()| reason)
     }
 
     /// A released model tested again.
@@ -121,7 +137,7 @@ impl Engine {
         };
         let predictor = match self.release_named(release).and_then(|release| self.predictor(&release)) {
             Ok(predictor) => predictor,
-            Err(error) => return Err(self.unread([granted], Lost(error.to_string()))),
+            Err(error) => return Err(self.unread([granted], Lost::from(error))),
         };
         watch.enter(Stage::Reading)?;
         let (session, verdict) = self.tested(label, &recipe, &bill, granted, &predictor, &attempt)?;
@@ -131,10 +147,9 @@ impl Engine {
     /// An attempt with learners of ours.
     fn ours(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
         let Job { attempt, recipe, bill, granted, .. } = job;
-        let lost = |error: EngineError| Lost(error.to_string());
         let (query, rival) = match self.rival(&recipe) {
             Ok(found) => found,
-            Err(error) => return Err(self.unread([granted], Lost(error.to_string()))),
+            Err(error) => return Err(self.unread([granted], Lost::from(error))),
         };
         watch.enter(Stage::Reading)?;
         match &recipe.pipeline().train {
@@ -142,7 +157,7 @@ impl Engine {
                 let sum = |permit: &_, part, rows: &[Batch]| summarise(&recipe, statistic, permit, part, rows);
                 let what = format!("{statistic:?}");
                 let sums = (&Lane::BOTH[..], &sum as &read::Summing<'_, Batch>);
-                let session = self.open_summed(granted, &query, &what, &|batch| batch, sums).map_err(lost)?;
+                let session = self.open_summed(granted, &query, &what, &|batch| batch, sums).map_err(Lost::from)?;
                 compute(session, &recipe, statistic, &bill, &attempt, watch)
             }
             _ => {
@@ -159,7 +174,7 @@ impl Engine {
                     }
                     None => self.open_by(granted, &query, &encode),
                 };
-                let session = session.map_err(lost)?;
+                let session = session.map_err(Lost::from)?;
                 train_and_test(session, &recipe, &bill, &attempt, THREADS, watch)
             }
         }
@@ -201,6 +216,16 @@ impl Engine {
     }
 }
 
+/// A read that failed in a way that could depend on rows has the reason of every attempt without a result.
+impl From<EngineError> for Lost {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Read(ReadError::Failed) => Self::without_result(),
+            other => Self(other.to_string()),
+        }
+    }
+}
+
 fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, Lost> {
     let made = match product {
         Product::Model(graph) => release::model(*graph, receipt),
@@ -227,5 +252,20 @@ fn target(run: &Run) -> String {
         Some((Goal::BetterThan { alias, margin }, _)) if *margin == 0.0 => format!("better than {alias}"),
         Some((Goal::BetterThan { alias, margin }, _)) => format!("better than {alias} by {margin}"),
         None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A read that failed said "failed; the charge stands", which told it from an attempt over its time.
+    #[test]
+    fn causes_that_could_depend_on_rows_have_one_reason() {
+        let failed = Lost::from(EngineError::Read(ReadError::Failed));
+        assert_eq!(failed, Lost::without_result());
+        assert!(!failed.0.contains("charge"), "{failed:?}");
+        let missing = ReadError::Missing { block: "b".to_owned(), file: "f".to_owned() };
+        assert_ne!(Lost::from(EngineError::Read(missing)), Lost::without_result(), "a missing file is public");
     }
 }

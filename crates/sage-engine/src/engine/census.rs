@@ -10,6 +10,7 @@ use sage_kernel::{Cost, Door, Epsilon, Lane, Mechanism, TableNoise};
 use sage_learn::count::{Node, Tree, laplace_sum_quantile};
 use sage_learn::statistics::Histogram;
 
+use super::policy::found;
 use super::snapshot::Snapshot;
 use super::{Ask, Engine, EngineError, note};
 use crate::catalog::{Note, Stream};
@@ -30,6 +31,32 @@ pub struct UnitCount {
     pub chance: f64,
 }
 
+/// What the census of a stream has released.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CensusView {
+    /// What is counted: one more or less of it is hidden.
+    pub unit: &'static str,
+    /// What the census may cost each lane of a block, in all.
+    pub epsilon: Epsilon,
+    /// For how many blocks the running count is at its best.
+    pub horizon: u32,
+    /// The units in all sealed blocks that are counted; `None` before the first count.
+    pub total: Option<UnitCount>,
+    /// Every released count, by the blocks it is of.
+    pub counts: Vec<RangeCount>,
+}
+
+/// A released count of the units in a range of blocks, in the order in which they were sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeCount {
+    /// The first block.
+    pub first: String,
+    /// The last block.
+    pub last: String,
+    /// The private numbers of units on the train and on the test lane.
+    pub lanes: [i64; 2],
+}
+
 /// The chance that any lower bound of a census within its horizon is too high.
 const CHANCE: f64 = 0.05;
 
@@ -46,12 +73,25 @@ impl Engine {
         let tree = Tree::for_steps(census.horizon);
         let share = share(census, tree);
         let done = known.sealed.len() as u64;
+        let retired = self.retired_steps(stream, known)?;
         for node in (1..=done).flat_map(|steps| tree.completed(steps)) {
-            if !known.counted.contains_key(&node) {
+            // What is retired can no longer be counted, and the ranges beside it still can.
+            let readable = !node.steps().any(|step| retired.get(step as usize).copied().unwrap_or(false));
+            if readable && !known.counted.contains_key(&node) {
                 self.count_node(stream, known, node, share)?;
             }
         }
         Ok(())
+    }
+
+    /// Of each sealed block, whether it is retired.
+    fn retired_steps(&self, stream: &str, known: &Stream) -> Result<Vec<bool>, EngineError> {
+        self.with(|gate, catalog| {
+            let (id, _) = found(gate, catalog, stream)?;
+            let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
+            let ledgered = gate.ledger().stream(id);
+            Ok(numbers.into_iter().map(|block| ledgered.is_some_and(|own| own.is_retired(block))).collect())
+        })
     }
 
     fn count_node(&self, stream: &str, known: &Stream, node: Node, share: Epsilon) -> Result<(), EngineError> {
@@ -100,6 +140,25 @@ pub(super) fn share(census: &Census, tree: Tree) -> Epsilon {
 }
 
 impl Snapshot {
+    /// What the census of a stream has released; `None` where there is no such stream or its file asks for none.
+    /// Everything in it is public: each number was paid for.
+    pub fn census(&self, stream: &str) -> Option<CensusView> {
+        let known = self.known(stream)?;
+        let census = known.file.census.as_ref()?;
+        let block = |step: u64| usize::try_from(step).ok().and_then(|step| known.sealed.get(step)).cloned();
+        let count = |(node, lanes): (&Node, &[i64; 2])| {
+            let steps = node.steps();
+            Some(RangeCount { first: block(steps.start)?, last: block(steps.end.checked_sub(1)?)?, lanes: *lanes })
+        };
+        Some(CensusView {
+            unit: known.file.unit_text(),
+            epsilon: census.epsilon,
+            horizon: census.horizon,
+            total: self.units(stream),
+            counts: known.counted.iter().filter_map(count).collect(),
+        })
+    }
+
     /// The private number of units in the sealed blocks of a stream; nothing where there is no census, or none
     /// of it has been released.
     pub fn units(&self, stream: &str) -> Option<UnitCount> {

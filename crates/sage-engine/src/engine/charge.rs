@@ -13,7 +13,7 @@ use super::drive::Job;
 use super::offers::rows_of;
 use super::policy::{found, paying};
 use super::{Ask, Engine, EngineError, Granted, Store, lock};
-use crate::adapt::{Attempt, Phase};
+use crate::adapt::{Attempt, End, Phase};
 use crate::allocate::Resources;
 use crate::catalog::{Catalog, Run, Step, Try};
 use crate::plan::{Bill, Known, Recipe};
@@ -182,7 +182,7 @@ impl Engine {
         })?;
         let catalog = self.catalog();
         let known = catalog.stream(&run.pipeline.stream);
-        let pays = known.is_some_and(|known| known.file.policy.still_pays(&run.by, run.pipeline.context.as_deref()));
+        let pays = known.is_some_and(|known| known.may_spend(run));
         if matches!(run.state.phase(), Phase::Chosen(_)) && before.ask.is_none() && !pays {
             // It was not charged yet when whoever submitted it ceased to be a member.
             self.step(number, Step::Refused)?;
@@ -223,6 +223,30 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Ends a run that the process crashed on again and again. An attempt that was under way is lost, and what it was
+    /// charged stays charged.
+    pub(super) fn end_crashed(&self, number: u64) -> Result<(), EngineError> {
+        let catalog = self.catalog();
+        let Some(run) = catalog.works().run(number) else { return Ok(()) };
+        let lost = || Step::Lost { reason: CRASHED.to_owned() };
+        match run.state.phase() {
+            Phase::Over(_) => return Ok(()),
+            Phase::Idle => {}
+            Phase::Running(_) => self.step(number, lost())?,
+            Phase::Chosen(attempt) => {
+                if self.with(|gate, _| charged(gate, &key_of(number, &attempt)))?.is_some() {
+                    self.step(number, Step::Charged)?;
+                    self.step(number, lost())?;
+                } else {
+                    self.step(number, Step::Refused)?;
+                }
+            }
+        }
+        self.step(number, Step::ended(End::Crashed))
+    }
+}
+
 /// The charge that was made under a key, as the log has it.
 fn charged(gate: &Gate<Store>, key: &str) -> Result<Option<Charged>, EngineError> {
     let Some(grant) = gate.ledger().grant_for(RequestKey::from_text(key)) else { return Ok(None) };
@@ -237,6 +261,9 @@ fn charged(gate: &Gate<Store>, key: &str) -> Result<Option<Charged>, EngineError
 
 /// Why an attempt is lost that a process did not finish.
 const STOPPED: &str = "the program was stopped while the attempt was under way";
+
+/// Why the last attempt of a run is lost that is quarantined.
+const CRASHED: &str = "the program crashed while the attempt was under way";
 
 /// The key under which an attempt is charged: the same one whenever it is asked for.
 fn key_of(run: u64, attempt: &Attempt) -> String {

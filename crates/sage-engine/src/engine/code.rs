@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::EngineError;
+use crate::private;
 use crate::release;
 
 /// The most that a folder of code may hold.
@@ -27,7 +28,9 @@ pub(super) fn keep(directory: &Path, folder: &Path) -> Result<String, EngineErro
     for (name, bytes) in contents {
         let path = place.join(&name);
         let parent = path.parent().unwrap_or(&place);
-        fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes)).map_err(|error| failed(&path, error))?;
+        private::make_directories(parent)
+            .and_then(|()| private::write(&path, &bytes))
+            .map_err(|error| failed(&path, error))?;
     }
     Ok(digest)
 }

@@ -4,15 +4,15 @@
 //! judged. So a process that was stopped anywhere finds its runs as they were and goes on; what it had started is
 //! burnt, what it had only charged is used. Who comes first is the schedule's to say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::charge::Written;
-use super::offers::Offered;
-use super::{Engine, EngineError, Granted, grant, lock, note};
-use crate::adapt::{Action, Attempt, End, Limit, Offers, Phase, World};
+use super::crash::Work;
+use super::{Engine, EngineError, Granted, lock, note};
+use crate::adapt::{Attempt, Phase};
 use crate::allocate::{Event, PipelineId};
-use crate::catalog::{Catalog, Note, Run, Step};
+use crate::catalog::{Note, Step};
 use crate::plan::{Bill, Recipe};
 use crate::schedule;
 
@@ -41,13 +41,13 @@ impl Job {
 }
 
 /// What a run would do if it were its turn.
-struct Choice {
-    run: u64,
-    attempt: Attempt,
-    blocks: Vec<(u32, u32)>,
-    written: Written,
+pub(super) struct Choice {
+    pub(super) run: u64,
+    pub(super) attempt: Attempt,
+    pub(super) blocks: Vec<(u32, u32)>,
+    pub(super) written: Written,
     /// How much the agenda had taken in when it was made.
-    made: u64,
+    pub(super) made: u64,
 }
 
 /// An allocation: a stream and the place of a context.
@@ -68,6 +68,12 @@ impl Choices {
         });
         self.rooms.retain(|_, room| !room.is_empty());
     }
+
+    /// The runs whose choices were made before the last of so many changes.
+    fn made_before(&self, changes: u64) -> Vec<u64> {
+        let all = self.rooms.values().flat_map(BTreeMap::values);
+        all.filter(|choice| choice.made != changes).map(|choice| choice.run).collect()
+    }
 }
 
 impl Engine {
@@ -86,11 +92,15 @@ impl Engine {
             let catalog = self.catalog();
             let Some(run) = catalog.works().run(number) else { continue };
             lock(&self.agenda).look();
-            if let Some(job) = self.resume(number, run)? {
+            let planned = self.crash_guard.enter(number, Work::Planning);
+            let resumed = self.resume(number, run);
+            drop(planned);
+            if let Some(job) = resumed? {
                 busy.insert(number);
                 return Ok(Some(job));
             }
         }
+        self.look_for_expired(time)?;
         self.resubmit_due(time)?;
         if lock(&self.schedule).tick(time) {
             lock(&self.agenda).stir_all();
@@ -108,17 +118,29 @@ impl Engine {
                 lock(&self.agenda).put_back(std::mem::take(&mut left));
             })?;
         }
-        while let Some(choice) = self.whose_turn(&mut choices) {
-            let run = choice.run;
-            if choice.made != lock(&self.agenda).changes() {
-                // Others have been charged since: it is looked at again, alone, now that its turn has come.
+        loop {
+            while let Some(choice) = self.whose_turn(&mut choices) {
+                let run = choice.run;
+                if choice.made != lock(&self.agenda).changes() {
+                    // Others have been charged since: it is looked at again, alone, now that its turn has come.
+                    lock(&self.agenda).look();
+                    self.look(run, time, &mut choices)?;
+                    continue;
+                }
+                if let Some(job) = self.begin(choice)? {
+                    busy.insert(job.run);
+                    return Ok(Some(job));
+                }
+            }
+            // It is nobody's turn by choices of before the last change: they may be made otherwise now.
+            let changes = lock(&self.agenda).changes();
+            let old = choices.made_before(changes);
+            if old.is_empty() {
+                break;
+            }
+            for run in old {
                 lock(&self.agenda).look();
                 self.look(run, time, &mut choices)?;
-                continue;
-            }
-            if let Some(job) = self.begin(choice)? {
-                busy.insert(job.run);
-                return Ok(Some(job));
             }
         }
         choices.quiet = Some((lock(&self.agenda).changes(), time));
@@ -133,13 +155,17 @@ impl Engine {
     /// Looks at a run that may have something to do, and keeps what it would do.
     fn look(&self, number: u64, time: u64, choices: &mut Choices) -> Result<(), EngineError> {
         choices.forget(number);
+        lock(&self.agenda).unsettle(number);
         let catalog = self.catalog();
         let Some(run) = catalog.works().run(number).filter(|run| run.state.phase() == Phase::Idle) else {
             return Ok(());
         };
         let stream = &run.pipeline.stream;
         let Some(context) = schedule::context_of(run, catalog.stream(stream)) else { return Ok(()) };
-        let choice = self.choose(&catalog, number, run, time)?;
+        let planned = self.crash_guard.enter(number, Work::Planning);
+        let choice = self.choose(&catalog, number, run, time);
+        drop(planned);
+        let choice = choice?;
         let pipeline = PipelineId(number);
         let asked = choice.as_ref().and_then(|choice| {
             let blocks = schedule::blocks(&choice.blocks)?;
@@ -149,7 +175,9 @@ impl Engine {
         let Some(room) = schedule.room(stream, context) else { return Ok(()) };
         // What it does not take is not ready, and waits.
         let _ = room.apply(asked.unwrap_or(Event::Withdraw { pipeline }));
+        drop(schedule);
         if let Some(choice) = choice {
+            lock(&self.agenda).settle(number);
             choices.rooms.entry((stream.clone(), context)).or_default().insert(number, choice);
         }
         Ok(())
@@ -168,75 +196,37 @@ impl Engine {
         Ok(performed)
     }
 
-    /// What a run wants to do, as far as the ledger would let it.
-    fn choose(&self, catalog: &Catalog, number: u64, run: &Run, time: u64) -> Result<Option<Choice>, EngineError> {
-        let name = &run.pipeline.stream;
-        let Some(known) = catalog.stream(name) else { return Ok(None) };
-        if !known.file.policy.still_pays(&run.by, run.pipeline.context.as_deref()) {
-            self.step(number, Step::Ended { end: End::NotMember })?;
-            return Ok(None);
-        }
-        let Some(Offered { offered, filter }) = self.offers(catalog, number, run, known)? else { return Ok(None) };
-        let offers = Offers::new(offered.iter().map(|(_, offer)| *offer).collect());
-        let attempt = match run.state.next(World { time, offers: &offers }) {
-            Action::Choose(attempt) => attempt,
-            Action::Stop(end) => {
-                self.step(number, Step::Ended { end })?;
-                return Ok(None);
-            }
-            _ => {
-                // Would it go on if it might spend whatever it likes? If not, nothing but blocks helps.
-                let anything = Offers::new(vec![u64::MAX; offered.len()]);
-                if matches!(run.state.next(World { time, offers: &anything }), Action::Wait(_)) {
-                    lock(&self.agenda).waits_for_blocks(number);
-                }
-                return Ok(None);
-            }
-        };
-        // The newest blocks that allow it.
-        let fitting = offered.iter().rev().filter(|(_, offer)| *offer >= attempt.cost).map(|(place, _)| *place);
-        let mut places: Vec<u32> = fitting.take(attempt.window as usize).collect();
-        places.reverse();
-        let blocks = super::offers::ranges(&places);
-        let recipe = self.recipe(catalog, number, run);
-        if let Some(recipe) = &recipe {
-            let rows =
-                super::offers::rows_of(&run.pipeline, known, &blocks).map(|each| each * f64::from(attempt.window));
-            if recipe.within_memory(&known.file, rows, self.memory_limit(&run.pipeline)).is_err() {
-                self.step(number, Step::Ended { end: End::Limit(Limit::Memory) })?;
-                return Ok(None);
-            }
-        }
-        let written =
-            recipe.and_then(|recipe| super::charge::written(recipe, catalog, number, run, &attempt, &blocks, &filter));
-        let Some(written) = written else {
-            self.step(number, Step::Ended { end: End::Failing })?;
-            return Ok(None);
-        };
-        let admitted = self.with(|gate, catalog| {
-            let mut all = true;
-            for ask in written.asks() {
-                let request = grant::request(gate, catalog, ask)?;
-                all &= matches!(gate.ledger().decide(&request), sage_kernel::Decision::Admitted(_));
-            }
-            Ok(all)
-        });
-        // What the ledger would refuse now waits for other blocks or other times.
-        let made = lock(&self.agenda).changes();
-        Ok(admitted.unwrap_or(false).then_some(Choice { run: number, attempt, blocks, written, made }))
-    }
-
-    /// Takes the choice whose turn it is out of the list: of the room in which somebody came first.
+    /// Takes the choice whose turn it is out of the list: of the room in which somebody came first. Where no run's own
+    /// reservations cover its attempt, one borrows, in a room where nothing is under way.
     fn whose_turn(&self, choices: &mut Choices) -> Option<Choice> {
+        let under_way = self.rooms_under_way();
         let mut schedule = lock(&self.schedule);
         let mut rooms: Vec<(&Room, &mut BTreeMap<u64, Choice>)> = choices.rooms.iter_mut().collect();
         rooms.sort_by_key(|(_, own)| own.keys().next().copied());
-        let taken = rooms.into_iter().find_map(|((stream, context), own)| {
+        let covered = rooms.iter_mut().find_map(|((stream, context), own)| {
             let first = schedule.room(stream, *context)?.ready_first(|id| own.contains_key(&id.0))?;
             own.remove(&first.0)
         });
+        let taken = covered.or_else(|| {
+            rooms.into_iter().filter(|(room, _)| !under_way.contains(*room)).find_map(|((stream, context), own)| {
+                let borrower = schedule.room(stream, *context)?.borrower(|id| own.contains_key(&id.0))?;
+                own.remove(&borrower.0)
+            })
+        });
         choices.rooms.retain(|_, room| !room.is_empty());
         taken
+    }
+
+    /// The rooms in which an attempt is under way.
+    fn rooms_under_way(&self) -> BTreeSet<Room> {
+        let catalog = self.catalog();
+        let runs = lock(&self.agenda).under_way();
+        let room = |number: u64| {
+            let run = catalog.works().run(number)?;
+            let stream = &run.pipeline.stream;
+            Some((stream.clone(), schedule::context_of(run, catalog.stream(stream))?))
+        };
+        runs.into_iter().filter_map(room).collect()
     }
 
     /// Records a choice and charges it.
@@ -261,7 +251,12 @@ impl Engine {
                 terms: run.terms,
                 code: run.code.clone(),
             };
-            self.with(|gate, catalog| Ok(note(gate, catalog, &again)?))?;
+            self.with(|gate, catalog| {
+                // Decided on the newest file of the stream: a person without the role does not spend again.
+                let allowed = catalog.stream(&run.pipeline.stream).is_some_and(|known| known.may_spend(run));
+                let owned = catalog.works().owner(&run.pipeline.name) == Some(run.pipeline.stream.as_str());
+                if allowed && owned { Ok(note(gate, catalog, &again)?) } else { Ok(()) }
+            })?;
         }
         Ok(())
     }

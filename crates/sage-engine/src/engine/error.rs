@@ -7,7 +7,7 @@ use sage_kernel::{BlocksError, CostError, GateError, GrantState, Refusal, Sessio
 use sage_learn::bundle::PredictError;
 
 use crate::backup::BackupError;
-use crate::blocks::StoreError;
+use crate::blocks::{KeyError, StoreError};
 use crate::ingest::IngestError;
 use crate::log::{HeadsError, OpenError};
 use crate::pipeline::PipelineFileError;
@@ -73,6 +73,26 @@ pub enum EngineError {
     OtherPolicy(String),
     /// Nobody has proposed another policy, or the one who did is the one who agrees.
     NothingToApprove(String),
+    /// The digest that was approved is not that of the proposal that waits.
+    ProposalChanged(String),
+    /// The roles of this principal are suspended.
+    Suspended {
+        /// Who asked.
+        principal: String,
+        /// On which stream.
+        stream: String,
+    },
+    /// A member cannot be suspended or reinstated.
+    Suspension {
+        /// Who.
+        member: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// The stream has no such file of quarantined rows.
+    NoQuarantine(String),
+    /// The name of the pipeline belongs to another stream.
+    NameTaken(String),
     /// The stream has no such block.
     NoBlock(String),
     /// No block is named.
@@ -86,6 +106,8 @@ pub enum EngineError {
     },
     /// Somebody may not spend in a context, or contexts may not have these members.
     Members(MemberRefusal),
+    /// The master key of encrypted blocks cannot be used.
+    Key(KeyError),
     /// The block store failed.
     Store(StoreError),
     /// A batch could not be taken in; none of it was.
@@ -100,6 +122,13 @@ pub enum EngineError {
     Question(QuestionRefusal),
     /// A question went wrong on the way; its charge stands.
     Unanswered(String),
+    /// A query failed after it was charged, or was charged before and never answered. The charge stands.
+    ChargedButFailed {
+        /// The number of the charge in the log.
+        charge: u64,
+        /// What went wrong.
+        cause: Box<EngineError>,
+    },
     /// The key was used for another question.
     OtherQuestion(String),
     /// Granted blocks could not be read. The charge stands.
@@ -160,6 +189,42 @@ impl fmt::Display for EngineError {
             Self::Backup(error) => error.fmt(out),
             Self::StreamFile(error) => error.fmt(out),
             Self::Change(error) => error.fmt(out),
+            Self::NoBlock(key) => write!(out, "the stream has no block \"{key}\"; list them with: sage blocks STREAM"),
+            Self::Blocks(error) => error.fmt(out),
+            Self::Stage { block, needed } => write!(out, "block \"{block}\" is not {needed}"),
+            Self::Members(refusal) => refusal.fmt(out),
+            Self::Key(error) => error.fmt(out),
+            Self::Store(error) => error.fmt(out),
+            Self::Ingest(error) => error.fmt(out),
+            Self::Refused(refusal) => refusal.fmt(out),
+            Self::Served(_) => write!(
+                out,
+                "this request was served before, and a second run would be a second query; ask anew with another key"
+            ),
+            Self::Query(refusal) => refusal.fmt(out),
+            Self::Question(refusal) => write!(out, "{refusal}; nothing was charged"),
+            Self::Unanswered(reason) => write!(out, "{reason}; the charge stands"),
+            Self::ChargedButFailed { charge, cause } => fmt_charged(out, *charge, cause),
+            Self::OtherQuestion(key) => write!(out, "the key \"{key}\" {OTHER_QUESTION}"),
+            Self::Read(error) => write!(out, "{error}; the charge stands"),
+            Self::Cost(error) => error.fmt(out),
+            Self::Session(error) => write!(out, "{error}; the charge stands"),
+            Self::Noise(error) => error.fmt(out),
+            Self::Secret(file) => write!(
+                out,
+                "{file} is not the secret by which this stream's users were sent to lanes; put it back from a copy: with \
+                 another, users would fall into both lanes"
+            ),
+            Self::File(name, error) => write!(out, "{name}: {error}"),
+            _ => self.fmt_of_streams(out),
+        }
+    }
+}
+
+impl EngineError {
+    /// What went wrong with a stream or the people of one.
+    fn fmt_of_streams(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::NoStream(name) => {
                 write!(out, "there is no stream \"{name}\"; create it from its file with: sage stream create FILE")
             }
@@ -183,37 +248,25 @@ impl fmt::Display for EngineError {
                 "no policy of stream \"{stream}\" waits for this principal's agreement; another officer has to propose \
                  one first with: sage stream change FILE"
             ),
-            Self::NoBlock(key) => write!(out, "the stream has no block \"{key}\"; list them with: sage blocks STREAM"),
-            Self::Blocks(error) => error.fmt(out),
-            Self::Stage { block, needed } => write!(out, "block \"{block}\" is not {needed}"),
-            Self::Members(refusal) => refusal.fmt(out),
-            Self::Store(error) => error.fmt(out),
-            Self::Ingest(error) => error.fmt(out),
-            Self::Refused(refusal) => refusal.fmt(out),
-            Self::Served(_) => write!(
+            Self::ProposalChanged(stream) => write!(
                 out,
-                "this request was served before, and a second run would be a second query; ask anew with another key"
+                "the proposal for stream \"{stream}\" that waits has another digest than the one approved; read it \
+                 again with: sage stream approve {stream}"
             ),
-            Self::Query(refusal) => refusal.fmt(out),
-            Self::Question(refusal) => write!(out, "{refusal}; nothing was charged"),
-            Self::Unanswered(reason) => write!(out, "{reason}; the charge stands"),
-            Self::OtherQuestion(key) => write!(out, "the key \"{key}\" {OTHER_QUESTION}"),
-            Self::Read(error) => write!(out, "{error}; the charge stands"),
-            Self::Cost(error) => error.fmt(out),
-            Self::Session(error) => write!(out, "{error}; the charge stands"),
-            Self::Noise(error) => error.fmt(out),
-            Self::Secret(file) => write!(
+            Self::Suspended { principal, stream } => write!(
                 out,
-                "{file} is not the secret by which this stream's users were sent to lanes; put it back from a copy: with \
-                 another, users would fall into both lanes"
+                "the roles of \"{principal}\" on stream \"{stream}\" are suspended; an officer can give them back with: \
+                 sage stream reinstate {stream} {principal}"
             ),
-            Self::File(name, error) => write!(out, "{name}: {error}"),
+            Self::NoQuarantine(file) => write!(
+                out,
+                "the stream has no file \"{file}\" of quarantined rows; list them with: sage quarantine STREAM"
+            ),
+            Self::Suspension { member, why } => write!(out, "\"{member}\" {why}; nothing changed"),
             _ => self.fmt_of_runs(out),
         }
     }
-}
 
-impl EngineError {
     /// What went wrong with a pipeline, a run or a release.
     fn fmt_of_runs(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -223,6 +276,11 @@ impl EngineError {
                 out,
                 "stream \"{stream}\" admits no programs of its users; two officers can open that door with: doors = \
                  [\"enforced\", \"declared\"] in its file, and: sage stream change FILE"
+            ),
+            Self::NameTaken(name) => write!(
+                out,
+                "the name \"{name}\" belongs to a pipeline of another stream, and so do its releases; give this pipeline \
+                 another `name`"
             ),
             Self::NoRun(run) => write!(out, "there is no run {run}; list them with: sage runs"),
             Self::RunOver(run) => write!(out, "run {run} is over; see how it ended with: sage explain {run}"),
@@ -244,6 +302,17 @@ impl EngineError {
             _ => out.write_str("this did not work"),
         }
     }
+}
+
+/// The message of a query that failed after its charge.
+fn fmt_charged(out: &mut fmt::Formatter<'_>, charge: u64, cause: &EngineError) -> fmt::Result {
+    let cause = cause.to_string();
+    let cause = cause.strip_suffix("; the charge stands").unwrap_or(&cause);
+    write!(
+        out,
+        "{cause}; the charge stands (event {charge} of the log), and asking again is charged again: find the cause \
+         first, for example with: sage doctor"
+    )
 }
 
 impl std::error::Error for EngineError {}

@@ -3,14 +3,12 @@
 //! An event is told by its kind and the public names it touches. Bodies stay in the log: what a charge came to is
 //! shown by the views of runs and blocks, to those who may see them.
 
-use std::collections::BTreeMap;
-
-use sage_kernel::{Event, GrantId, Log, Record, StreamId};
+use sage_kernel::{Event, GrantId, Head, Log, Record, StreamId};
 
 use super::{Engine, EngineError, Principal};
-use crate::catalog::{Catalog, Note, Step};
+use crate::catalog::{Catalog, Note, Step, text_digest};
 use crate::log::{RESTORE_NOTE, ROLLBACK_NOTE};
-use crate::stream::{Role, StreamFile};
+use crate::stream::Role;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +27,12 @@ pub struct EventView {
     pub release: Option<String>,
     /// Who did it or had it done, as far as the event itself says.
     pub by: Vec<String>,
+    /// The stream's file that it proposes or puts in force.
+    pub file: Option<String>,
+    /// The digest of that file, by which officers approve it.
+    pub digest: Option<String>,
+    /// The member whose roles it suspends or gives back.
+    pub member: Option<String>,
 }
 
 /// Every kind of event that is told.
@@ -48,10 +52,14 @@ pub const EVENT_KINDS: &[&str] = &[
     "charge-cancelled",
     "charged",
     "left",
+    "member-reinstated",
+    "member-suspended",
     "note",
     "policy-changed",
     "policy-proposed",
+    "quarantine-erased",
     "query-answered",
+    "recurrence-stopped",
     "release-withdrawn",
     "released",
     "restore-acknowledged",
@@ -99,19 +107,28 @@ impl Engine {
         self.with(|gate, _| Ok(gate.head().length))
     }
 
-    /// The roles that a stream's file gives a principal; none if there is no such stream.
-    pub fn roles(&self, who: &Principal, stream: &str) -> Vec<Role> {
-        let catalog = self.catalog();
-        let access = catalog.stream(stream).map(|known| &known.file.access);
-        let given = access.into_iter().flatten().filter(|(_, names)| names.iter().any(|name| name == who.name()));
-        given.map(|(role, _)| *role).collect()
+    /// The head that the log had when it had so many events; the present one if it has no more.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub fn head_at(&self, length: u64) -> Result<Head, EngineError> {
+        self.with(|gate, _| {
+            let head = gate.head();
+            let Some(last) = length.checked_sub(1) else { return Ok(Head::EMPTY) };
+            if length >= head.length {
+                return Ok(head);
+            }
+            let failed = |error| EngineError::Gate(sage_kernel::GateError::Log(error));
+            let record = gate.log().log().read(last, 1).map_err(failed)?.into_iter().next();
+            Ok(record.map_or(head, |record| record.head()))
+        })
     }
 
-    /// The ticks of streams whose files ask for one, in milliseconds.
-    pub fn ticks(&self) -> BTreeMap<String, u64> {
+    /// The roles that a stream's file gives a principal; none if there is no such stream or they are suspended.
+    pub fn roles(&self, who: &Principal, stream: &str) -> Vec<Role> {
         let catalog = self.catalog();
-        let tick = |file: &StreamFile| u64::try_from(file.tick?.microseconds() / 1000).ok();
-        catalog.streams().filter_map(|(name, known)| Some((name.to_owned(), tick(&known.file)?))).collect()
+        let Some(known) = catalog.stream(stream) else { return Vec::new() };
+        Role::ALL.into_iter().map(|(_, role)| role).filter(|role| known.has_role(who.name(), *role)).collect()
     }
 
     /// The names of all streams.
@@ -148,7 +165,8 @@ fn view(
         Ok(Event::PolicyChanged { approvals, .. }) => approvals,
         _ => Vec::new(),
     };
-    EventView { number: record.number, time: record.time, kind, stream, run: None, release: None, by }
+    let (run, release, file, digest, member) = (None, None, None, None, None);
+    EventView { number: record.number, time: record.time, kind, stream, run, release, by, file, digest, member }
 }
 
 fn noted(record: &Record, catalog: &Catalog, note: &Note) -> EventView {
@@ -165,6 +183,10 @@ fn noted(record: &Record, catalog: &Catalog, note: &Note) -> EventView {
         Note::BlocksSealed { stream, .. } => ("blocks-sealed", Some(stream.clone()), None, None),
         Note::UnitsCounted { stream, .. } => ("units-counted", Some(stream.clone()), None, None),
         Note::QueryAnswered { stream, .. } => ("query-answered", Some(stream.clone()), None, None),
+        Note::QuarantineErased { stream, .. } => ("quarantine-erased", Some(stream.clone()), None, None),
+        Note::RecurrenceStopped { stream, .. } => ("recurrence-stopped", Some(stream.clone()), None, None),
+        Note::MemberSuspended { stream, .. } => ("member-suspended", Some(stream.clone()), None, None),
+        Note::MemberReinstated { stream, .. } => ("member-reinstated", Some(stream.clone()), None, None),
         Note::BlocksDeleted { stream, .. } => ("blocks-deleted", Some(stream.clone()), None, None),
         Note::RunSubmitted { stream, .. } => ("run-submitted", Some(stream.clone()), None, None),
         Note::RunStepped { run, step } => {
@@ -180,11 +202,22 @@ fn noted(record: &Record, catalog: &Catalog, note: &Note) -> EventView {
         }
     };
     let by = match note {
-        // What happens to a run happens for whoever submitted it.
+        Note::RunStepped { step: Step::Ended { by: Some(by), .. }, .. } => Some(by.clone()),
+        // What happens to a run happens for the person who submitted it.
         Note::RunStepped { run, .. } => run_of(run).map(|run| run.by.clone()),
         _ => note.by().map(str::to_owned),
     };
-    EventView { number: record.number, time: record.time, kind, stream, run, release, by: by.into_iter().collect() }
+    let file = match note {
+        Note::PolicyProposed { text, .. } | Note::StreamDefined { text, .. } => Some(text.clone()),
+        _ => None,
+    };
+    let digest = file.as_deref().map(text_digest);
+    let member = match note {
+        Note::MemberSuspended { member, .. } | Note::MemberReinstated { member, .. } => Some(member.clone()),
+        _ => None,
+    };
+    let by = by.into_iter().collect();
+    EventView { number: record.number, time: record.time, kind, stream, run, release, by, file, digest, member }
 }
 
 const fn stepped(step: &Step) -> &'static str {

@@ -31,7 +31,7 @@ impl Engine {
         let _alone = lock(&self.feeding);
         let known = self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, stream)?;
-            in_role(&known.file, by, Role::DataEngineer)?;
+            in_role(known, by, Role::DataEngineer)?;
             Ok(known.clone())
         })?;
         if known.batches.contains(batch) {
@@ -67,7 +67,7 @@ impl Engine {
             }
             let manifest = manifest.to_bytes().unwrap_or_default();
             let (stream, by) = (stream.to_owned(), by.name().to_owned());
-            note(gate, catalog, &Note::RowsIngested { stream, manifest, by })?;
+            note(gate, catalog, &Note::RowsIngested { stream, manifest, by, at: Some(now()) })?;
             Ok(())
         })?;
         Ok(Fed::Taken(report))

@@ -11,7 +11,7 @@ use sage_kernel::{
 use sage_learn::encode::{Encoded, Encoding};
 
 use super::agenda::News;
-use super::blocks::{numbers, set};
+use super::blocks::{folded, numbers, set};
 use super::policy::{found, paid_by};
 use super::{Engine, EngineError, Principal, Store, lock, now};
 use crate::catalog::{Catalog, Stage};
@@ -61,7 +61,7 @@ impl Engine {
     pub fn charge(&self, by: &Principal, ask: Ask) -> Result<Granted, EngineError> {
         let context = self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, &ask.stream)?;
-            paid_by(&known.file, by, ask.context.as_deref())
+            paid_by(known, by, ask.context.as_deref())
         })?;
         // The engine's own questions have keys that nobody else can take.
         self.charge_for_engine(Ask { key: format!("asked: {}", ask.key), context, ..ask })
@@ -78,7 +78,10 @@ impl Engine {
         &self, request: Request, stream: String, blocks: Vec<String>,
     ) -> Result<Granted, EngineError> {
         match self.desk.charge(request)? {
-            Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant)) => Ok(Granted { grant, stream, blocks }),
+            Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant)) => {
+                // The ledger charges a block that is named twice once, and so it is read once.
+                Ok(Granted { grant, stream, blocks: folded(&blocks) })
+            }
             Answer::Repeated(_, state, None) => Err(EngineError::Served(state)),
             Answer::Refused(refusal) => Err(EngineError::Refused(refusal)),
         }
@@ -113,7 +116,7 @@ impl Engine {
         let gone = |key: &str| self.catalog().stream(&stream).is_none_or(|known| known.stage(key) == Stage::Deleted);
         self.started(granted, query, |permit, noise, source, prepared, unit| {
             let tag = read::tag(prepared, query, unit, what);
-            let keeping = Keeping { sums: &self.sums, tag, gone: &gone };
+            let keeping = Keeping { sums: &self.sums, key: &self.summary_key, tag, gone: &gone };
             let sums = Sums { lanes, sum, keep: Keep::In(&keeping) };
             read::open_summed(permit, noise, source, prepared, unit, shape, &sums)
         })
@@ -156,6 +159,7 @@ impl Engine {
                 parts.iter().map(move |part| (number, part.clone()))
             });
             let source = Source::new(gate.ledger(), &stream, parts, self.blocks.objects())?;
+            let source = source.with_keys(self.blocks.keys().cloned());
             Ok((gate.start(now(), grant)?, source))
         })?;
         let id = permit.grant();

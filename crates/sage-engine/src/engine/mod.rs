@@ -7,23 +7,29 @@
 
 mod agenda;
 mod attempt;
+mod authority;
 mod blocks;
+mod ceilings;
 mod census;
 mod charge;
 mod checkpoint;
+mod choose;
 mod code;
+mod crash;
 mod drive;
 mod error;
 mod events;
 mod feed;
 mod flight;
 mod grant;
+mod hold;
 mod offers;
 mod own_code;
 mod policy;
 mod printed;
 mod progress;
 pub(crate) mod put_back;
+mod quarantine;
 mod query;
 mod releases;
 mod relief;
@@ -41,37 +47,41 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sage_kernel::{Gate, GateError};
+use sage_kernel::{Gate, GateError, SummaryKey};
 use sage_learn::bundle::Predictor;
 
-pub use census::UnitCount;
+pub use census::{CensusView, RangeCount, UnitCount};
 pub use drive::Job;
 pub use error::{EngineError, Principal};
 pub use events::{EVENT_KINDS, EventView};
 pub use feed::Fed;
 pub use grant::{Ask, Granted};
-pub(crate) use offers::left_of_lane;
+pub(crate) use offers::{Reach, left_of_lane};
 pub use policy::PolicyOutcome;
 pub use progress::ProgressView;
 pub use put_back::PutBack;
+pub use quarantine::QuarantineView;
 pub use query::{QueryAnswer, QueryAsk, QueryCost, QueryPlan};
-pub use releases::ReleaseView;
+pub use releases::{ReleaseView, Shown};
 pub use relief::Relief;
 pub use runs::{AttemptOutcome, AttemptView, RunView};
 pub use shares::THOUSANDTHS;
-pub use snapshot::{BlockView, LaneView, Snapshot, State, StreamView};
+pub use snapshot::{BlockView, LaneView, ProposalView, Snapshot, State, StreamView};
+pub use submit::Stopped;
 pub use waiting::Waiting;
 
 use agenda::Agenda;
 use checkpoint::History;
+use crash::CrashGuard;
 use drive::Choices;
 use progress::Progress;
 use put_back::Doubted;
 
 use crate::allocate::Scheduler;
-use crate::blocks::{BlockStore, KeptSums};
+use crate::blocks::{BlockKeys, BlockStore, KeptSums, MasterKeySource};
 use crate::catalog::{Catalog, Note, Noted};
 use crate::log::{Checked, Desk, Directory, Heads, Sound, SqliteLog};
+pub use crate::plan::AttemptLimits;
 use crate::plan::Recipe;
 use crate::release::Shelf;
 use crate::schedule::Schedule;
@@ -86,6 +96,9 @@ pub struct Places {
     pub heads: Vec<PathBuf>,
     /// Where blocks are kept: a directory, or an address such as `s3://bucket/prefix`. None: in the directory.
     pub blocks: Option<String>,
+    /// Where the master key comes from under which blocks, summaries and quarantined rows are encrypted. None: they
+    /// are not.
+    pub master_key: Option<MasterKeySource>,
     /// Whose turn it is where many pipelines wait.
     pub scheduler: Scheduler,
     /// Who decided that programs of pipelines are run without a box. None: they are run in one, or not at all.
@@ -95,15 +108,8 @@ pub struct Places {
     pub shown: Vec<PathBuf>,
     /// What one attempt of any pipeline may use of the machine.
     pub limits: AttemptLimits,
-}
-
-/// What one attempt may use of the machine, by the operator's word; a pipeline's file may say less.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AttemptLimits {
-    /// How long it may take.
-    pub time: Option<Duration>,
-    /// How much memory it may need, as estimated from its shape.
-    pub memory_bytes: Option<u64>,
+    /// The least disclosure interval of all streams; a stream's file may ask for a longer one. None: a minute.
+    pub interval: Option<Duration>,
 }
 
 impl Places {
@@ -132,6 +138,8 @@ pub struct Engine {
     blocks: BlockStore,
     /// Sums of blocks, from one attempt to the next.
     sums: KeptSums,
+    /// Authenticates the summaries among them.
+    summary_key: SummaryKey,
     catalog: Mutex<Arc<Catalog>>,
     /// The notes that the catalog is a fold of.
     history: Mutex<History>,
@@ -152,8 +160,12 @@ pub struct Engine {
     choices: Mutex<Choices>,
     /// How far attempts are.
     progress: Mutex<Progress>,
+    /// The runs that this process works on, for the start after a crash.
+    crash_guard: CrashGuard,
     /// One batch at a time: who checks a batch's name must be the one to write it down.
     feeding: Mutex<()>,
+    /// When the loop last looked for rows whose retention is over, in milliseconds since 1970.
+    expiry_looked: Mutex<Option<u64>>,
 }
 
 impl Engine {
@@ -165,7 +177,8 @@ impl Engine {
     /// When another process has it, or its log is not what was written.
     pub fn open(path: &Path, places: &Places) -> Result<Opened, EngineError> {
         let directory = Directory::open(path)?;
-        let blocks = BlockStore::open(&places.address(path))?;
+        let keys = BlockKeys::open(path, places.master_key.as_ref()).map_err(EngineError::Key)?;
+        let blocks = BlockStore::open(&places.address(path))?.with_keys(keys.map(Arc::new));
         let (gate, mut history) = checkpoint::open(&directory)?;
         for (number, kind, body) in gate.log().take_below(gate.head().length) {
             if kind == Note::KIND {
@@ -195,18 +208,22 @@ impl Engine {
         let catalog = Mutex::new(Arc::new(catalog));
         let history = Mutex::new(history);
         let shelf = Shelf::open(directory.path())?;
-        let sums = KeptSums::open(directory.path())?;
+        let sums = KeptSums::open(directory.path())?.with_keys(blocks.keys().cloned());
+        let summary_key = secret::summary_key(directory.path())?;
         // Rows of programs that were under way; a grant that was started is burnt.
         let scratch = directory.path().join(own_code::SCRATCH);
         if scratch.exists() {
             std::fs::remove_dir_all(&scratch)
                 .map_err(|error| EngineError::File(scratch.display().to_string(), error))?;
         }
+        let working = |error| EngineError::File("working".to_owned(), error);
+        let (crash_guard, quarantined) = CrashGuard::open(directory.path()).map_err(working)?;
         let engine = Self {
             directory,
             desk,
             blocks,
             sums,
+            summary_key,
             catalog,
             history,
             places,
@@ -218,9 +235,12 @@ impl Engine {
             agenda: Mutex::new(agenda),
             choices: Mutex::default(),
             progress: Mutex::default(),
+            crash_guard,
             feeding: Mutex::new(()),
+            expiry_looked: Mutex::default(),
         };
         engine.with(|_, _| Ok(()))?;
+        quarantined.into_iter().try_for_each(|run| engine.end_crashed(run))?;
         Ok(engine)
     }
 

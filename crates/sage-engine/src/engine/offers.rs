@@ -1,14 +1,36 @@
-//! What a run may spend where: what the schedule reserves for it, as far as the ledger has it left.
+//! What a run may spend where: its own reservation or a loan, as far as the ledger has it left.
 
-use sage_kernel::{BlockId, Component, ContextId, Filter, Lane, Rate, Rule};
+use sage_kernel::{BlockId, Component, ContextId, Filter, Lane, Rate, Rule, Stream as Ledgered};
 use sage_learn::count::Node;
 
 use super::policy::found;
 use super::{Engine, EngineError, lock};
-use crate::allocate::{Event, PipelineId, SHARES};
+use crate::allocate::{Allocation, Event, PipelineId, Resources, SHARES};
 use crate::catalog::{Catalog, Run, Stage, Stream};
 use crate::pipeline::{Pipeline, Train};
 use crate::{plan, schedule};
+
+/// Whose budget a run would spend, the preferred one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// What is reserved for it.
+    Reserved,
+    /// What it could borrow now.
+    Spare,
+    /// What is left, though it may be promised to others.
+    Unspent,
+}
+
+impl Reach {
+    /// The most that a pipeline may spend on a block of an allocation.
+    pub(crate) fn of(self, room: &Allocation, pipeline: PipelineId, block: BlockId) -> Resources {
+        match self {
+            Self::Reserved => room.offer(pipeline, block),
+            Self::Spare => room.spare(pipeline, block),
+            Self::Unspent => room.unspent(block),
+        }
+    }
+}
 
 /// What a run may spend where.
 pub(super) struct Offered {
@@ -21,7 +43,7 @@ pub(super) struct Offered {
 impl Engine {
     /// What may be spent where, by the schedule and by the ledger.
     pub(super) fn offers(
-        &self, catalog: &Catalog, number: u64, run: &Run, known: &Stream,
+        &self, catalog: &Catalog, number: u64, run: &Run, known: &Stream, reach: Reach,
     ) -> Result<Option<Offered>, EngineError> {
         let Some(context) = schedule::context_of(run, Some(known)) else { return Ok(None) };
         let name = &run.pipeline.stream;
@@ -41,15 +63,27 @@ impl Engine {
                 if run.pipeline.blocks.as_ref().is_some_and(|named| !named.contains(key)) {
                     continue;
                 }
-                let allowed = room.offer(PipelineId(number), BlockId(place));
+                let allowed = reach.of(room, PipelineId(number), BlockId(place));
                 let lanes = Lane::BOTH.map(|lane| {
                     let spent = ledgered.spent(ContextId(context), block, lane).unwrap_or_default();
-                    allowed.loss(lane).min(left_of_lane(&own.filter, spent))
+                    let left = left_of_lane(&own.filter, spent).min(left_jointly(ledgered, &own.filter, block, lane));
+                    allowed.loss(lane).min(left)
                 });
                 offered.push((place, lanes[0].min(within_share(&run.pipeline, lanes[1]))));
             }
             Ok(Some(Offered { offered, filter: own.filter.clone() }))
         })
+    }
+}
+
+/// What the ceiling over all contexts leaves of a lane, in units of cost of this filter. Where it counts otherwise this
+/// is no limit, and the ledger is asked block by block.
+fn left_jointly(ledgered: &Ledgered, filter: &Filter, block: BlockId, lane: Lane) -> u64 {
+    match (ledgered.policy().joint(), ledgered.spent_jointly(block, lane)) {
+        (Some(joint), Some(spent)) if joint.rule() == filter.rule() && joint.rule() != Rule::Renyi => {
+            left_of_lane(joint, spent)
+        }
+        _ => u64::MAX,
     }
 }
 

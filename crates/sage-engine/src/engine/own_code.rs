@@ -6,7 +6,7 @@
 //! the program saw, and for the test the kernel does. Not a row leaves the box but by the author's word, which is what
 //! the declared door says.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,15 +16,16 @@ use sage_kernel::{Lane, Session};
 use sage_learn::bundle::{ESSENTIAL, FOREIGN, Graph, Predictor, TrialRefusal, described, translated, try_out};
 use sage_learn::formula::Column;
 use sage_learn::validate::Verdict;
-use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, Run as Boxed, Sandbox, Shown};
+use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, ReadOnlyMount, Run as SandboxRun, Sandbox};
 use serde_json::{Value, json};
 
 use super::drive::Job;
 use super::flight::Serving;
 use super::rival::{cells, expression};
-use super::{Engine, EngineError, Granted};
+use super::{Engine, Granted};
 use crate::pipeline::Handover;
 use crate::plan::{Bill, LABEL, OwnCode, Recipe, Tested, Trained, graph_columns};
+use crate::private;
 use crate::read::{Batch, Query, Row};
 use crate::release;
 use crate::run::{Done, Lost, OwnTest, Product, Stage, Watch};
@@ -40,7 +41,7 @@ impl Engine {
             return Err(Lost("a program has a charge for what it sees and one for its test".to_owned()));
         };
         let sandbox = Sandbox::new(match &self.places.uncontained {
-            None => Containment::Closed,
+            None => Containment::Isolated,
             Some(name) => Containment::None { allowed_by: name.clone() },
         });
         let closed = sandbox.available().map(|_| ()).map_err(|error| Lost(error.to_string()));
@@ -52,7 +53,9 @@ impl Engine {
         watch.enter(Stage::Reading)?;
         let made = self.seen(own, &recipe, &bill, granted, &folder, (run, attempt.serial), &sandbox, watch);
         let made = made.and_then(|graph| watch.enter(Stage::Validating).map(|()| graph));
-        let made = made.and_then(|graph| Ok((self.tried_out(&graph, &recipe)?, graph)));
+        let of = (run, attempt.serial);
+        let tried = |graph| Ok((self.tried_out(&graph, &recipe).map_err(|why| self.for_author(of, why))?, graph));
+        let made = made.and_then(tried);
         let (predictor, graph) = match made {
             Ok(made) => made,
             Err(reason) => return Err(self.unread([tested], reason)),
@@ -67,10 +70,9 @@ impl Engine {
         &self, own: &OwnCode, recipe: &Recipe, bill: &Bill, granted: Granted, folder: &Scratch, of: (u64, u64),
         sandbox: &Sandbox, watch: &dyn Watch,
     ) -> Result<Graph, Lost> {
-        let lost = |error: EngineError| Lost(error.to_string());
         let failed = |error: std::io::Error| Lost(format!("the run's folder cannot be written: {error}"));
         let grant = granted.id();
-        let session = self.open_session(granted, recipe.query()).map_err(lost)?;
+        let session = self.open_session(granted, recipe.query()).map_err(Lost::from)?;
         let rows = session.into_declared().map_err(|_| Lost("the stream's door is not open for it".to_owned()))?;
         let names: Vec<String> = recipe.query().columns.iter().map(|column| column.name.clone()).collect();
         let batches = rows.lane(Lane::Train).iter().filter_map(|batch| batch.records(&names)).collect();
@@ -81,46 +83,44 @@ impl Engine {
         };
         let serving = serving.map_err(failed)?;
         let finished = rows.finish();
-        let mut context = context(recipe, bill, of, grant.0, &sandbox.rows_inside(&folder.path));
+        let mut context = context(recipe, bill, of, grant.0, &sandbox.rows_path(&folder.path));
         if let Some(serving) = &serving {
-            let location = format!("grpc+unix://{}", sandbox.socket_inside(serving.socket()).display());
+            let location = format!("grpc+unix://{}", sandbox.socket_path(serving.socket()).display());
             context["flight"] = json!({"location": location, "ticket": serving.ticket()});
         }
-        fs::write(folder.path.join("context.json"), context.to_string()).map_err(failed)?;
+        private::write(&folder.path.join("context.json"), context.to_string().as_bytes()).map_err(failed)?;
+        for shown in std::iter::once(folder.path.clone()).chain(self.code_of(of.0)) {
+            private::show_to_sandbox(&shown).map_err(failed)?;
+        }
         watch.enter(Stage::Training)?;
         let own_time = own.time_limit.map(|width| Duration::from_micros(width.microseconds().unsigned_abs()));
-        let time = own_time.into_iter().chain(self.time_limit(recipe.pipeline())).min().unwrap_or(TIME_LIMIT);
+        let operator = self.attempt_limits(recipe.pipeline());
+        let time = own_time.into_iter().chain(operator.time).min().unwrap_or(TIME_LIMIT);
         let most = Limits::default();
-        let memory_bytes = self.memory_limit(recipe.pipeline()).unwrap_or(most.memory_bytes);
-        let boxed = Boxed {
+        let memory_bytes = operator.memory_bytes.unwrap_or(most.memory_bytes);
+        let command = SandboxRun {
             command: own.words.clone(),
             folder: folder.path.clone(),
             code: self.code_of(of.0),
-            shown: self
+            mounts: self
                 .places
                 .shown
                 .iter()
-                .map(|place| Shown { folder: place.clone(), inside: place.clone() })
+                .map(|path| ReadOnlyMount { source: path.clone(), target: path.clone() })
                 .collect(),
             socket: serving.as_ref().map(|serving| serving.socket().to_owned()),
             limits: Limits { time, processor_time: time, memory_bytes, ..most },
         };
         let mut spent = Spent::new(bill);
         let report =
-            sandbox.run(&boxed, &mut |line: Line| spent.hear(&line)).map_err(|error| Lost(error.to_string()))?;
+            sandbox.run(&command, &mut |line: Line| spent.hear(&line)).map_err(|error| Lost(error.to_string()))?;
         self.keep_printed(of, &report);
-        spent.within()?;
-        match report.ending {
-            Ending::Exit(Exit::Ready) => {}
-            Ending::Exit(Exit::TryLater) => return Err(Lost("the program asks to be tried later".to_owned())),
-            Ending::Exit(Exit::Failed(code)) => return Err(Lost(format!("the program failed with exit code {code}"))),
-            Ending::Signal(signal) => return Err(Lost(format!("the program was ended by signal {signal}"))),
-            Ending::Limit(limit) => return Err(Lost(format!("the program came to a limit: {limit:?}"))),
-            _ => return Err(Lost("the program was stopped".to_owned())),
-        }
-        let (graph, digest) = taken(&report.output, &self.columns_of(recipe))?;
+        let columns = self.columns_of(recipe);
+        let found =
+            spent.within().and_then(|()| ended_well(&report.ending)).and_then(|()| taken(&report.output, &columns));
+        let (graph, digest) = found.map_err(|why| self.for_author(of, why))?;
         // What the program saw is paid for; what it made is known by its digest.
-        self.release(finished, digest).map_err(lost)?;
+        self.release(finished, digest).map_err(Lost::from)?;
         Ok(graph)
     }
 
@@ -140,6 +140,12 @@ impl Engine {
         if !graph.outline().schema.columns().iter().all(|column| declared(&column.name)) {
             return Err(Lost("its model looks at a column that the stream does not have".to_owned()));
         }
+        // Otherwise a program could leave out the rows that its model is wrong about.
+        if graph.outline().leaves_rows_out() {
+            return Err(Lost(
+                "each number field of its model needs `missing`: what stands for a missing value".to_owned(),
+            ));
+        }
         try_out(graph).map_err(|refusal| match refusal {
             TrialRefusal::Broken(_) => Lost("its model does not run on made-up rows".to_owned()),
             other => Lost(other.to_string()),
@@ -151,18 +157,22 @@ impl Engine {
         &self, label: &Tested, recipe: &Recipe, bill: &Bill, granted: Granted, predictor: &Predictor,
         attempt: &crate::adapt::Attempt,
     ) -> Result<(Session<Batch>, Verdict), Lost> {
-        let lost = |error: EngineError| Lost(error.to_string());
         let mut columns = vec![label.label.clone()];
         columns.extend(predictor.columns().iter().map(|column| expression("the model", column)));
         let mut query = Query { filter: recipe.pipeline().filter.clone(), columns };
         let rival = match self.rival_beside(recipe.pipeline(), &mut query, label.bounds) {
             Ok(rival) => rival,
-            Err(error) => return Err(self.unread([granted], Lost(error.to_string()))),
+            Err(error) => return Err(self.unread([granted], Lost::from(error))),
         };
-        let mut session = self.open_session(granted, &query).map_err(lost)?;
+        let mut session = self.open_session(granted, &query).map_err(Lost::from)?;
+        // A row that the model leaves out by its rule for missing values is in no test of it. NaN is a wrong prediction.
         let predict = |row: Row<'_>| {
             let cells = cells(predictor.columns(), row, 1);
-            predictor.rows(&[cells]).ok().and_then(|found| found.first().copied()).map_or(f64::NAN, f64::from)
+            if predictor.leaves_out(&cells) {
+                return None;
+            }
+            let found = predictor.rows(&[cells]).ok().and_then(|found| found.first().copied());
+            Some(found.map_or(f64::NAN, f64::from))
         };
         let test = OwnTest { recipe, bill, attempt, bounds: label.bounds };
         let verdict = match &rival {
@@ -178,6 +188,18 @@ impl Engine {
         let digest = catalog.works().run(run)?.code.clone()?;
         Some(self.path().join("code").join(digest))
     }
+}
+
+/// Refuses a program that did not end as it should. The program has seen rows, so how it ended is for its author.
+fn ended_well(ending: &Ending) -> Result<(), Lost> {
+    Err(Lost(match ending {
+        Ending::Exit(Exit::Success) => return Ok(()),
+        Ending::Exit(Exit::TryLater) => "the program asks to be tried later".to_owned(),
+        Ending::Exit(Exit::Failed(code)) => format!("the program failed with exit code {code}"),
+        Ending::Signal(signal) => format!("the program was ended by signal {signal}"),
+        Ending::Limit(limit) => format!("the program came to a limit: {limit:?}"),
+        _ => "the program was stopped".to_owned(),
+    }))
 }
 
 /// What a program is told, beside its rows.
@@ -276,14 +298,14 @@ pub(super) const SCRATCH: &str = "scratch";
 impl Scratch {
     fn new(directory: &Path, run: u64, serial: u64) -> Result<Self, Lost> {
         let path = directory.join(SCRATCH).join(format!("{run}-{serial}"));
-        let made = fs::remove_dir_all(&path).or(Ok(())).and_then(|()| fs::create_dir_all(path.join("rows")));
+        let made = fs::remove_dir_all(&path).or(Ok(())).and_then(|()| private::make_directories(&path.join("rows")));
         made.map_err(|error| Lost(format!("the run's folder cannot be made: {error}")))?;
         Ok(Self { path })
     }
 
     fn write_rows(&self, records: Vec<RecordBatch>) -> std::io::Result<()> {
         let Some(first) = records.first() else { return Ok(()) };
-        let file = File::create(self.path.join("rows").join("rows.parquet"))?;
+        let file = private::create(&self.path.join("rows").join("rows.parquet"))?;
         let mut writer = ArrowWriter::try_new(file, first.schema(), None).map_err(std::io::Error::other)?;
         records.iter().try_for_each(|records| writer.write(records)).map_err(std::io::Error::other)?;
         writer.close().map(|_| ()).map_err(std::io::Error::other)

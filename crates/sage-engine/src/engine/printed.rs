@@ -1,6 +1,6 @@
-//! What programs of their authors printed: the end of it is kept for the author, and for nobody else.
+//! What programs of their authors printed and how they ended: kept for the author, and for nobody else.
 //!
-//! A program sees rows, so what it prints can hold them. It lies in files that only the owner of the directory can
+//! A program sees rows, so what it prints and its exit code can tell of them. It lies in files that only the owner of the directory can
 //! read, and is shown to whoever submitted the run, while they have the role of an ML engineer.
 
 use std::fs::{self, OpenOptions};
@@ -12,6 +12,8 @@ use sage_sandbox::Report;
 use super::policy::in_role;
 use super::{Engine, EngineError, Principal};
 use crate::pipeline::Train;
+use crate::private;
+use crate::run::Lost;
 use crate::stream::Role;
 
 /// The folder of what was printed, beside the log.
@@ -30,7 +32,7 @@ impl Engine {
         }
         let stream = &own.pipeline.stream;
         let known = catalog.stream(stream).ok_or_else(|| EngineError::NoStream(stream.clone()))?;
-        in_role(&known.file, by, Role::MlEngineer)?;
+        in_role(known, by, Role::MlEngineer)?;
         if own.by != by.name() {
             let principal = by.name().to_owned();
             return Err(EngineError::NotInRole { principal, role: Role::MlEngineer, stream: stream.clone() });
@@ -51,13 +53,18 @@ impl Engine {
         drop(self.write_printed(run, serial, &text));
     }
 
+    /// Keeps how a program ended beside what it printed, and gives what everybody else with a role reads instead: the
+    /// program has seen rows, and its exit code or what it left behind can tell of them.
+    pub(super) fn for_author(&self, (run, serial): (u64, u64), Lost(why): Lost) -> Lost {
+        let append = || OpenOptions::new().append(true).open(self.printed_file(run, serial));
+        // That it cannot be kept is no reason to tell it to others.
+        drop(append().and_then(|mut file| writeln!(file, "how it ended:\n{why}")));
+        Lost("the program brought back no model that can be tested; its author sees why with: sage logs RUN".to_owned())
+    }
+
     fn write_printed(&self, run: u64, serial: u64, text: &str) -> io::Result<()> {
-        fs::create_dir_all(self.path().join(OUTPUTS))?;
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(self.printed_file(run, serial))?.write_all(text.as_bytes())
+        private::make_directories(&self.path().join(OUTPUTS))?;
+        private::write(&self.printed_file(run, serial), text.as_bytes())
     }
 
     fn printed_file(&self, run: u64, serial: u64) -> PathBuf {

@@ -6,11 +6,11 @@
 //! who may see the run. Whoever looks on here also ends attempts whose time is over.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::drive::Job;
-use super::{Engine, lock, now};
+use super::{AttemptLimits, Engine, lock, now};
 use crate::pipeline::Pipeline;
 use crate::run::{Lost, Stage, Watch};
 
@@ -69,7 +69,6 @@ pub(super) struct Watcher<'engine> {
     time: Option<Duration>,
     /// The last part of the steps that was told.
     part: AtomicU32,
-    over: AtomicBool,
 }
 
 impl<'engine> Watcher<'engine> {
@@ -80,18 +79,16 @@ impl<'engine> Watcher<'engine> {
             attempt: job.attempt.index,
             stream: job.recipe.pipeline().stream.clone(),
             started: Instant::now(),
-            time: engine.time_limit(job.recipe.pipeline()),
+            time: engine.attempt_limits(job.recipe.pipeline()).time,
             part: AtomicU32::new(u32::MAX),
-            over: AtomicBool::new(false),
         }
     }
 
-    /// Whether it ended the attempt because its time was over.
-    pub(super) fn ran_out_of_time(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
-    }
-
     fn tell(&self, stage: Stage, percent: Option<u8>) {
+        // When an attempt enters a stage depends on rows.
+        if self.engine.answer_interval(&self.stream).is_some() {
+            return;
+        }
         let mut progress = lock(&self.engine.progress);
         let number = progress.next;
         progress.next += 1;
@@ -102,14 +99,13 @@ impl<'engine> Watcher<'engine> {
         progress.kept.push_back(ProgressView { number, time: now(), stream, run, attempt, stage, percent });
     }
 
+    /// Ends an attempt whose time is over. How long it takes depends on rows, so the reason is that of every attempt
+    /// without a result.
     fn in_time(&self) -> Result<(), Lost> {
-        let Some(limit) = self.time.filter(|limit| self.started.elapsed() >= *limit) else { return Ok(()) };
-        self.over.store(true, Ordering::Relaxed);
-        Err(Lost(format!(
-            "its time was over: an attempt may take {} seconds; raise time in [limits] if the operator's --attempt-time \
-             allows it, take fewer steps or a smaller model",
-            limit.as_secs()
-        )))
+        match self.time {
+            Some(limit) if self.started.elapsed() >= limit => Err(Lost::without_result()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -138,15 +134,14 @@ impl Watch for Watcher<'_> {
 }
 
 impl Engine {
-    /// How long an attempt may take: the shorter of what its file and the operator say.
-    pub(super) fn time_limit(&self, pipeline: &Pipeline) -> Option<Duration> {
-        let own = pipeline.limits.time.map(|width| Duration::from_micros(width.microseconds().unsigned_abs()));
-        own.into_iter().chain(self.places.limits.time).min()
-    }
-
-    /// How much memory an attempt may need, in bytes: the lesser of what its file and the operator say.
-    pub(super) fn memory_limit(&self, pipeline: &Pipeline) -> Option<u64> {
-        let own = pipeline.limits.memory_megabytes.map(|megabytes| u64::from(megabytes) * 1_000_000);
-        own.into_iter().chain(self.places.limits.memory_bytes).min()
+    /// What an attempt may use: the lesser of what its file and the operator say.
+    pub(super) fn attempt_limits(&self, pipeline: &Pipeline) -> AttemptLimits {
+        let time = pipeline.limits.time.map(|width| Duration::from_micros(width.microseconds().unsigned_abs()));
+        let memory_bytes = pipeline.limits.memory_megabytes.map(|megabytes| u64::from(megabytes) * 1_000_000);
+        let operator = self.places.limits;
+        AttemptLimits {
+            time: time.into_iter().chain(operator.time).min(),
+            memory_bytes: memory_bytes.into_iter().chain(operator.memory_bytes).min(),
+        }
     }
 }

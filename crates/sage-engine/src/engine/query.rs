@@ -4,7 +4,9 @@
 //! before a row is read; the answer is released under the digest of the note that holds it, and the note follows. What
 //! an answer costs follows from public things alone.
 
-use sage_kernel::{BlockId, Delta, Door, Epsilon, Filter, Gate, Lane, Refusal};
+use sage_kernel::{
+    BlockId, Delta, Door, Epsilon, Filter, Finished, Gate, GrantId, GrantState, Lane, Refusal, RequestKey,
+};
 use sage_learn::count::{Node, Tree, laplace_sum_quantile};
 use sage_learn::plan::fits;
 use sage_learn::statistics::StatisticError;
@@ -13,9 +15,10 @@ use super::grant::context;
 use super::policy::{account, found, paid_by};
 use super::{Ask, Engine, EngineError, Granted, Principal, Store, census, note, submit};
 use crate::catalog::{Note, Stage, Stream};
-use crate::plan::{PlanRefusal, Priced};
+use crate::plan::{PlanRefusal, Priced, plan_apart};
 use crate::query::{Answer, Asked, CONFIDENCE, Question, Spend, Which, Width};
 use crate::quiet;
+use crate::read::ReadError;
 
 /// A question in the user's words.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,18 +140,31 @@ impl Engine {
         let granted = granted.map_err(|error| match error {
             // Of another stream, or one that broke off before it was answered.
             EngineError::Refused(Refusal::KeyReused(_)) => EngineError::OtherQuestion(asked.key.clone()),
+            // Charged before, and it failed or its answer was lost: it is not read a second time.
+            EngineError::Served(state) => self.charged_before(by, asked, state),
             other => other,
         })?;
         let charge = granted.id();
-        let outcome = quiet::alone(|| self.read_and_release(by, asked, &planned, granted));
-        // What a panic says may hold a value of a row.
-        let broken =
-            || Err(EngineError::Unanswered("the question broke off; this is a defect of the program".to_owned()));
-        let answer = outcome.unwrap_or_else(broken).inspect_err(|_| {
+        let computed = quiet::alone(|| self.computed(&planned, granted));
+        // What a panic says may hold a value of a row, and that there was one depends on rows.
+        let computed = computed.unwrap_or(Err(EngineError::Read(ReadError::Failed)));
+        self.hold(&asked.stream);
+        let answer = computed.and_then(|computed| self.released(by, asked, &planned, charge, computed));
+        let answer = answer.inspect_err(|_| {
             // The charge stands; that nothing will leave under it is worth a line in the log, if it takes one.
             drop(self.burn(charge));
-        })?;
+        });
+        let answer =
+            answer.map_err(|cause| EngineError::ChargedButFailed { charge: charge.0, cause: Box::new(cause) })?;
         Ok(QueryAnswer { answer, charge: charge.0, cost: Some(planned.cost) })
+    }
+
+    /// Why a query is not answered whose charge is in the log already.
+    fn charged_before(&self, by: &Principal, asked: &QueryAsk, state: GrantState) -> EngineError {
+        let key = RequestKey::from_text(&format!("asked: query of {}: {}", by.name(), asked.key));
+        let charge = self.with(|gate, _| Ok(gate.ledger().grant_for(key).map_or(0, |grant| grant.0)));
+        let cause = Box::new(EngineError::Served(state));
+        charge.map_or_else(|error| error, |charge| EngineError::ChargedButFailed { charge, cause })
     }
 
     /// The answer that was given under this key, if there is one.
@@ -166,13 +182,20 @@ impl Engine {
         })
     }
 
-    fn read_and_release(
-        &self, by: &Principal, asked: &QueryAsk, planned: &Planned, granted: Granted,
-    ) -> Result<Answer, EngineError> {
-        let charge = granted.id().0;
+    /// The answer, computed and not yet released.
+    fn computed(&self, planned: &Planned, granted: Granted) -> Result<(Answer, Finished), EngineError> {
         let mut session = self.open_session(granted, planned.question.query())?;
         let answer = planned.question.answer(&mut session, &planned.priced.noises);
         let answer = answer.map_err(|error| EngineError::Unanswered(error.to_string()))?;
+        Ok((answer, session.finish()))
+    }
+
+    /// Releases an answer and writes it down.
+    fn released(
+        &self, by: &Principal, asked: &QueryAsk, planned: &Planned, charge: GrantId, computed: (Answer, Finished),
+    ) -> Result<Answer, EngineError> {
+        let (answer, finished) = computed;
+        let charge = charge.0;
         let told = Note::QueryAnswered {
             stream: asked.stream.clone(),
             key: asked.key.clone(),
@@ -182,7 +205,7 @@ impl Engine {
             answer: answer.clone(),
             asked: Some(planned.asked.clone()),
         };
-        self.release(session.finish(), *blake3::hash(&told.to_bytes()).as_bytes())?;
+        self.release(finished, *blake3::hash(&told.to_bytes()).as_bytes())?;
         self.with(|gate, catalog| Ok(note(gate, catalog, &told)?))?;
         Ok(answer)
     }
@@ -191,8 +214,13 @@ impl Engine {
     fn on_account(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryAsk, EngineError> {
         self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, &asked.stream)?;
-            let context = paid_by(&known.file, by, asked.context.as_deref())?;
-            Ok(QueryAsk { context, ..asked.clone() })
+            let context = paid_by(known, by, asked.context.as_deref())?;
+            // A block that is named twice is one block.
+            let which = match &asked.which {
+                Which::Named(keys) => Which::Named(super::blocks::folded(keys)),
+                other => other.clone(),
+            };
+            Ok(QueryAsk { context, which, ..asked.clone() })
         })
     }
 
@@ -204,7 +232,8 @@ impl Engine {
             Ok((known.clone(), own.clone(), chosen(gate, asked, known)?))
         })?;
         let filter = own.filter;
-        let question = Question::new(&asked.sql, &known.file)?;
+        let (sql, file) = (asked.sql.clone(), known.file.clone());
+        let question = plan_apart(move || Question::new(&sql, &file)).map_err(EngineError::Plan)??;
         if blocks.is_empty() {
             let why = "no sealed block is chosen; see them with: sage blocks STREAM";
             return Err(EngineError::Plan(PlanRefusal::part("blocks", why)));
@@ -307,8 +336,8 @@ fn cheapest(filter: &Filter, question: &Question, error: f64, rows: Option<u64>)
                 Width::OfRows => {
                     return Err(refused(
                         "how well a mean is known depends on how many rows there are, and that is public only where a \
-                         census has counted all of the blocks and the question has neither WHERE nor GROUP BY; give an \
-                         epsilon instead",
+                         census has counted all of the blocks, no row can lack the value, and the question has neither \
+                         WHERE nor GROUP BY; give an epsilon instead",
                     ));
                 }
                 Width::OfValues => {

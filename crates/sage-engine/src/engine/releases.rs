@@ -58,6 +58,38 @@ impl Engine {
         }
     }
 
+    /// As [`Engine::releases`], for a caller who may see only some of them. An alias that was moved to a version that
+    /// is not shown stays with the version before it.
+    pub fn releases_shown(&self, shown: &Shown<'_>) -> Vec<ReleaseView> {
+        let catalog = self.catalog();
+        let all = catalog.works().releases().map(|(name, version, one)| view(&catalog, name, version, one));
+        let mut seen: Vec<ReleaseView> = all.filter(|release| shown(release)).collect();
+        for release in &mut seen {
+            rename(&catalog, release, shown);
+        }
+        seen
+    }
+
+    /// As [`Engine::release_named`], for a caller who may see only some releases: the others do not exist.
+    ///
+    /// # Errors
+    /// When there is none, or it was withdrawn.
+    pub fn release_shown(&self, text: &str, shown: &Shown<'_>) -> Result<ReleaseView, EngineError> {
+        let catalog = self.catalog();
+        let missing = || EngineError::NoRelease(text.to_owned());
+        let (name, which) = text.split_once('@').unwrap_or((text, "latest"));
+        let seen = |version: u32| shown_version(&catalog, name, version, shown);
+        let version = which.parse().ok().or_else(|| catalog.works().alias_among(name, which, &seen));
+        let version = version.filter(|version| seen(*version)).ok_or_else(missing)?;
+        let one = catalog.works().release(name, version).ok_or_else(missing)?;
+        if let Some(reason) = &one.withdrawn {
+            return Err(EngineError::Withdrawn(text.to_owned(), reason.clone()));
+        }
+        let mut found = view(&catalog, name, version, one);
+        rename(&catalog, &mut found, shown);
+        Ok(found)
+    }
+
     /// The files of a release, held against its digest.
     ///
     /// # Errors
@@ -110,9 +142,9 @@ impl Engine {
         if !fine || alias == "latest" || alias.parse::<u32>().is_ok() {
             return Err(EngineError::Alias(alias.to_owned()));
         }
-        let (release, version, stream) = (release.name.clone(), release.version, release.stream.clone());
-        let moved = Note::AliasMoved { release, alias: alias.to_owned(), version, by: by.name().to_owned() };
-        self.as_engineer(by, &stream, &moved)
+        let (name, version, by_name) = (release.name.clone(), release.version, by.name().to_owned());
+        let moved = Note::AliasMoved { release: name, alias: alias.to_owned(), version, by: by_name };
+        self.as_engineer(by, (&release.name, &release.stream), &moved)
     }
 
     /// Has a version no longer offered. What it cost stays spent, and who has it keeps it.
@@ -120,17 +152,45 @@ impl Engine {
     /// # Errors
     /// When there is no such release, or the principal is no ML engineer of its stream.
     pub fn withdraw(&self, by: &Principal, release: &ReleaseView, reason: &str) -> Result<(), EngineError> {
-        let (name, version, stream) = (release.name.clone(), release.version, release.stream.clone());
-        let (by_name, reason) = (by.name().to_owned(), reason.to_owned());
-        self.as_engineer(by, &stream, &Note::ReleaseWithdrawn { release: name, version, by: by_name, reason })
+        let (name, version, by_name) = (release.name.clone(), release.version, by.name().to_owned());
+        let withdrawn = Note::ReleaseWithdrawn { release: name, version, by: by_name, reason: reason.to_owned() };
+        self.as_engineer(by, (&release.name, &release.stream), &withdrawn)
     }
 
-    fn as_engineer(&self, by: &Principal, stream: &str, written: &Note) -> Result<(), EngineError> {
+    fn as_engineer(&self, by: &Principal, (name, stream): (&str, &str), written: &Note) -> Result<(), EngineError> {
         self.with(|gate, catalog| {
-            let (_, known) = found(gate, catalog, stream)?;
-            in_role(&known.file, by, Role::MlEngineer)?;
+            // A log of an earlier version may hold a name with versions of two streams: the owner of the name decides.
+            let owner = catalog.works().owner(name).unwrap_or(stream);
+            let (_, known) = found(gate, catalog, owner)?;
+            in_role(known, by, Role::MlEngineer)?;
             Ok(note(gate, catalog, written)?)
         })
+    }
+}
+
+/// Which releases a caller may see.
+pub type Shown<'a> = dyn Fn(&ReleaseView) -> bool + 'a;
+
+fn shown_version(catalog: &Catalog, name: &str, version: u32, shown: &Shown<'_>) -> bool {
+    catalog.works().release(name, version).is_some_and(|one| shown(&view(catalog, name, version, one)))
+}
+
+/// Gives a release the aliases that it has for a caller who may see only some releases.
+fn rename(catalog: &Catalog, release: &mut ReleaseView, shown: &Shown<'_>) {
+    let seen = |version: u32| shown_version(catalog, &release.name, version, shown);
+    release.aliases = catalog.works().aliases_among(&release.name, release.version, &seen);
+}
+
+/// Tables that a caller may see.
+pub(super) struct ShownTables<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) shown: &'a Shown<'a>,
+}
+
+impl Tables for ShownTables<'_> {
+    fn table(&self, release: &str) -> Option<Table> {
+        self.engine.release_shown(release, self.shown).ok()?;
+        self.engine.table(release)
     }
 }
 

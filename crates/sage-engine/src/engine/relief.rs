@@ -15,7 +15,8 @@ use crate::run::Report;
 pub enum Relief {
     /// So many more sealed blocks that admit the next attempt.
     Blocks(u32),
-    /// A larger share of the blocks there are, which others hold as long as they wait.
+    /// A larger share of the blocks there are: what is left is promised to runs that came earlier, as long as they
+    /// wait, or is not unlocked yet.
     Share,
     /// A window of more blocks than its file allows, which is this many.
     Window(u32),
@@ -43,10 +44,11 @@ impl Engine {
             Phase::Idle | Phase::Over(Outcome::Stopped(_)) => {}
         }
         if let Some(waiting) = self.waiting(number)? {
-            reliefs.push(match waiting.blocks.checked_sub(waiting.admit) {
-                Some(more @ 1..) => Relief::Blocks(more),
-                _ => Relief::Share,
-            });
+            match waiting.blocks.checked_sub(waiting.admit) {
+                Some(more @ 1..) => reliefs.push(Relief::Blocks(more)),
+                _ if waiting.free < waiting.blocks => reliefs.push(Relief::Share),
+                _ => {}
+            }
         }
         reliefs.extend(of_limits(&run));
         reliefs.extend(of_report(&run));

@@ -10,6 +10,7 @@ use sage_learn::bundle::Predictor;
 use sage_learn::encode::Encoded;
 use sage_learn::formula::{Cell, Column, Domain};
 
+use super::releases::Shown;
 use super::{Engine, EngineError};
 use crate::pipeline::{Goal, Metric, Pipeline, Train};
 use crate::plan::{Inputs, Recipe, value_of};
@@ -48,8 +49,8 @@ impl Engine {
         Ok(Some(Rival { predictor, first, metric: validate.metric, label }))
     }
 
-    /// Refuses a pipeline whose rival is not there, or predicts something else.
-    pub(super) fn check_rival(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
+    /// Refuses a pipeline whose baseline the caller cannot see, or that predicts something else.
+    pub(super) fn check_rival(&self, pipeline: &Pipeline, shown: &Shown<'_>) -> Result<(), EngineError> {
         let named = match &pipeline.train {
             Train::Released { release } => Some(release),
             _ => None,
@@ -59,6 +60,8 @@ impl Engine {
             _ => None,
         };
         for alias in named.into_iter().chain(rival) {
+            // First what the caller may see: whether there is something newer must not show in the answer.
+            self.release_shown(alias, shown)?;
             let release = self.release_named(alias)?;
             let catalog = self.catalog();
             let before = catalog.works().run(release.run).map(|run| &run.pipeline);
@@ -71,12 +74,16 @@ impl Engine {
 }
 
 impl Rival {
-    /// The rows of a batch, encoded, with the rival's loss beside each.
+    /// The rows of a batch that the encoding takes, encoded, with the rival's loss beside each.
     pub(super) fn beside(&self, batch: &Batch, inputs: &Inputs) -> Encoded {
         let encoded = read::encoded(batch, inputs.encoding());
-        let losses: Vec<f32> = (0..batch.count())
-            .zip(self.predictions(batch))
-            .map(|(place, predicted)| self.loss(encoded.row(place).label, predicted))
+        let taken: Vec<usize> =
+            (0..batch.count()).filter(|&index| inputs.encoding().takes(&batch.row(index).record())).collect();
+        let losses: Vec<f32> = self
+            .predictions(batch, &taken)
+            .into_iter()
+            .enumerate()
+            .map(|(index, predicted)| self.loss(encoded.row(index).label, predicted))
             .collect();
         encoded.with_beside(&losses).unwrap_or_else(|| read::encoded(batch, inputs.encoding()))
     }
@@ -90,12 +97,11 @@ impl Rival {
         if loss.is_finite() { loss } else { 0.0 }
     }
 
-    /// What it predicts for each row, in the label's own units; what is no number for a row that it does not take. Row
-    /// by row: were one such row to silence a whole batch, it would move the sum of losses by more than is charged.
-    fn predictions(&self, batch: &Batch) -> Vec<f32> {
+    /// What it predicts for each of these rows, in the label's own units; NaN for a row that it does not take. Row by
+    /// row: were one such row to silence a whole batch, it would move the sum of losses by more than is charged.
+    fn predictions(&self, batch: &Batch, taken: &[usize]) -> Vec<f32> {
         let columns = self.predictor.columns();
-        let rows: Vec<Vec<Cell>> =
-            (0..batch.count()).map(|place| cells(columns, batch.row(place), self.first)).collect();
+        let rows: Vec<Vec<Cell>> = taken.iter().map(|&index| cells(columns, batch.row(index), self.first)).collect();
         self.predictor.each(&rows)
     }
 

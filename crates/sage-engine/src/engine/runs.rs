@@ -75,6 +75,8 @@ impl RunView {
             Phase::Over(Outcome::Stopped(End::Limit(Limit::Memory))) => "over its memory",
             Phase::Over(Outcome::Stopped(End::Failing)) => "failing",
             Phase::Over(Outcome::Stopped(End::NotMember)) => "no member",
+            Phase::Over(Outcome::Stopped(End::Crashed)) => "crashed",
+            Phase::Over(Outcome::Stopped(End::NameTaken)) => "name taken",
         }
     }
 

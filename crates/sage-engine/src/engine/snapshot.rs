@@ -33,10 +33,25 @@ pub struct StreamView {
     pub promise: String,
     /// Whether a proposed policy waits for a second officer, and who proposed it.
     pub proposed_by: Option<String>,
+    /// The proposal that waits.
+    pub proposal: Option<ProposalView>,
+    /// Members whose roles are suspended, with the reason.
+    pub suspended: Vec<(String, String)>,
     /// The largest loss of any block: that of the stream.
     pub spent: Epsilon,
     /// How many blocks there are in each state.
     pub blocks: [(State, usize); 4],
+}
+
+/// A changed file of a stream that waits for a second officer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProposalView {
+    /// Who proposed it.
+    pub by: String,
+    /// The proposed file.
+    pub text: String,
+    /// The digest that an approval must name.
+    pub digest: String,
 }
 
 /// What may be done with a block.
@@ -154,6 +169,12 @@ fn view_of(stream: &Stream, ledgered: &Ledgered, blocks: &[BlockView]) -> Stream
         unit: stream.file.unit_text(),
         promise: promise(stream.file.unit_text(), ledgered.policy()),
         proposed_by: stream.proposal.as_ref().map(|proposal| proposal.by.clone()),
+        proposal: stream.proposal.as_ref().map(|proposal| ProposalView {
+            by: proposal.by.clone(),
+            text: proposal.text.clone(),
+            digest: proposal.digest(),
+        }),
+        suspended: stream.suspended.iter().map(|(member, reason)| (member.clone(), reason.clone())).collect(),
         spent: lost.unwrap_or(Epsilon::ZERO),
         blocks: State::ALL.map(|state| (state, blocks.iter().filter(|block| block.state == state).count())),
     }

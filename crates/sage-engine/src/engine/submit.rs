@@ -3,15 +3,26 @@
 use std::path::Path;
 
 use sage_kernel::{Amounts, Blocks, Cost, Doors, Epsilon, Filter, Lane};
-use sage_learn::plan::{fits, odometer};
+use sage_learn::plan::odometer;
 
+use super::ceilings::Ceilings;
 use super::policy::{found, in_role, paid_by, paying};
+use super::releases::{Shown, ShownTables};
 use super::{Engine, EngineError, Principal, code, note, now};
-use crate::adapt::{End, Phase};
-use crate::catalog::{Note, Step};
-use crate::pipeline::{Pipeline, Train};
-use crate::plan::{Bill, Known, Preview, Recipe, Terms};
-use crate::stream::Role;
+use crate::adapt::{End, Outcome, Phase};
+use crate::catalog::{Catalog, Note, Step};
+use crate::pipeline::{Extent, Pipeline, Train};
+use crate::plan::{Bill, Known, NamedTables, Preview, Recipe, Terms, plan_apart};
+use crate::stream::{Role, StreamFile, Width};
+
+/// What [`Engine::stop_run`] stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// The run.
+    Run,
+    /// The run was over: its pipeline is not submitted again.
+    Recurrence,
+}
 
 impl Engine {
     /// Submits a pipeline from the text of its file. From now on it is tried until it is accepted, rejected or out
@@ -38,12 +49,24 @@ impl Engine {
     /// # Errors
     /// As [`Engine::submit`], and when the folder cannot be copied.
     pub fn submit_with(&self, by: &Principal, text: &str, code: Option<&Path>, at: u64) -> Result<u64, EngineError> {
-        let pipeline = Pipeline::parse(text).map_err(EngineError::PipelineFile)?;
-        let (recipe, terms, _) = self.held_against(by, pipeline)?;
+        self.submit_shown(by, text, code, at, &|_| true)
+    }
+
+    /// As [`Engine::submit_with`], for a caller who may see only some releases.
+    ///
+    /// # Errors
+    /// As [`Engine::submit_with`]; a release that is not shown is not there.
+    pub fn submit_shown(
+        &self, by: &Principal, text: &str, code: Option<&Path>, at: u64, shown: &Shown<'_>,
+    ) -> Result<u64, EngineError> {
+        let pipeline = parsed(text)?;
+        let (recipe, terms, _) = self.held_against(by, pipeline, shown)?;
         let (stream, text) = (recipe.pipeline().stream.clone(), recipe.pipeline().to_text());
         let code = code.map(|folder| code::keep(self.path(), folder)).transpose()?;
         let submitted = Note::RunSubmitted { stream, text, by: by.name().to_owned(), at, terms, code };
+        let name = &recipe.pipeline().name;
         self.with(|gate, catalog| {
+            owns_name(catalog, name, &recipe.pipeline().stream)?;
             note(gate, catalog, &submitted)?;
             Ok(catalog.works().runs().count() as u64 + 1)
         })
@@ -54,8 +77,16 @@ impl Engine {
     /// # Errors
     /// As [`Engine::submit`].
     pub fn preview(&self, by: &Principal, text: &str) -> Result<Preview, EngineError> {
-        let pipeline = Pipeline::parse(text).map_err(EngineError::PipelineFile)?;
-        let (recipe, terms, filter) = self.held_against(by, pipeline)?;
+        self.preview_shown(by, text, &|_| true)
+    }
+
+    /// As [`Engine::preview`], for a caller who may see only some releases.
+    ///
+    /// # Errors
+    /// As [`Engine::preview`]; a release that is not shown is not there.
+    pub fn preview_shown(&self, by: &Principal, text: &str, shown: &Shown<'_>) -> Result<Preview, EngineError> {
+        let pipeline = parsed(text)?;
+        let (recipe, terms, filter) = self.held_against(by, pipeline, shown)?;
         let catalog = self.catalog();
         let name = &recipe.pipeline().stream;
         let known = catalog.stream(name).ok_or_else(|| EngineError::NoStream(name.clone()))?;
@@ -67,7 +98,7 @@ impl Engine {
         let first = bill(terms.first_cost, terms.first_window)?;
         // The costliest attempt may be one that no window ever has the rows for.
         let most = bill(terms.most_cost, terms.first_window)?;
-        let lefts = self.left_for(&recipe, &filter, &first)?;
+        let lefts = self.left_for(&recipe, &first)?;
         let window = terms.first_window as usize;
         let mut newest: Vec<u64> = lefts.iter().rev().copied().filter(|left| *left > 0).take(window).collect();
         newest.sort_unstable();
@@ -82,28 +113,49 @@ impl Engine {
         })
     }
 
-    /// Stops a run. An attempt that is under way is brought to its end without effect.
+    /// Stops a run. An attempt that is under way is brought to its end without effect. If the run is over and its
+    /// pipeline recurs, the recurrence is stopped instead.
     ///
     /// # Errors
-    /// When there is no such run, it is over, or the principal is no ML engineer of its stream.
-    pub fn stop_run(&self, by: &Principal, run: u64) -> Result<(), EngineError> {
+    /// When there is no such run, it is over and does not recur, or the principal is neither an ML engineer nor a
+    /// privacy officer of its stream.
+    pub fn stop_run(&self, by: &Principal, run: u64) -> Result<Stopped, EngineError> {
         self.with(|gate, catalog| {
             let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
             let (_, known) = found(gate, catalog, &own.pipeline.stream)?;
-            in_role(&known.file, by, Role::MlEngineer)?;
-            if matches!(own.state.phase(), Phase::Over(_)) {
-                return Err(EngineError::RunOver(run));
+            if !known.has_role(by.name(), Role::PrivacyOfficer) {
+                in_role(known, by, Role::MlEngineer)?;
             }
-            Ok(note(gate, catalog, &Note::RunStepped { run, step: Step::Ended { end: End::Cancelled } })?)
+            let by = by.name().to_owned();
+            let works = catalog.works();
+            let (note_of, stopped) = match own.state.phase() {
+                Phase::Over(Outcome::Stopped(End::Cancelled | End::NotMember | End::NameTaken)) => {
+                    return Err(EngineError::RunOver(run));
+                }
+                Phase::Over(_) if works.recurs(run) && works.newest_of(&own.pipeline.name) == Some(run) => {
+                    let (stream, pipeline) = (own.pipeline.stream.clone(), own.pipeline.name.clone());
+                    (Note::RecurrenceStopped { stream, pipeline, by }, Stopped::Recurrence)
+                }
+                Phase::Over(_) => return Err(EngineError::RunOver(run)),
+                _ => {
+                    let step = Step::Ended { end: End::Cancelled, by: Some(by) };
+                    (Note::RunStepped { run, step }, Stopped::Run)
+                }
+            };
+            note(gate, catalog, &note_of)?;
+            Ok(stopped)
         })
     }
 
     /// A pipeline held against its stream, its terms, and the filter that counts what it costs. The context that pays
     /// is written into it, so that it stays the same whoever becomes a member of what.
-    fn held_against(&self, by: &Principal, mut pipeline: Pipeline) -> Result<(Recipe, Terms, Filter), EngineError> {
+    fn held_against(
+        &self, by: &Principal, mut pipeline: Pipeline, shown: &Shown<'_>,
+    ) -> Result<(Recipe, Terms, Filter), EngineError> {
         let (file, filter) = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
-            pipeline.context = paid_by(&known.file, by, pipeline.context.as_deref())?;
+            pipeline.context = paid_by(known, by, pipeline.context.as_deref())?;
+            owns_name(catalog, &pipeline.name, &pipeline.stream)?;
             let doors = gate.ledger().stream(id).map(|stream| stream.policy().doors());
             if matches!(pipeline.train, Train::Command { .. }) && doors == Some(Doors::EnforcedOnly) {
                 return Err(EngineError::Door(pipeline.stream.clone()));
@@ -111,39 +163,66 @@ impl Engine {
             let (_, filter) = paying(gate, id, &pipeline)?;
             Ok((known.file.clone(), filter.clone()))
         })?;
-        self.check_rival(&pipeline)?;
+        // It becomes part of the submitted text, so runs that were submitted without one keep none.
+        pipeline.adaptation.timeout.get_or_insert_with(|| default_timeout(&pipeline.window.min, &file));
+        self.check_rival(&pipeline, shown)?;
         let terms = Terms::new(&pipeline, &file, &filter).map_err(EngineError::Plan)?;
-        let recipe = Recipe::new(pipeline, &file, self).map_err(EngineError::Plan)?;
+        let recipe = self.planned_recipe(pipeline, &file, shown)?;
         let catalog = self.catalog();
         let known = catalog.stream(&recipe.pipeline().stream);
         let rows = known.and_then(|known| super::offers::rows_of(recipe.pipeline(), known, &[]));
         let rows = rows.map(|each| each * f64::from(terms.first_window));
-        let most = self.memory_limit(recipe.pipeline());
-        recipe.within_memory(&file, rows, most).map_err(EngineError::Plan)?;
+        let within = recipe.check_limits(&file, rows, self.attempt_limits(recipe.pipeline()));
+        within.map_err(|over| EngineError::Plan(over.refusal))?;
         Ok((recipe, terms, filter))
     }
 
-    /// How often each sealed block, oldest first, still admits a bill.
-    pub(super) fn left_for(&self, recipe: &Recipe, filter: &Filter, bill: &Bill) -> Result<Vec<u64>, EngineError> {
+    /// A pipeline planned on its stream.
+    fn planned_recipe(&self, pipeline: Pipeline, file: &StreamFile, shown: &Shown<'_>) -> Result<Recipe, EngineError> {
+        let tables = NamedTables::new(&pipeline, &ShownTables { engine: self, shown });
+        let file = file.clone();
+        let planned = plan_apart(move || Recipe::new(pipeline, &file, &tables)).map_err(EngineError::Plan)?;
+        planned.map_err(EngineError::Plan)
+    }
+
+    /// How often each sealed block that the pipeline reads, oldest first, still admits a bill.
+    pub(super) fn left_for(&self, recipe: &Recipe, bill: &Bill) -> Result<Vec<u64>, EngineError> {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &recipe.pipeline().stream)?;
             let ledgered = gate.ledger().stream(id);
             let Some(ledgered) = ledgered else { return Ok(Vec::new()) };
             let (context, _) = paying(gate, id, recipe.pipeline())?;
-            let amounts = priced(filter, &bill.costs);
+            let ceilings = Ceilings::new(ledgered, context, &bill.costs);
             let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
-            let left = |block| {
-                if ledgered.is_retired(block) {
-                    return 0;
-                }
-                let lanes = Lane::BOTH.into_iter().zip(&amounts).filter_map(|(lane, amounts)| {
-                    let spent = ledgered.spent(context, block, lane).unwrap_or_default();
-                    amounts.as_ref().map(|amounts| fits(filter, spent, amounts))
-                });
-                lanes.min().unwrap_or(0)
-            };
-            Ok(numbers.into_iter().map(left).collect())
+            let read = |key: &String| recipe.pipeline().blocks.as_ref().is_none_or(|named| named.contains(key));
+            let own = numbers.into_iter().zip(&known.sealed).filter(|(_, key)| read(key));
+            Ok(own.map(|(block, _)| ceilings.times(block)).collect())
         })
+    }
+}
+
+/// The pipeline that a text describes.
+fn parsed(text: &str) -> Result<Pipeline, EngineError> {
+    let text = text.to_owned();
+    let pipeline = plan_apart(move || Pipeline::parse(&text)).map_err(EngineError::Plan)?;
+    pipeline.map_err(EngineError::PipelineFile)
+}
+
+/// After how long a run gives up whose file does not say: four weeks, or twice its first window if that is longer.
+fn default_timeout(window: &Extent, file: &StreamFile) -> Width {
+    let window = match (window, file.blocks.time.filter(|_| file.blocks.levels() == 1)) {
+        (Extent::Time(length), _) => *length,
+        (Extent::Blocks(blocks), Some(width)) => width.times(*blocks),
+        (Extent::Blocks(_), None) => return Width::FOUR_WEEKS,
+    };
+    window.times(2).max(Width::FOUR_WEEKS)
+}
+
+/// Refuses a pipeline name that belongs to another stream: its releases and aliases are that stream's.
+fn owns_name(catalog: &Catalog, name: &str, stream: &str) -> Result<(), EngineError> {
+    match catalog.works().owner(name) {
+        Some(owner) if owner != stream => Err(EngineError::NameTaken(name.to_owned())),
+        _ => Ok(()),
     }
 }
 

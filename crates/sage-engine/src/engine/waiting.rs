@@ -5,11 +5,14 @@
 
 use std::sync::Arc;
 
-use sage_kernel::{Epsilon, Filter};
+use sage_kernel::{BlockId, Epsilon, Filter};
 
+use super::ceilings::Ceilings;
+use super::offers::Reach;
 use super::policy::{found, paying};
-use super::{Engine, EngineError, now, offers, submit};
+use super::{Engine, EngineError, lock, offers, submit};
 use crate::adapt::{Action, Offers, World};
+use crate::allocate::PipelineId;
 use crate::catalog::{Run, Stage};
 use crate::plan::{Bill, Known, Recipe};
 
@@ -20,8 +23,10 @@ pub struct Waiting {
     pub blocks: u32,
     /// on each of which an attempt that loses this is admitted.
     pub epsilon: Epsilon,
-    /// How many sealed blocks admit it by themselves.
+    /// How many sealed blocks that it reads admit it by themselves, under every ceiling.
     pub admit: u32,
+    /// On how many of those it may spend that much now; the rest is promised to runs that came earlier, or locked.
+    pub free: u32,
     /// How many blocks are sealed and not retired.
     pub sealed: u32,
     /// When it gives up, in milliseconds since 1970.
@@ -36,11 +41,14 @@ impl Engine {
     pub fn waiting(&self, number: u64) -> Result<Option<Waiting>, EngineError> {
         let run = self.run_of(number)?;
         let nothing = Offers::new(Vec::new());
-        let Action::Wait(wanted) = run.state.next(World { time: now(), offers: &nothing }) else { return Ok(None) };
+        // Its deadline ends it when the loop comes to it; until then it waits.
+        let world = World { time: run.submitted, offers: &nothing };
+        let Action::Wait(wanted) = run.state.next(world) else { return Ok(None) };
         let Some((recipe, filter, bill)) = self.billed(&run, wanted.cost, wanted.blocks, &[])? else {
             return Ok(None);
         };
-        let lefts = self.left_for(&recipe, &filter, &bill)?;
+        let lefts = self.left_for(&recipe, &bill)?;
+        let free = self.free_for(number, &recipe, &bill)?;
         let sealed = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &run.pipeline.stream)?;
             let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
@@ -53,9 +61,31 @@ impl Engine {
             blocks: wanted.blocks,
             epsilon: submit::alone(&filter, &bill),
             admit: count(lefts.iter().filter(|left| **left > 0).count()),
+            free: count(free),
             sealed: count(sealed),
             deadline: wanted.deadline,
         }))
+    }
+
+    /// On how many blocks that admit a bill the schedule lets a run spend it now.
+    fn free_for(&self, number: u64, recipe: &Recipe, bill: &Bill) -> Result<usize, EngineError> {
+        let pipeline = recipe.pipeline();
+        self.with(|gate, catalog| {
+            let (id, known) = found(gate, catalog, &pipeline.stream)?;
+            let (context, _) = paying(gate, id, pipeline)?;
+            let Some(ledgered) = gate.ledger().stream(id) else { return Ok(0) };
+            let ceilings = Ceilings::new(ledgered, context, &bill.costs);
+            let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
+            let mut schedule = lock(&self.schedule);
+            let Some(room) = schedule.room(&pipeline.stream, context.0) else { return Ok(0) };
+            let free = |place: u32| {
+                let may = |reach: Reach| bill.resources.within(reach.of(room, PipelineId(number), BlockId(place)));
+                may(Reach::Reserved) || may(Reach::Spare)
+            };
+            let read = |key: &String| pipeline.blocks.as_ref().is_none_or(|named| named.contains(key));
+            let all = (0..).zip(numbers).zip(&known.sealed).filter(|(_, key)| read(key));
+            Ok(all.filter(|((place, block), _)| ceilings.admit(*block) && free(*place)).count())
+        })
     }
 
     /// The ε that each attempt of a run by itself comes to at δ_g, on the lane where it costs more; nothing where

@@ -19,7 +19,7 @@ use super::source::Found;
 use crate::stream::{Column, Kind, Outside, StreamFile};
 
 /// The column of a quarantine file that says why.
-pub(super) const REASON_COLUMN: &str = "_reason";
+pub(crate) const REASON_COLUMN: &str = "_reason";
 
 /// The rows of a batch that belong in blocks, as they will be stored, and those that do not.
 pub(super) struct Checked {

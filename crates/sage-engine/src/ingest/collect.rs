@@ -147,8 +147,7 @@ impl<'engine> Collector<'engine> {
         let Fate::Block(key) = &self.assigner.fates[block as usize] else { return Ok(()) };
         let file = file_name(self.batch, self.sequences[block as usize]);
         let bytes = self.shape.encode(batches, order.lanes(block), &self.salt_of(key, &file))?;
-        let part = Part { block: key.clone(), file, digest: *blake3::hash(&bytes).as_bytes() };
-        self.write(&part, bytes)?;
+        let part = self.write(key, file, bytes)?;
         self.with_output(|output| output.parts.push(part))
     }
 
@@ -156,10 +155,16 @@ impl<'engine> Collector<'engine> {
         blake3::keyed_hash(&self.salt, format!("{folder}/{file}").as_bytes()).to_hex().as_str()[..32].to_owned()
     }
 
-    fn write(&self, part: &Part, bytes: Bytes) -> Result<(), IngestError> {
-        let path = part.path(&self.stream.name);
+    /// Writes a file of a block as it is stored, encrypted where the store has keys; its digest is that of what is stored.
+    fn write(&self, block: &str, file: String, bytes: Bytes) -> Result<Part, IngestError> {
+        let mut part = Part { block: block.to_owned(), file, digest: [0; 32] };
+        let stream = &self.stream.name;
+        let path = part.path(stream);
+        let bytes = self.store.encrypted(&part.key_owner(stream), &path, bytes)?;
+        part.digest = *blake3::hash(&bytes).as_bytes();
         self.with_output(|output| output.paths.push(path.clone()))?;
-        Ok(self.store.write(&path, bytes)?)
+        self.store.write(&path, bytes)?;
+        Ok(part)
     }
 
     fn with_output<T>(&self, work: impl FnOnce(&mut Output) -> T) -> Result<T, IngestError> {
@@ -173,8 +178,7 @@ impl<'engine> Collector<'engine> {
         let file = file_name(self.batch, sequence);
         let salt = self.salt_of(QUARANTINE, &file);
         let bytes = encode_quarantine(self.stream, &rows, salt).ok_or(IngestError::Encoding)?;
-        let part = Part { block: QUARANTINE.to_owned(), file, digest: *blake3::hash(&bytes).as_bytes() };
-        self.write(&part, bytes)?;
+        let part = self.write(QUARANTINE, file, bytes)?;
         self.with_output(|output| output.quarantine.push(part))
     }
 

@@ -20,6 +20,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, ScopedJoinHandle};
 
 pub use assign::Lanes;
+pub(crate) use check::REASON_COLUMN;
 pub use error::IngestError;
 pub use manifest::{Manifest, NoManifest, QUARANTINE, file_name};
 pub use report::{Reason, Report};

@@ -4,7 +4,8 @@
 //! and not in the middle of one. The copy is verified like any log when it is opened. Nothing here writes to the log
 //! that is copied.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,6 +16,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::directory::OpenError;
 use super::durable;
 use super::sqlite::{self, APPLICATION};
+use crate::private;
 
 /// Opens the log of a directory to look at.
 fn look(directory: &Path) -> Result<Connection, OpenError> {
@@ -60,6 +62,7 @@ pub fn copy_log(from: &Path, to: &Path) -> Result<(), OpenError> {
     if fresh.exists() {
         fs::remove_file(&fresh).map_err(failed(&fresh))?;
     }
+    private::create_new(&fresh).map_err(failed(&fresh))?;
     let mut copy = Connection::open(&fresh).map_err(sqlite::store)?;
     let outcome = Backup::new(&source, &mut copy).and_then(|backup| backup.step(-1)).map_err(sqlite::store)?;
     if !matches!(outcome, StepResult::Done) {
@@ -87,7 +90,7 @@ impl LogCopy {
         let number = COPIES.fetch_add(1, Ordering::Relaxed);
         // Made by us or not at all: a folder that somebody else has put there is refused.
         let path = std::env::temp_dir().join(format!("sage-log-{}-{since}-{number}", std::process::id()));
-        let made = fs::create_dir(&path).and_then(|()| durable::only_owner(&path));
+        let made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| private::restrict_directory(&path));
         made.map_err(|error| OpenError::File(path.clone(), error))?;
         let copy = Self { path };
         copy_log(directory, &copy.path)?;

@@ -5,7 +5,7 @@
 //! whose log has gone missing must never be taken for a new one, since every budget would be whole again.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use sage_kernel::{Gate, GateError};
 
 use super::durable;
 use super::sqlite::{self, SqliteLog};
+use crate::private;
 
 /// What the lock file says once there is a log.
 const MADE: &[u8] = b"The log of this directory is log.db. Whoever holds the lock on this file owns the directory.\n";
@@ -131,13 +132,9 @@ impl Directory {
         let path = path.as_ref();
         let failed = |error| OpenError::File(path.to_owned(), error);
         durable::make_directory(path).map_err(failed)?;
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.join("lock"))
-            .map_err(failed)?;
+        // One that was made by an earlier version, or by hand, may be open to others.
+        private::restrict_directory(path).map_err(failed)?;
+        let mut lock = private::open_or_create(&path.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(OpenError::Held(path.to_owned())),
@@ -153,6 +150,7 @@ impl Directory {
         if !has_log {
             Self::make_log(path)?;
         }
+        Self::restrict_log(path).map_err(failed)?;
         if said != MADE {
             Self::mark(path, &mut lock).map_err(failed)?;
         }
@@ -163,6 +161,18 @@ impl Directory {
     pub fn is_held(path: impl AsRef<Path>) -> bool {
         let lock = File::open(path.as_ref().join("lock"));
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// Takes the log's files away from everybody but their owner. SQLite gives what it makes beside the log the mode of
+    /// the log.
+    fn restrict_log(path: &Path) -> io::Result<()> {
+        for ending in ["", "-wal", "-shm"] {
+            match private::restrict_file(&durable::beside(&sqlite::file(path), ending)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Makes an empty log under another name and renames it, so that `log.db` is never half made.
@@ -176,6 +186,8 @@ impl Directory {
                 _ => {}
             }
         }
+        // SQLite takes an empty file for a new database and keeps its mode.
+        private::create_new(&fresh).map_err(failed)?;
         sqlite::make(&fresh)?;
         File::open(&fresh).and_then(|made| made.sync_all()).map_err(failed)?;
         durable::publish(&fresh, &file).map_err(failed)

@@ -2,26 +2,20 @@
 //!
 //! A name is durable only when its directory is flushed too. Nothing here may report success before that.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Replaces a file by these bytes: after a crash there is the old one or the new one.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let fresh = beside(path, ".new");
-    fill(File::create(&fresh)?, bytes)?;
-    publish(&fresh, path)
-}
+use crate::private;
 
-/// The same for what nobody but the owner may read, at any moment.
-pub(super) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Replaces a file by these bytes: after a crash there is the old one or the new one. Only its owner can read either.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let fresh = beside(path, ".new");
     match fs::remove_file(&fresh) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    fill(OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?, bytes)?;
+    fill(private::create_new(&fresh)?, bytes)?;
     publish(&fresh, path)
 }
 
@@ -36,16 +30,13 @@ pub(super) fn publish(fresh: &Path, path: &Path) -> io::Result<()> {
     sync_directory(parent(path))
 }
 
-/// Makes the directory and those above it that are missing.
+/// Makes the directory and those above it that are missing, for their owner alone.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
     make_directory(parent(path))?;
-    match fs::create_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        other => other?,
-    }
+    private::make_directories(path)?;
     sync_directory(parent(path))
 }
 
@@ -64,11 +55,4 @@ pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
 /// The directory a path is in; the present one for a bare name.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Lets nobody but the owner into a folder.
-pub(crate) fn only_owner(folder: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
-    Ok(())
 }

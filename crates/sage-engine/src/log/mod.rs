@@ -22,4 +22,5 @@ pub use heads::{
     Acknowledgement, Checked, Heads, HeadsError, KnownHead, RESTORE_NOTE, ROLLBACK_NOTE, RestoreAcknowledgement,
     RolledBack, Since, Sound, hexadecimal,
 };
+pub(crate) use sign::has_head_key;
 pub use sqlite::{FORMAT, SqliteLog};

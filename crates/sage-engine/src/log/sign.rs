@@ -15,6 +15,11 @@ use super::durable;
 /// The file of the key.
 const FILE: &str = "head-key";
 
+/// Whether a directory has a key, that is, whether a head of its log was ever exported.
+pub(crate) fn has_head_key(directory: &Path) -> bool {
+    directory.join(FILE).exists()
+}
+
 pub(super) struct HeadKey(Ed25519KeyPair);
 
 impl HeadKey {
@@ -37,7 +42,7 @@ impl HeadKey {
         }
         let bytes =
             Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|_| wrong("there is no randomness"))?;
-        durable::replace_private(&directory.join(FILE), bytes.as_ref())?;
+        durable::replace(&directory.join(FILE), bytes.as_ref())?;
         Self::find(directory)?.ok_or_else(|| wrong("head-key was removed while it was made"))
     }
 

@@ -51,7 +51,7 @@ pub struct Adaptation {
     pub attempts: Option<u32>,
     /// The most times that the window may double.
     pub data_doublings: u32,
-    /// After how long it gives up.
+    /// After how long it gives up. Where a file does not say, a default is set when it is submitted.
     pub timeout: Option<Width>,
 }
 

@@ -3,8 +3,8 @@
 //! Encoders have public parameters alone. The one kind of feature that is computed from rows is the mean of a
 //! group; it is paid for out of the attempt's budget.
 
-use super::parts::{Bounds, KEYS_LIMIT, Keys, read_count, read_release, read_sql, without};
-use crate::document::{DocumentError, Section, quoted};
+use super::parts::{Bounds, KEYS_LIMIT, Keys, read_count, read_number, read_release, read_sql, without};
+use crate::document::{DocumentError, Section, Shape, quoted};
 
 /// Where a feature's value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +24,10 @@ pub enum Feature {
         of: Source,
         /// The bounds.
         bounds: Bounds,
+        /// The rule for missing values.
+        missing: Missing,
     },
-    /// An input for each category; what is none of them is a category of its own.
+    /// An input for each category; what is none of them, or missing, is a category of its own.
     OneHot {
         /// The value.
         of: Source,
@@ -66,6 +68,18 @@ pub enum Feature {
     },
     /// What a released table of group means has for the row's key, brought to the range from 0 to 1.
     Released(ReleasedTable),
+}
+
+/// What becomes of a row whose number is missing: null, NaN or infinite.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Missing {
+    /// The row is left out of training and of the test, and has no prediction.
+    #[default]
+    LeftOut,
+    /// The model has one more input, 1 where the number is missing and 0 elsewhere; the number is at its low bound.
+    Indicator,
+    /// The number is this constant, within its bounds.
+    Constant(f64),
 }
 
 /// A table that was released before: looking at it again costs nothing.
@@ -126,6 +140,7 @@ impl Feature {
             "onehot",
             "bucket",
             "hash",
+            "missing",
             "cross",
             "group_mean",
             "release",
@@ -137,6 +152,7 @@ impl Feature {
             read_cross(section, before)?
         } else if section.has("group_mean") {
             without(section, &["column", "sql", "scale", "onehot", "bucket", "hash"], "a group_mean is one by itself")?;
+            without(section, &["missing"], "rows without the value are in no mean, and a missing key is a group")?;
             Self::GroupMean {
                 of: read_sql(section, "group_mean")?,
                 by: read_sql(section, "by")?,
@@ -144,7 +160,7 @@ impl Feature {
                 bounds: Bounds::read(section, "bounds")?,
             }
         } else if section.has("release") {
-            let others = ["column", "sql", "scale", "onehot", "bucket", "hash", "keys", "bounds"];
+            let others = ["column", "sql", "scale", "onehot", "bucket", "hash", "missing", "keys", "bounds"];
             without(section, &others, "a released table has its own")?;
             Self::Released(ReleasedTable { release: read_release(section, "release")?, by: read_sql(section, "by")? })
         } else {
@@ -183,7 +199,7 @@ impl Feature {
 
     fn write(&self) -> String {
         match self {
-            Self::Scale { of, bounds } => format!("{}, scale = {bounds}", source(of)),
+            Self::Scale { of, bounds, missing } => format!("{}, scale = {bounds}{}", source(of), missing.write()),
             Self::OneHot { of, keys } => format!("{}, onehot = {keys}", source(of)),
             Self::Bucket { of, edges } => {
                 let edges: Vec<String> = edges.iter().map(|edge| format!("{edge:?}")).collect();
@@ -201,6 +217,37 @@ impl Feature {
                 let (of, by) = (quoted(of), quoted(by));
                 format!("group_mean = {of}, by = {by}, keys = {keys}, bounds = {bounds}")
             }
+        }
+    }
+}
+
+impl Missing {
+    fn read(section: &Section<'_>, bounds: Bounds) -> Result<Self, DocumentError> {
+        let allowed = format!(
+            "\"left-out\" (the row is), \"indicator\" (one more input), or a number from {:?} to {:?} that stands for it",
+            bounds.low(),
+            bounds.high()
+        );
+        match section.shape("missing") {
+            None => Ok(Self::default()),
+            Some(Shape::Number) => {
+                let fits = |number: f64| (bounds.low()..=bounds.high()).contains(&number);
+                read_number(section, "missing", &allowed, None, fits).map(Self::Constant)
+            }
+            Some(_) => match section.text("missing", &allowed)? {
+                "left-out" => Ok(Self::LeftOut),
+                "indicator" => Ok(Self::Indicator),
+                _ => Err(section.wrong("missing", allowed)),
+            },
+        }
+    }
+
+    /// The key with its value; nothing for the default.
+    fn write(self) -> String {
+        match self {
+            Self::LeftOut => String::new(),
+            Self::Indicator => ", missing = \"indicator\"".to_owned(),
+            Self::Constant(number) => format!(", missing = {number:?}"),
         }
     }
 }
@@ -232,8 +279,14 @@ fn read_encoded(section: &Section<'_>) -> Result<Feature, DocumentError> {
     if let Some((second, _)) = encoders.next() {
         return Err(section.wrong(second, format!("left out: a feature is encoded in one way, and `{key}` is one")));
     }
+    if !matches!(encoder, Encoder::Scale) {
+        section.choice("missing", &[("category", ())], Some(()))?;
+    }
     Ok(match encoder {
-        Encoder::Scale => Feature::Scale { of, bounds: Bounds::read(section, "scale")? },
+        Encoder::Scale => {
+            let bounds = Bounds::read(section, "scale")?;
+            Feature::Scale { of, bounds, missing: Missing::read(section, bounds)? }
+        }
         Encoder::OneHot => Feature::OneHot { of, keys: Keys::read(section, "onehot")? },
         Encoder::Bucket => Feature::Bucket { of, edges: read_edges(section)? },
         Encoder::Hash => Feature::Hash { of, places: read_hash(section)? },
@@ -255,7 +308,8 @@ fn read_edges(section: &Section<'_>) -> Result<Vec<f64>, DocumentError> {
 fn read_cross(section: &Section<'_>, before: &Features) -> Result<Feature, DocumentError> {
     const CROSS: &str = "a list of the names of two features above it that are encoded by onehot, bucket or hash";
     let why = "a cross takes two features above it, and hash = 1024 if it has too many pairs";
-    without(section, &["column", "sql", "scale", "onehot", "bucket", "group_mean", "by", "keys", "bounds"], why)?;
+    let others = ["column", "sql", "scale", "onehot", "bucket", "missing", "group_mean", "by", "keys", "bounds"];
+    without(section, &others, why)?;
     let names = section.texts("cross", CROSS)?.unwrap_or_default();
     let [one, two] = names.as_slice() else { return Err(section.wrong("cross", CROSS)) };
     let categories = |name: &String| {

@@ -16,7 +16,7 @@ mod train;
 mod validate;
 
 pub use budget::{Adaptation, Budget, Shares};
-pub use feature::{Feature, Features, ReleasedTable, Source};
+pub use feature::{Feature, Features, Missing, ReleasedTable, Source};
 pub use limits::Limits;
 pub use parts::{Bounds, Extent, Keys};
 pub use statistic::Statistic;

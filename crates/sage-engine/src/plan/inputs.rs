@@ -13,7 +13,9 @@ use sage_learn::formula::{Column as GraphColumn, Domain, Missing};
 
 use super::refusal::PlanRefusal;
 use super::{Table, Tables};
-use crate::pipeline::{Bounds, Feature, Keys, Label, Metric, Pipeline, ReleasedTable, Source, Train};
+use crate::pipeline::{
+    Bounds, Feature, Keys, Label, Metric, Missing as Absent, Pipeline, ReleasedTable, Source, Train,
+};
 use crate::read::{Expression, Query, formula};
 use crate::stream::{Column, Kind, StreamFile};
 use crate::suggest::nearest;
@@ -108,8 +110,18 @@ impl Writing<'_> {
 
     fn feature(&mut self, name: &str, feature: &Feature, pipeline: &Pipeline) -> Result<(), PlanRefusal> {
         let kind = match feature {
-            Feature::Scale { of, bounds } => {
-                FieldKind::Number { column: self.source(name, of)?, scale: unit_scale(*bounds, 0.0) }
+            Feature::Scale { of, bounds, missing } => {
+                let (column, low) = (self.source(name, of)?, unit_scale(*bounds, Some(0.0)));
+                let missing = match missing {
+                    Absent::LeftOut => None,
+                    Absent::Constant(constant) => low.apply(Some(*constant)),
+                    Absent::Indicator => {
+                        let kind = FieldKind::Missing { column };
+                        self.fields.push(Field { name: indicator_name(name), kind });
+                        Some(0.0)
+                    }
+                };
+                FieldKind::Number { column, scale: Scale { missing, ..low } }
             }
             Feature::Cross { of: [one, two], places } => {
                 if places.is_some() {
@@ -121,7 +133,7 @@ impl Writing<'_> {
             Feature::GroupMean { by, keys, bounds, .. } => {
                 let key = Key { column: self.column(name, by), kind: one_of(keys) };
                 let mean = Mean::Field(beside_name(name));
-                FieldKind::Join(Join { key, mean, scale: unit_scale(*bounds, 0.0), table: Vec::new() })
+                FieldKind::Join(Join { key, mean, scale: unit_scale(*bounds, Some(0.0)), table: Vec::new() })
             }
             Feature::Released(table) => self.released(name, table)?,
             _ => FieldKind::Category(self.key(name, pipeline)?),
@@ -139,10 +151,10 @@ impl Writing<'_> {
         }
         let missing = || PlanRefusal::part(name, format!("there is no released group_mean `{}`", table.release));
         let Table { keys, bounds, values } = self.tables.table(&table.release).ok_or_else(missing)?;
-        let scale = unit_scale(bounds, 0.0);
+        let scale = unit_scale(bounds, Some(0.0));
         let middle = bounds.low() + 0.5 * (bounds.high() - bounds.low());
         let known = values.into_iter().map(|value| value.unwrap_or(middle)).chain([middle]);
-        let table_of = known.map(|value| scale.apply(Some(value))).collect();
+        let table_of = known.filter_map(|value| scale.apply(Some(value))).collect();
         let key = Key { column: self.column(name, &table.by), kind: one_of(&keys) };
         // Whose mean it is was settled when it was released.
         Ok(FieldKind::Join(Join { key, mean: Mean::Label, scale, table: table_of }))
@@ -161,12 +173,12 @@ impl Writing<'_> {
         Ok(Key { column: self.source(name, of)?, kind })
     }
 
-    /// The value that a group mean is of, beside the row.
+    /// The value that a group mean is of, beside the row. A row without it is in no mean.
     fn beside(&mut self, name: &str, feature: &Feature) {
         if let Feature::GroupMean { of, bounds, .. } = feature {
             let name = beside_name(name);
             let column = self.column(&name, of);
-            self.fields.push(Field { name, kind: FieldKind::Beside { column, scale: unit_scale(*bounds, 0.0) } });
+            self.fields.push(Field { name, kind: FieldKind::Beside { column, scale: unit_scale(*bounds, None) } });
         }
     }
 
@@ -213,6 +225,11 @@ fn beside_name(name: &str) -> String {
     format!("{name}\u{1}")
 }
 
+/// The name of the indicator of a feature that is missing.
+fn indicator_name(name: &str) -> String {
+    format!("{name}\u{2}")
+}
+
 fn known<'file>(file: &'file StreamFile, name: &str) -> Result<&'file Column, PlanRefusal> {
     file.column(name).map(|(_, column)| column).ok_or_else(|| {
         let names: Vec<&str> = file.columns.iter().map(|column| column.name.as_str()).collect();
@@ -225,7 +242,7 @@ pub(super) fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-fn unit_scale(bounds: Bounds, missing: f32) -> Scale {
+fn unit_scale(bounds: Bounds, missing: Option<f32>) -> Scale {
     Scale { low: bounds.low(), high: bounds.high(), span: Span::Unit, missing }
 }
 

@@ -5,7 +5,6 @@
 //! What an attempt uses in the end is not held against it: that would tell how many rows there were.
 
 use super::bill::shape;
-use super::refusal::PlanRefusal;
 use super::{Recipe, key_names};
 use crate::pipeline::{Statistic, Train};
 use crate::stream::StreamFile;
@@ -50,27 +49,4 @@ pub(crate) fn memory_bytes(recipe: &Recipe, file: &StreamFile, rows: Option<f64>
         _ => WEIGHT * width,
     };
     BASE + rows * row + model
-}
-
-impl Recipe {
-    /// Refuses an attempt that needs more memory than it may have.
-    ///
-    /// # Errors
-    /// With about how much it needs.
-    pub(crate) fn within_memory(
-        &self, file: &StreamFile, rows: Option<f64>, most: Option<u64>,
-    ) -> Result<(), PlanRefusal> {
-        let Some(most) = most else { return Ok(()) };
-        let needed = memory_bytes(self, file, rows);
-        if needed <= most as f64 {
-            return Ok(());
-        }
-        let why = format!(
-            "an attempt needs about {:.0} million bytes of memory and may have {}; raise memory_megabytes in [limits] \
-             if the operator's --attempt-memory allows it, or take a shorter window, fewer categories or narrower layers",
-            needed / 1e6,
-            most / 1_000_000
-        );
-        Err(PlanRefusal::part("limits", why))
-    }
 }

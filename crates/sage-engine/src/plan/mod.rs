@@ -5,9 +5,11 @@
 //! noise it will be run. Both follow from public things alone (files, the ceiling, released counts), so that
 //! they come out the same after a restart. Nothing here reads a row, charges anything or draws noise.
 
+mod apart;
 mod bill;
 mod charged;
 mod inputs;
+mod limits;
 mod memory;
 mod own;
 mod preview;
@@ -16,11 +18,14 @@ mod question;
 mod refusal;
 mod search;
 mod terms;
+mod time;
 
+pub(crate) use apart::{NamedTables, plan_apart};
 pub use bill::{Bill, Noises, Trained};
 pub(crate) use bill::{Known, linear, of_both_lanes, quantiles, shape};
 pub use inputs::Inputs;
 pub(crate) use inputs::graph_columns;
+pub use limits::AttemptLimits;
 pub(crate) use own::{LABEL, value_of};
 pub use own::{OwnCode, Tested};
 pub use preview::Preview;
@@ -45,6 +50,7 @@ pub struct Recipe {
 
 /// A released table of group means, as a feature looks at it: its keys, the bounds of its values, and the values, of
 /// which those that nobody knows are absent.
+#[derive(Clone, Debug)]
 pub struct Table {
     /// The keys.
     pub keys: Keys,

@@ -4,6 +4,7 @@
 
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, SCALE, Session, TableNoise};
+use sage_learn::encode::present;
 use sage_learn::statistics::{Estimate, Group, GroupBy, Histogram, Located, StatisticError};
 use serde::{Deserialize, Serialize};
 
@@ -123,7 +124,7 @@ impl Question {
         group: &dyn Fn(Row<'_>) -> Option<u32>,
     ) -> Result<Told, StatisticError> {
         let (keys, chance) = (self.groups(), 0.5 * self.chance());
-        let number = |row: Row<'_>, of: usize| row.number(of).filter(|number| !number.is_nan());
+        let number = |row: Row<'_>, of: usize| row.number(of).and_then(present);
         let groups = |session: &mut Session<Batch, N>, bounds, value: &dyn Fn(Row<'_>) -> Option<(u32, f64)>| {
             let each = GroupBy { keys, bounds, noise };
             let mut found = lanes.iter().map(|lane| each.run(session, *lane, chance, value));
@@ -212,9 +213,9 @@ impl Question {
     }
 }
 
-/// Whether a row has an argument.
+/// Whether a row has an argument: NaN and infinities are missing, as in every other aggregate.
 fn there(row: Row<'_>, of: usize) -> bool {
-    row.number(of).is_some() || row.text(of).is_some()
+    row.number(of).is_some_and(f64::is_finite) || row.text(of).is_some()
 }
 
 /// The variance from the mean and from that of squared distances to the middle of the bounds.

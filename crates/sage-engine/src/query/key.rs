@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, CaseWhen, Expr, Value};
+use sage_sql::{BinaryOperator, Case, Expr};
 
 use super::refusal::QuestionRefusal;
-use super::span::{asked_part, called, folded, is_truth, number_of, part_of_time, span, text_of};
+use super::span::{asked_part, is_truth, number_of, part_of_time, span, text_of};
 use crate::read::Row;
 use crate::stream::{Kind, StreamFile};
 
@@ -28,15 +28,33 @@ pub(super) enum Keys {
     Truth,
 }
 
+/// The kind of a grouping key. Tests that must cover every kind match on it exhaustively.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeyKind {
+    /// A declared list of texts.
+    Texts,
+    /// A range of whole numbers.
+    Numbers,
+    /// True and false.
+    Truth,
+}
+
 impl Keys {
+    pub(super) const fn kind(&self) -> KeyKind {
+        match self {
+            Self::Texts(_) => KeyKind::Texts,
+            Self::Numbers(..) => KeyKind::Numbers,
+            Self::Truth => KeyKind::Truth,
+        }
+    }
+
     /// The keys of an expression.
     ///
     /// # Errors
     /// When its values are not known beforehand, or are too many.
     pub(super) fn of(expression: &Expr, file: &StreamFile) -> Result<Self, QuestionRefusal> {
         let keys = match expression {
-            Expr::Nested(inner) => return Self::of(inner, file),
-            Expr::Identifier(name) => match file.column(&folded(name)).map(|(_, column)| &column.kind) {
+            Expr::Column(name) => match file.column(&name.name).map(|(_, column)| &column.kind) {
                 Some(Kind::Category { categories, .. }) => Self::Texts(categories.clone()),
                 Some(Kind::Boolean) => Self::Truth,
                 Some(Kind::Integer { min, max, .. }) => Self::Numbers(*min, *max),
@@ -52,15 +70,13 @@ impl Keys {
                 // An unknown column is named by whoever looks for its bounds.
                 None => return span(expression, file).and(Err(QuestionRefusal::new(name, WHOLE))),
             },
-            Expr::Case { conditions, else_result, .. } if named(conditions, else_result.as_deref()).is_some() => {
-                Self::Texts(named(conditions, else_result.as_deref()).unwrap_or_default())
-            }
+            Expr::Case(case) if named(case).is_some() => Self::Texts(named(case).unwrap_or_default()),
             other if is_truth(other, file) => Self::Truth,
             other => match asked_part(other) {
                 Some(part) => {
                     let why = "parts of times with a list of values are hour, minute, second, dow, isodow, day, doy, \
                                week, month and quarter";
-                    let (low, high) = part_of_time(&part).ok_or_else(|| QuestionRefusal::new(other, why))?;
+                    let (low, high) = part_of_time(part).ok_or_else(|| QuestionRefusal::new(other, why))?;
                     Self::Numbers(low, high)
                 }
                 None if is_whole(other, file) => Self::between(other, file)?,
@@ -133,10 +149,10 @@ impl Finder<'_> {
 }
 
 /// The texts that a CASE chooses from, if all of them are written out.
-fn named(conditions: &[CaseWhen], otherwise: Option<&Expr>) -> Option<Vec<String>> {
+fn named(case: &Case) -> Option<Vec<String>> {
     let mut texts: Vec<String> = Vec::new();
-    for result in conditions.iter().map(|when| &when.result).chain(otherwise) {
-        if matches!(result, Expr::Value(value) if value.value == Value::Null) {
+    for result in case.branches.iter().map(|(_, result)| result).chain(case.otherwise.as_deref()) {
+        if *result == Expr::Null {
             continue;
         }
         let text = text_of(result)?;
@@ -151,25 +167,19 @@ fn named(conditions: &[CaseWhen], otherwise: Option<&Expr>) -> Option<Vec<String
 fn is_whole(expression: &Expr, file: &StreamFile) -> bool {
     let both = |left: &Expr, right: &Expr| is_whole(left, file) && is_whole(right, file);
     match expression {
-        Expr::Nested(inner) => is_whole(inner, file),
-        Expr::Floor { .. } | Expr::Ceil { .. } => true,
-        Expr::Identifier(name) => {
-            file.column(&folded(name)).is_some_and(|(_, column)| matches!(column.kind, Kind::Integer { .. }))
+        Expr::Column(name) => {
+            file.column(&name.name).is_some_and(|(_, column)| matches!(column.kind, Kind::Integer { .. }))
         }
-        Expr::BinaryOp { left, op, right } => match op {
-            BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply | BinaryOperator::Modulo => {
-                both(left, right)
-            }
-            _ => false,
+        Expr::Binary(
+            BinaryOperator::Add | BinaryOperator::Subtract | BinaryOperator::Multiply | BinaryOperator::Remainder,
+            left,
+            right,
+        ) => both(left, right),
+        Expr::Call(name, arguments) => match (name.as_str(), arguments.as_slice()) {
+            ("floor" | "ceil" | "ceiling" | "round" | "trunc", [_]) => true,
+            ("least" | "greatest", parts) => parts.iter().all(|part| is_whole(part, file)),
+            _ => asked_part(expression).is_some(),
         },
-        Expr::Function(function) => match called(function) {
-            Some((name, arguments)) => {
-                matches!(name.as_str(), "floor" | "ceil" | "round" | "trunc") && arguments.len() == 1
-                    || matches!(name.as_str(), "least" | "greatest")
-                        && arguments.iter().all(|part| is_whole(part, file))
-            }
-            None => false,
-        },
-        other => number_of(other).is_some_and(|number| number.fract() == 0.0) || asked_part(other).is_some(),
+        other => number_of(other).is_some_and(|number| number.fract() == 0.0),
     }
 }

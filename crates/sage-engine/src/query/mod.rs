@@ -16,6 +16,7 @@ mod span;
 pub use answer::{Answer, Cell, Line};
 pub(crate) use asked::Asked;
 pub use asked::{Spend, Which};
-pub use question::Question;
+pub use key::KeyKind;
+pub use question::{Aggregate, Question};
 pub(crate) use question::{CONFIDENCE, Width};
 pub use refusal::QuestionRefusal;

@@ -1,13 +1,13 @@
 //! A question held against its stream: which tables of the kernel it takes, and how wide its answers will be.
 
-use datafusion::sql::sqlparser::ast::Expr;
 use sage_kernel::{SCALE, TableNoise};
 use sage_learn::statistics::{Quantiles, StatisticError, half_width_of_mean, noise_reach};
+use sage_sql::{BinaryOperator, Expr, UnaryOperator};
 
-use super::key::{GROUPS, Keys};
+use super::key::{GROUPS, KeyKind, Keys};
 use super::read::{Asked, Item, Written, read};
 use super::refusal::QuestionRefusal;
-use super::span::{folded, span};
+use super::span::{number_of, span};
 use crate::read::{Expression, Query, prepare};
 use crate::stream::StreamFile;
 
@@ -42,6 +42,31 @@ pub(super) enum Value {
     Quantile(usize, f64),
 }
 
+/// The kind of an aggregate. Tests that must cover every kind match on it exhaustively.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "each is the aggregate of its name")]
+pub enum Aggregate {
+    Count,
+    Sum,
+    Mean,
+    Variance,
+    Deviation,
+    Quantile,
+}
+
+impl Value {
+    const fn aggregate(self) -> Aggregate {
+        match self {
+            Self::Count(_) => Aggregate::Count,
+            Self::Sum(_) => Aggregate::Sum,
+            Self::Mean(_) => Aggregate::Mean,
+            Self::Variance(..) => Aggregate::Variance,
+            Self::Deviation(..) => Aggregate::Deviation,
+            Self::Quantile(..) => Aggregate::Quantile,
+        }
+    }
+}
+
 /// A question that can be answered privately.
 #[derive(Clone, Debug)]
 pub struct Question {
@@ -49,6 +74,8 @@ pub struct Question {
     pub(super) values: Vec<(String, Value)>,
     pub(super) tables: Vec<Table>,
     query: Query,
+    /// The tables whose argument no row lacks, by the stream's file.
+    complete: Vec<usize>,
 }
 
 /// How wide an answer will be.
@@ -71,7 +98,8 @@ impl Question {
         let written = read(sql, &file.name)?;
         let filter = written.filter.as_ref().map(ToString::to_string);
         let query = Query { filter, columns: Vec::new() };
-        let mut question = Self { keys: Vec::new(), values: Vec::new(), tables: Vec::new(), query };
+        let (tables, complete) = (Vec::new(), Vec::new());
+        let mut question = Self { keys: Vec::new(), values: Vec::new(), tables, query, complete };
         question.group(&written, file)?;
         question.aggregate(&written, file)?;
         // Whatever is not a function of one row, or could fail for some row, is refused here.
@@ -171,15 +199,16 @@ impl Question {
             return Err(QuestionRefusal::new(of, "it is always the same number; ask for count(*)"));
         }
         let place = self.column(of);
-        Ok(self.table(table(place, (low, high))))
+        let table = self.table(table(place, (low, high)));
+        if never_missing(of, file) && !self.complete.contains(&table) {
+            self.complete.push(table);
+        }
+        Ok(table)
     }
 
     /// The place of an argument among the columns of rows.
     fn column(&mut self, of: &Expr) -> usize {
-        let sql = match of {
-            Expr::Identifier(name) if name.quote_style.is_none() => folded(name),
-            other => other.to_string(),
-        };
+        let sql = of.to_string();
         let known = self.query.columns.iter().skip(self.keys.len()).position(|column| column.sql == sql);
         known.map_or_else(
             || {
@@ -206,6 +235,16 @@ impl Question {
     /// The names of the numbers of the answer.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.values.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The kind of each number of the answer.
+    pub fn aggregates(&self) -> impl Iterator<Item = Aggregate> {
+        self.values.iter().map(|(_, value)| value.aggregate())
+    }
+
+    /// The kind of each key that is grouped by.
+    pub fn key_kinds(&self) -> impl Iterator<Item = KeyKind> {
+        self.keys.iter().map(|(_, keys)| keys.kind())
     }
 
     /// For each table, how many of the kernel's it takes, and whether it is about all rows. Those that are not are
@@ -241,7 +280,8 @@ impl Question {
                     let rounding = (high - low) / (2.0 * SCALE as f64) * rows.unwrap_or(0) as f64;
                     Width::Known(2.0 * (high.abs() + low.abs()) * reach + rounding)
                 }
-                Value::Mean(of) => match rows.filter(|_| whole) {
+                // How many rows a mean is of is public only where no row can lack the argument.
+                Value::Mean(of) => match rows.filter(|_| whole && self.complete.contains(&of)) {
                     Some(rows) => {
                         let half = half_width_of_mean(rows, self.bounds(of), noises[of], 0.5 * self.chance())?;
                         Width::Known(half)
@@ -272,6 +312,25 @@ impl Question {
             Table::Value(_, bounds) | Table::Squares(_, bounds) | Table::Levels(_, bounds) => bounds,
             Table::Rows(_) => (0.0, 1.0),
         }
+    }
+}
+
+/// Whether an expression is present in every row: neither null nor NaN nor infinite.
+fn never_missing(of: &Expr, file: &StreamFile) -> bool {
+    let present = |part: &Expr| never_missing(part, file);
+    match of {
+        Expr::Unary(UnaryOperator::Minus, of) => present(of),
+        Expr::Column(name) => file.column(&name.name).is_some_and(|(_, column)| !column.nullable),
+        Expr::Binary(BinaryOperator::Add | BinaryOperator::Subtract | BinaryOperator::Multiply, left, right) => {
+            present(left) && present(right)
+        }
+        Expr::Binary(BinaryOperator::Divide, left, right) => {
+            present(left) && number_of(right).is_some_and(|by| by.abs() >= 1.0)
+        }
+        Expr::Call(name, arguments) => {
+            matches!(name.as_str(), "abs" | "least" | "greatest") && arguments.iter().all(present)
+        }
+        other => number_of(other).is_some(),
     }
 }
 

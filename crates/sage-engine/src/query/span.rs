@@ -3,10 +3,7 @@
 //! A sum is private only if what one row can add is known before any row is seen. What is worked out here is clipped
 //! to by the kernel, so a mistake would make an answer wrong, never less private.
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    UnaryOperator, Value,
-};
+use sage_sql::{BinaryOperator, Expr, Identifier, UnaryOperator};
 
 use super::refusal::QuestionRefusal;
 use crate::stream::{Kind, StreamFile};
@@ -17,43 +14,19 @@ pub(super) type Span = (f64, f64);
 const EVERYTHING: Span = (f64::NEG_INFINITY, f64::INFINITY);
 const TRUTH: Span = (0.0, 1.0);
 
-/// The column's name as SQL means it: folded to lower case unless it is quoted.
-pub(super) fn folded(name: &Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
-}
-
-/// The name of a function and its plain arguments; nothing where an argument is no expression.
-pub(super) fn called(function: &Function) -> Option<(String, Vec<&Expr>)> {
-    let FunctionArguments::List(list) = &function.args else { return None };
-    let plain = |argument| match argument {
-        &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref expression)) => Some(expression),
-        _ => None,
-    };
-    let arguments = list.args.iter().map(plain).collect::<Option<Vec<&Expr>>>()?;
-    Some((function.name.to_string().to_lowercase(), arguments))
-}
-
-/// The text that is written out, if the expression is one.
+/// The text of a literal.
 pub(super) fn text_of(expression: &Expr) -> Option<&str> {
     match expression {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text),
-            _ => None,
-        },
-        Expr::Nested(inner) => text_of(inner),
+        Expr::Text(text) => Some(text),
         _ => None,
     }
 }
 
-/// The number that is written out, if the expression is one.
+/// The number of a literal.
 pub(super) fn number_of(expression: &Expr) -> Option<f64> {
     match expression {
-        Expr::Value(value) => match &value.value {
-            Value::Number(text, _) => text.to_string().parse().ok().filter(|number: &f64| number.is_finite()),
-            _ => None,
-        },
-        Expr::Nested(inner) => number_of(inner),
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => number_of(expr).map(|number| -number),
+        Expr::Number(text) => text.parse().ok().filter(|number: &f64| number.is_finite()),
+        Expr::Unary(UnaryOperator::Minus, of) => number_of(of).map(|number| -number),
         _ => None,
     }
 }
@@ -74,52 +47,36 @@ pub(super) fn part_of_time(part: &str) -> Option<(i64, i64)> {
     })
 }
 
-/// The part of a time that is asked for, in either of its two spellings.
-pub(super) fn asked_part(expression: &Expr) -> Option<String> {
+/// The part of a time that is asked for.
+pub(super) fn asked_part(expression: &Expr) -> Option<&str> {
     match expression {
-        Expr::Extract { field, .. } => Some(field_name(field)),
-        Expr::Function(function) => match called(function) {
-            Some((name, arguments)) if matches!(name.as_str(), "date_part" | "datepart") => {
-                arguments.first().and_then(|part| text_of(part)).map(str::to_owned)
-            }
-            _ => None,
-        },
+        Expr::Call(name, arguments) if matches!(name.as_str(), "date_part" | "datepart") => {
+            arguments.first().and_then(text_of)
+        }
         _ => None,
     }
-}
-
-fn field_name(field: &DateTimeField) -> String {
-    field.to_string().to_lowercase()
 }
 
 /// Whether the expression is true or false.
 pub(super) fn is_truth(expression: &Expr, file: &StreamFile) -> bool {
     match expression {
-        Expr::Nested(inner) => is_truth(inner, file),
-        Expr::Identifier(name) => {
-            file.column(&folded(name)).is_some_and(|(_, column)| matches!(column.kind, Kind::Boolean))
-        }
-        Expr::UnaryOp { op: UnaryOperator::Not, .. }
-        | Expr::IsNull(_)
-        | Expr::IsNotNull(_)
-        | Expr::IsTrue(_)
-        | Expr::IsNotTrue(_)
-        | Expr::IsFalse(_)
-        | Expr::IsNotFalse(_)
+        Expr::Column(name) => file.column(&name.name).is_some_and(|(_, column)| matches!(column.kind, Kind::Boolean)),
+        Expr::Boolean(_)
+        | Expr::Unary(UnaryOperator::Not, _)
+        | Expr::All(_)
+        | Expr::Any(_)
+        | Expr::Is(..)
         | Expr::Between { .. }
         | Expr::InList { .. }
-        | Expr::Like { .. }
-        | Expr::ILike { .. } => true,
-        Expr::BinaryOp { op, .. } => matches!(
-            op,
-            BinaryOperator::Eq
-                | BinaryOperator::NotEq
-                | BinaryOperator::Lt
-                | BinaryOperator::LtEq
-                | BinaryOperator::Gt
-                | BinaryOperator::GtEq
-                | BinaryOperator::And
-                | BinaryOperator::Or
+        | Expr::Like { .. } => true,
+        Expr::Binary(operator, ..) => !matches!(
+            operator,
+            BinaryOperator::Add
+                | BinaryOperator::Subtract
+                | BinaryOperator::Multiply
+                | BinaryOperator::Divide
+                | BinaryOperator::Remainder
+                | BinaryOperator::Concatenate
         ),
         _ => false,
     }
@@ -138,32 +95,46 @@ pub(super) fn span(expression: &Expr, file: &StreamFile) -> Result<Span, Questio
     }
     let of = |part: &Expr| span(part, file);
     Ok(match expression {
-        Expr::Nested(inner) => of(inner)?,
-        Expr::Identifier(name) => column(name, file)?,
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
-            let (low, high) = of(expr)?;
+        Expr::Column(name) => column(name, file)?,
+        Expr::Unary(UnaryOperator::Minus, inner) => {
+            let (low, high) = of(inner)?;
             (-high, -low)
         }
-        Expr::UnaryOp { op: UnaryOperator::Plus, expr } => of(expr)?,
-        Expr::BinaryOp { left, op, right } => combined(op, of(left)?, of(right)?),
-        Expr::Floor { expr, .. } => mapped(of(expr)?, f64::floor),
-        Expr::Ceil { expr, .. } => mapped(of(expr)?, f64::ceil),
-        Expr::Cast { expr, .. } => of(expr)?,
-        Expr::Case { conditions, else_result, .. } => {
-            let results = conditions.iter().map(|CaseWhen { result, .. }| result);
-            hull(results.chain(else_result.as_deref()), file)?
+        Expr::Unary(UnaryOperator::Plus, inner) => of(inner)?,
+        Expr::Cast(inner, _) => cast(inner, file)?,
+        Expr::Binary(operator, left, right) => combined(*operator, of(left)?, of(right)?),
+        Expr::Case(case) => {
+            let results = case.branches.iter().map(|(_, result)| result);
+            hull(results.chain(case.otherwise.as_deref()), file)?
         }
-        Expr::Extract { .. } => asked_part(expression).map_or(EVERYTHING, |part| of_part(&part)),
-        Expr::Function(function) => of_function(function, expression, file)?,
+        Expr::Call(name, arguments) => match asked_part(expression) {
+            Some(part) => of_part(part),
+            None => of_function(name, arguments, file)?,
+        },
         _ => EVERYTHING,
     })
 }
 
-fn column(name: &Ident, file: &StreamFile) -> Result<Span, QuestionRefusal> {
-    let folded = folded(name);
-    let Some((_, column)) = file.column(&folded) else {
+/// A cast can truncate a number; what a text or a time is cast to is not known from declared bounds.
+fn cast(inner: &Expr, file: &StreamFile) -> Result<Span, QuestionRefusal> {
+    match inner {
+        Expr::Text(_) | Expr::Typed(..) => Ok(EVERYTHING),
+        Expr::Column(name) => match file.column(&name.name).map(|(_, column)| &column.kind) {
+            Some(Kind::Time { .. } | Kind::Category { .. } | Kind::Text { .. }) => Ok(EVERYTHING),
+            _ => span(inner, file).map(truncated),
+        },
+        _ => span(inner, file).map(truncated),
+    }
+}
+
+fn truncated((low, high): Span) -> Span {
+    (low.min(low.trunc()), high.max(high.trunc()))
+}
+
+fn column(name: &Identifier, file: &StreamFile) -> Result<Span, QuestionRefusal> {
+    let Some((_, column)) = file.column(&name.name) else {
         let names: Vec<&str> = file.columns.iter().map(|column| column.name.as_str()).collect();
-        let meant = crate::suggest::nearest(&folded, &names);
+        let meant = crate::suggest::nearest(&name.name, &names);
         let meant =
             meant.map_or_else(|| format!("it has {}", names.join(", ")), |meant| format!("did you mean {meant}?"));
         return Err(QuestionRefusal::new(name, format!("the stream has no such column; {meant}")));
@@ -185,24 +156,20 @@ fn of_part(part: &str) -> Span {
     part_of_time(part).map_or(EVERYTHING, |(low, high)| (low as f64, high as f64))
 }
 
-fn of_function(function: &Function, expression: &Expr, file: &StreamFile) -> Result<Span, QuestionRefusal> {
-    if let Some(part) = asked_part(expression) {
-        return Ok(of_part(&part));
-    }
-    let Some((name, arguments)) = called(function) else { return Ok(EVERYTHING) };
+fn of_function(name: &str, arguments: &[Expr], file: &StreamFile) -> Result<Span, QuestionRefusal> {
     let spans = || arguments.iter().map(|part| span(part, file)).collect::<Result<Vec<Span>, _>>();
     let first = || arguments.first().map_or(Ok(EVERYTHING), |part| span(part, file));
     let folded = |choose: fn(f64, f64) -> f64| -> Result<Span, QuestionRefusal> {
         let both = spans()?.into_iter().reduce(|one, two| (choose(one.0, two.0), choose(one.1, two.1)));
         Ok(both.unwrap_or(EVERYTHING))
     };
-    Ok(match name.as_str() {
+    Ok(match name {
         "least" => folded(f64::min)?,
         "greatest" => folded(f64::max)?,
-        "coalesce" => hull(arguments.iter().copied(), file)?,
+        "coalesce" => hull(arguments.iter(), file)?,
         "nullif" => first()?,
         "floor" => mapped(first()?, f64::floor),
-        "ceil" => mapped(first()?, f64::ceil),
+        "ceil" | "ceiling" => mapped(first()?, f64::ceil),
         // To some digits it moves a number by less than one.
         "round" | "trunc" if arguments.len() == 1 => mapped(first()?, f64::round),
         "round" | "trunc" => mapped(first()?, |end| end),
@@ -222,19 +189,15 @@ fn mapped((low, high): Span, rising: impl Fn(f64) -> f64) -> Span {
 
 fn hull<'part>(parts: impl Iterator<Item = &'part Expr>, file: &StreamFile) -> Result<Span, QuestionRefusal> {
     let mut found: Option<Span> = None;
-    for part in parts.filter(|part| !is_null(part)) {
+    for part in parts.filter(|part| **part != Expr::Null) {
         let (low, high) = span(part, file)?;
         found = Some(found.map_or((low, high), |(least, most)| (least.min(low), most.max(high))));
     }
     Ok(found.unwrap_or(EVERYTHING))
 }
 
-fn is_null(expression: &Expr) -> bool {
-    matches!(expression, Expr::Value(value) if value.value == Value::Null)
-}
-
 /// What an operator makes of two spans. Arithmetic is that of real numbers.
-fn combined(operator: &BinaryOperator, one: Span, two: Span) -> Span {
+fn combined(operator: BinaryOperator, one: Span, two: Span) -> Span {
     let corners = |with: fn(f64, f64) -> f64| {
         let all = [with(one.0, two.0), with(one.0, two.1), with(one.1, two.0), with(one.1, two.1)];
         match all.iter().any(|corner| corner.is_nan()) {
@@ -243,11 +206,11 @@ fn combined(operator: &BinaryOperator, one: Span, two: Span) -> Span {
         }
     };
     match operator {
-        BinaryOperator::Plus => corners(|one, two| one + two),
-        BinaryOperator::Minus => corners(|one, two| one - two),
+        BinaryOperator::Add => corners(|one, two| one + two),
+        BinaryOperator::Subtract => corners(|one, two| one - two),
         BinaryOperator::Multiply => corners(|one, two| one * two),
         BinaryOperator::Divide if two.0 > 0.0 || two.1 < 0.0 => corners(|one, two| one / two),
-        BinaryOperator::Modulo => {
+        BinaryOperator::Remainder => {
             let most = two.0.abs().max(two.1.abs());
             (if one.0 >= 0.0 { 0.0 } else { -most }, if one.1 <= 0.0 { 0.0 } else { most })
         }

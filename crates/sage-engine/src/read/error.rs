@@ -1,6 +1,8 @@
 //! Why nothing was read. A message names a block and a file, never what is in them.
 
-use super::evaluate::Failed;
+/// A step of reading failed in a way that could depend on a row, so nothing more is said about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failed;
 
 /// Why nothing was read. What was charged stays charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,7 +96,9 @@ impl std::fmt::Display for ReadError {
             Self::Malformed { block, file, rule } => {
                 write!(to, "{block}/{file} is not a part of this stream: {rule}; run sage doctor")
             }
-            Self::Failed => write!(to, "failed"),
+            Self::Failed => {
+                write!(to, "it ended without a result; if this repeats, report it as a defect of the program")
+            }
         }
     }
 }

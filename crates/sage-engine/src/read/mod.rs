@@ -1,30 +1,23 @@
 //! Reading: per-row SQL over the blocks a permit covers, into the kernel's session.
 //!
 //! This room is trusted: it is the one place where rows leave the block store. A pipeline's filter and
-//! expressions are checked and made total before any permit is asked for ([`prepare`]); then [`open`] uses
+//! expressions are checked and planned before any permit is asked for ([`prepare`]); then [`open`] uses
 //! up the permit and gives a session. There is no other way to a [`Batch`]: it has no public field and no
 //! public constructor, and outside a session it is seen in the declared mode alone.
 //!
 //! Nothing here may turn a row into a message, a count or an error. Rows that a filter leaves out are not
 //! in the session; they stay charged, since leaving them out was computed from them.
 //!
-//! Expressions are evaluated here, batch by batch, by DataFusion's physical expressions: one pass over
-//! bytes that were verified in memory, which a plan that opens files by itself could not promise. What a
-//! cluster needs is the logical form, which [`prepare`] makes first: a Ballista plan would scan the same
-//! parts, by the same digests, and carry the same expressions.
+//! Expressions are evaluated batch by batch by `sage-sql`, in one pass over bytes that were verified in memory. An
+//! evaluation has no error path: whatever a row holds, it has a value or null.
 
-mod allow;
 mod error;
-mod evaluate;
 mod part;
-mod probe;
 mod query;
-mod quick;
 mod reader;
 mod refusal;
 mod rows;
 mod sums;
-mod total;
 mod translate;
 mod unit;
 

@@ -21,7 +21,7 @@ use sage_kernel::Lane;
 use super::error::ReadError;
 use super::query::Prepared;
 use super::unit::Unit;
-use crate::blocks::{LANE_COLUMN, Part};
+use crate::blocks::{LANE_COLUMN, Part, is_encrypted};
 
 /// How many rows are decoded at a time.
 const ROWS_AT_A_TIME: usize = 16_384;
@@ -62,22 +62,26 @@ impl Layout {
             }
         };
         let lane = declared.fields().len();
-        let mut decoded: Vec<usize> = prepared.places.iter().copied().chain(user).chain([lane]).collect();
+        let mut decoded: Vec<usize> = prepared.columns.iter().copied().chain(user).chain([lane]).collect();
         decoded.sort_unstable();
         decoded.dedup();
         let at = |column: usize| decoded.iter().position(|&place| place == column);
-        let query = prepared.places.iter().filter_map(|&place| at(place)).collect();
+        let query = prepared.columns.iter().filter_map(|&place| at(place)).collect();
         let user = user.and_then(at);
         let mut fields: Vec<Field> = declared.fields().iter().map(|field| field.as_ref().clone()).collect();
         fields.push(Field::new(LANE_COLUMN, DataType::Boolean, false));
         Ok(Self { file: Arc::new(Schema::new(fields)), decoded, query, user })
     }
 
-    /// Checks that the bytes are the part's and understands their outer form.
-    pub(super) fn open<'a>(&'a self, part: &'a Part, bytes: Bytes) -> Result<Opened<'a>, ReadError> {
+    /// Checks that the bytes are the part's, has them decrypted, and understands their outer form.
+    pub(super) fn open<'a>(
+        &'a self, part: &'a Part, bytes: Bytes, decrypt: &dyn Fn(&Part, Bytes) -> Option<Bytes>,
+    ) -> Result<Opened<'a>, ReadError> {
         if blake3::hash(&bytes).as_bytes() != &part.digest {
             return Err(ReadError::Changed { block: part.block.clone(), file: part.file.clone() });
         }
+        let unreadable = || ReadError::Unreadable { block: part.block.clone(), file: part.file.clone() };
+        let bytes = if is_encrypted(&bytes) { decrypt(part, bytes).ok_or_else(unreadable)? } else { bytes };
         let options = ArrowReaderOptions::new().with_schema(Arc::clone(&self.file));
         let metadata = ArrowReaderMetadata::load(&bytes, options).map_err(|_| {
             let plain = ArrowReaderMetadata::load(&bytes, ArrowReaderOptions::new());

@@ -19,13 +19,12 @@ use sage_learn::encode::{Encoded, Encoding};
 use tokio::runtime::Runtime;
 
 use super::error::ReadError;
-use super::evaluate::within_years;
 use super::part::{Decoded, Layout};
 use super::query::Prepared;
 use super::rows::Batch;
 use super::sums::{Summed, Sums};
 use super::unit::{Unit, UserRecords, group};
-use crate::blocks::{Part, parts_digest};
+use crate::blocks::{BlockKeys, Part, parts_digest};
 use crate::quiet::{READER, silence_readers};
 
 /// How many blocks are read at a time.
@@ -37,6 +36,8 @@ pub struct Source {
     name: String,
     parts: BTreeMap<BlockId, Vec<Part>>,
     store: Arc<dyn ObjectStore>,
+    /// The keys of blocks, where parts are encrypted.
+    keys: Option<Arc<BlockKeys>>,
 }
 
 impl Source {
@@ -63,7 +64,18 @@ impl Source {
             }
             parts.push(part);
         }
-        Ok(Self { stream, name: name.to_owned(), parts: known, store })
+        Ok(Self { stream, name: name.to_owned(), parts: known, store, keys: None })
+    }
+
+    /// The same source with keys for parts that are encrypted.
+    pub(crate) fn with_keys(self, keys: Option<Arc<BlockKeys>>) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// The bytes of an encrypted part; `None` without its key.
+    fn decrypted(&self, part: &Part, bytes: &Bytes) -> Option<Bytes> {
+        let (owner, path) = (part.key_owner(&self.name), part.path(&self.name));
+        self.keys.as_ref()?.decrypt(&owner, &path, bytes).ok().map(Bytes::from)
     }
 
     /// The stream's name.
@@ -112,8 +124,8 @@ pub fn open_summed<B: Rows + Send, N: NoiseSource>(
 
 /// As [`open`], with every batch encoded on the way, so that what is not in the encoding takes no memory.
 ///
-/// `encode` goes row by row: what becomes of a row depends on that row and on released or public things, and rows
-/// neither appear nor vanish. [`encoded`] is how it is done.
+/// `encode` goes row by row: what becomes of a row depends on that row and on released or public things. A row may be
+/// left out, as by a filter, and none appears. [`encoded`] is how it is done.
 ///
 /// # Errors
 /// As [`open`].
@@ -124,7 +136,7 @@ pub fn open_encoded<N: NoiseSource>(
     permit.open(noise, |permit| read(permit, source, prepared, unit, encode))
 }
 
-/// The rows of a batch, encoded. A unit of several records is taken by its first.
+/// The rows of a batch that the encoding takes, encoded. A unit of several records is taken by its first.
 pub fn encoded(batch: &Batch, encoding: &Encoding) -> Encoded {
     encoding.encode((0..batch.count()).map(|place| batch.row(place).record()))
 }
@@ -296,7 +308,8 @@ impl<B: Send> Reading<'_, B> {
         for part in self.source.parts.get(&block).into_iter().flatten() {
             let fetched = runtime.block_on(self.fetch(part, std::mem::take(room)))?;
             bytes += fetched.len() as u64;
-            let opened = self.layout.open(part, fetched.clone())?;
+            let decrypt = |part: &Part, bytes: Bytes| self.source.decrypted(part, &bytes);
+            let opened = self.layout.open(part, fetched.clone(), &decrypt)?;
             for (place, lane) in Lane::BOTH.into_iter().enumerate() {
                 if wanted[place] {
                     for decoded in opened.lane(lane)? {
@@ -345,14 +358,14 @@ impl<B: Send> Reading<'_, B> {
 
     /// Filters decoded rows and computes the query's columns for those that are left.
     fn evaluate(&self, decoded: Decoded, batches: &mut Vec<B>, users: &mut Vec<UserRecords>) -> Result<(), ReadError> {
-        let mut rows = within_years(&decoded.rows)?;
+        let mut rows = decoded.rows;
         let mut user = decoded.user;
-        if let Some(kept) = self.prepared.kept(&rows)? {
+        if let Some(kept) = self.prepared.kept(&rows) {
             rows = filter_record_batch(&rows, &kept).map_err(|_| ReadError::Failed)?;
             let filtered = user.map(|user| filter(&user, &kept).map_err(|_| ReadError::Failed));
             user = filtered.transpose()?;
         }
-        let columns = self.prepared.outputs(&rows)?;
+        let columns = self.prepared.outputs(&rows);
         match user {
             None => batches.push((self.shape)(Batch::of_records(&columns, rows.num_rows())?)),
             Some(user) => users.push(UserRecords { user, columns }),

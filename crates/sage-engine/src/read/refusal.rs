@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use sage_sql::Refusal;
+
 /// Why a query is not prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -29,7 +31,7 @@ pub enum QueryRefusal {
         /// What is wrong with it, and what to write instead.
         why: &'static str,
     },
-    /// It is too long to be evaluated for every row.
+    /// It is longer, larger or nested deeper than the limits allow.
     TooLarge {
         /// The name of the column it was given for, or `filter`.
         expression: String,
@@ -44,7 +46,21 @@ impl QueryRefusal {
     pub(super) fn part(expression: &str, part: impl fmt::Display, why: &'static str) -> Self {
         Self::Part { expression: expression.to_owned(), part: short(&part.to_string(), 80), why }
     }
+
+    /// The refusal of the expression with this name.
+    pub(super) fn of(expression: &str, why: Refusal) -> Self {
+        let expression = expression.to_owned();
+        match why {
+            Refusal::Unreadable { reason } => Self::Unreadable { expression, reason },
+            Refusal::Part { part, why } => Self::Part { expression, part, why },
+            Refusal::Subquery { part } => Self::Part { expression, part, why: SUBQUERY },
+            Refusal::TooLarge => Self::TooLarge { expression },
+            other => Self::Unreadable { expression, reason: other.to_string() },
+        }
+    }
 }
+
+const SUBQUERY: &str = "a query in a query reads other rows; only the row's own columns can be used";
 
 /// On one line and not too long.
 fn short(text: &str, most: usize) -> String {
@@ -66,7 +82,7 @@ impl fmt::Display for QueryRefusal {
             }
             Self::Part { expression, part, why } => write!(to, "{expression}: `{part}` is not allowed: {why}"),
             Self::TooLarge { expression } => {
-                write!(to, "{expression}: too long to be evaluated for every row: split it, or nest it less")
+                write!(to, "{expression}: {}", Refusal::TooLarge)
             }
         }
     }

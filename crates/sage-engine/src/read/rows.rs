@@ -35,7 +35,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Ar
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use sage_kernel::Rows;
 
-use super::evaluate::Failed;
+use super::error::Failed;
 
 /// A column of the session.
 enum Column {

@@ -1,11 +1,11 @@
 //! Blocks that are summed as they are read, and sums in the stead of blocks that were read before.
 //!
-//! The kernel sums, under the permit, and what is kept is sealed by it and opened again only under a permit that
-//! covers the block. Which sums stand for which rows is decided here: by a tag that is a digest of everything between
+//! The kernel sums, under the permit, and what is kept is sealed by it with a secret of the directory and opened again
+//! only with that secret and under a permit that covers the block. Which sums stand for which rows is decided here: by a tag that is a digest of everything between
 //! a stored row and what is added up, and by the digest of the block's parts. A tag must never be the same for two
 //! things that differ; a sum that is missing costs a reading and nothing else.
 
-use sage_kernel::{BlockId, Lane, Permit, Summary, Tag};
+use sage_kernel::{BlockId, Lane, Permit, Summary, SummaryKey, Tag};
 use sage_learn::statistics::StatisticError;
 
 use super::error::ReadError;
@@ -14,8 +14,9 @@ use super::reader::{Fate, Settled, Source};
 use super::unit::Unit;
 use crate::blocks::{KeptSums, Place};
 
-/// Raised when the same query or encoding makes something else of a row within one version of the program.
-const FORM: u64 = 1;
+/// Raised when the same query or encoding makes something else of a row within one version of the program. Since 3, rows
+/// with missing values are left out.
+const FORM: u64 = 3;
 
 /// Has the kernel sum the batches of one lane of one block, under a permit that covers it: each summary is of all of
 /// them. None if the sums do not fit or are larger than the rows; then the session is given the rows.
@@ -45,6 +46,8 @@ pub enum Keep<'a> {
 pub struct Keeping<'a> {
     /// Where.
     pub sums: &'a KeptSums,
+    /// The directory's secret, with which the kernel authenticates them.
+    pub key: &'a SummaryKey,
     /// What is summed, as [`tag`] says it.
     pub tag: Tag,
     /// Whether the rows of the block with this key are no longer kept.
@@ -107,7 +110,9 @@ impl<B> Fate<B> for Summed<'_, B> {
         let (keeping, place) = self.kept(block, lane)?;
         let part = self.part(block, lane);
         let sealed = keeping.sums.find(&place, part.source)?;
-        let opened = sealed.iter().map(|bytes| self.permit.unseal(part, bytes)).collect::<Result<Vec<_>, _>>();
+        let open = |bytes: &Vec<u8>| self.permit.unseal(keeping.key, part, keeping.tag, bytes);
+        // Forged, foreign or damaged: the block is read and summed again, as if nothing were there.
+        let opened = sealed.iter().map(open).collect::<Result<Vec<_>, _>>();
         opened.ok().filter(|sums| !sums.is_empty())
     }
 
@@ -120,8 +125,10 @@ impl<B> Fate<B> for Summed<'_, B> {
         if sums.is_empty() {
             return Ok(Settled::Rows(rows));
         }
-        let sealed = sums.iter().map(|summary| self.permit.seal(summary)).collect::<Option<Vec<_>>>();
-        if let (Some((keeping, place)), Some(sealed)) = (self.kept(block, lane), sealed) {
+        if let Some((keeping, place)) = self.kept(block, lane)
+            && let Some(sealed) =
+                sums.iter().map(|sums| self.permit.seal(keeping.key, sums)).collect::<Option<Vec<_>>>()
+        {
             keeping.sums.keep(&place, part.source, bytes, &sealed, || (keeping.gone)(place.block));
         }
         Ok(Settled::Sums(sums))

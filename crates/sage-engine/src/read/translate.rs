@@ -4,15 +4,11 @@
 //! hold is refused here, before anything is charged, and the refusal names the part. Filters and statistics
 //! do not leave with a model and may use all of what `allow` lets pass.
 
-use arrow::datatypes::{DataType, Schema};
-use datafusion::common::DFSchema;
-use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::expr::{InList, ScalarFunction};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
-use datafusion::scalar::ScalarValue;
+use arrow::datatypes::Schema;
 use sage_learn::formula::{Arithmetic, Case, Comparison, Formula, Function, Part};
+use sage_sql::{BinaryOperator, Expr, IsTest, Kind, TypeName, UnaryOperator};
 
-use super::query::{Expression, allowed, as_read, planned};
+use super::query::{Expression, as_read, parsed};
 use super::refusal::QueryRefusal;
 
 const NO_GRAPH: &str = "a model's graph cannot hold it; features are made of columns, numbers, + - * / %, comparisons, \
@@ -28,16 +24,17 @@ const NO_CAST: &str = "in a model's graph truth values are cast to numbers, and 
 /// # Errors
 /// A refusal that names the part and says what is allowed.
 pub fn formula(schema: &Schema, expression: &Expression) -> Result<Formula, QueryRefusal> {
-    let schema = planned(&as_read(schema))?;
-    let state = SessionStateBuilder::new().with_default_features().build();
-    let parsed = allowed(&state, &schema, &expression.name, &expression.sql)?;
-    Translation { place: &expression.name, schema: &schema }.of(&parsed)
+    let schema = sage_sql::Schema::new(&as_read(schema));
+    let parsed = parsed(&expression.name, &expression.sql)?;
+    // What is not an expression over the row is refused as everywhere.
+    sage_sql::plan(&parsed, &schema).map_err(|why| QueryRefusal::of(&expression.name, why))?;
+    Translation { name: &expression.name, schema: &schema }.of(&parsed)
 }
 
-/// One expression on its way.
+/// One expression that is being translated.
 struct Translation<'text> {
-    place: &'text str,
-    schema: &'text DFSchema,
+    name: &'text str,
+    schema: &'text sage_sql::Schema,
 }
 
 type Translated = Result<Formula, QueryRefusal>;
@@ -46,30 +43,34 @@ impl Translation<'_> {
     fn of(&self, part: &Expr) -> Translated {
         Ok(match part {
             Expr::Column(column) => Formula::Column(column.name.clone()),
-            Expr::Literal(value, _) => self.constant(part, value)?,
-            Expr::Alias(alias) => self.of(&alias.expr)?,
-            Expr::Not(inner) => Formula::Not(self.boxed(inner)?),
-            Expr::Negative(inner) => Formula::Function(Function::Negate, self.boxed(inner)?),
-            Expr::IsNull(inner) | Expr::IsUnknown(inner) => Formula::IsNull(self.boxed(inner)?),
-            Expr::IsNotNull(inner) | Expr::IsNotUnknown(inner) => not(Formula::IsNull(self.boxed(inner)?)),
-            Expr::IsTrue(inner) => certainly(self.of(inner)?),
-            Expr::IsNotTrue(inner) => not(certainly(self.of(inner)?)),
-            Expr::IsFalse(inner) => certainly(not(self.of(inner)?)),
-            Expr::IsNotFalse(inner) => not(certainly(not(self.of(inner)?))),
-            Expr::BinaryExpr(binary) => self.binary(part, binary)?,
-            Expr::Between(between) => {
-                let (value, low, high) = (self.of(&between.expr)?, self.of(&between.low)?, self.of(&between.high)?);
+            Expr::Number(text) => self.number(part, text)?,
+            Expr::Boolean(truth) => Formula::Truth(*truth),
+            Expr::Null => Formula::Null,
+            Expr::Unary(UnaryOperator::Not, inner) => Formula::Not(self.boxed(inner)?),
+            Expr::Unary(UnaryOperator::Plus, inner) => self.of(inner)?,
+            Expr::Unary(UnaryOperator::Minus, inner) => match &**inner {
+                Expr::Number(text) => self.number(part, &format!("-{text}"))?,
+                _ => Formula::Function(Function::Negate, self.boxed(inner)?),
+            },
+            Expr::Is(test, inner) => self.is(*test, inner)?,
+            Expr::All(parts) => self.joined(parts, Formula::Both)?,
+            Expr::Any(parts) => self.joined(parts, Formula::Either)?,
+            Expr::Binary(operator, left, right) => self.binary(part, *operator, left, right)?,
+            Expr::Between { negated, of, low, high } => {
+                let (value, low, high) = (self.of(of)?, self.of(low)?, self.of(high)?);
                 let within = Formula::Both(
                     Box::new(compare(Comparison::AtLeast, value.clone(), low)),
                     Box::new(compare(Comparison::AtMost, value, high)),
                 );
-                if between.negated { not(within) } else { within }
+                if *negated { not(within) } else { within }
             }
-            Expr::InList(list) => self.list(part, list)?,
+            Expr::InList { negated, of, list } => {
+                let found = self.list(part, of, list)?;
+                if *negated { not(found) } else { found }
+            }
             Expr::Case(case) => self.case(case)?,
-            Expr::Cast(cast) => self.cast(&cast.expr, cast.field.data_type())?,
-            Expr::TryCast(cast) => self.cast(&cast.expr, cast.field.data_type())?,
-            Expr::ScalarFunction(function) => self.function(part, function)?,
+            Expr::Cast(inner, to) => self.cast(inner, *to)?,
+            Expr::Call(name, arguments) => self.function(part, name, arguments)?,
             other => return self.refused(other, NO_GRAPH),
         })
     }
@@ -79,121 +80,122 @@ impl Translation<'_> {
     }
 
     fn refused(&self, part: &Expr, why: &'static str) -> Translated {
-        Err(QueryRefusal::part(self.place, part.human_display(), why))
+        Err(QueryRefusal::part(self.name, part, why))
     }
 
-    fn constant(&self, part: &Expr, value: &ScalarValue) -> Translated {
-        if value.is_null() {
-            return Ok(Formula::Null);
-        }
-        if let ScalarValue::Boolean(Some(truth)) = value {
-            return Ok(Formula::Truth(*truth));
-        }
-        let number = value.data_type().is_numeric().then(|| value.cast_to(&DataType::Float64));
-        match number {
-            Some(Ok(ScalarValue::Float64(Some(number)))) if number.is_finite() => Ok(Formula::Number(number)),
+    fn number(&self, part: &Expr, text: &str) -> Translated {
+        match text.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Formula::Number(number)),
             _ => self.refused(part, NO_GRAPH),
         }
     }
 
-    fn binary(&self, part: &Expr, binary: &BinaryExpr) -> Translated {
-        let BinaryExpr { left, op, right } = binary;
-        let equal = matches!(op, Operator::Eq | Operator::NotEq);
+    fn is(&self, test: IsTest, inner: &Expr) -> Translated {
+        let inner = self.of(inner)?;
+        Ok(match test {
+            IsTest::Null => Formula::IsNull(Box::new(inner)),
+            IsTest::NotNull => not(Formula::IsNull(Box::new(inner))),
+            IsTest::True => certainly(inner),
+            IsTest::NotTrue => not(certainly(inner)),
+            IsTest::False => certainly(not(inner)),
+            IsTest::NotFalse => not(certainly(not(inner))),
+        })
+    }
+
+    fn joined(&self, parts: &[Expr], join: fn(Box<Formula>, Box<Formula>) -> Formula) -> Translated {
+        let mut whole: Option<Formula> = None;
+        for part in parts {
+            let part = self.of(part)?;
+            whole = Some(match whole {
+                Some(before) => join(Box::new(before), Box::new(part)),
+                None => part,
+            });
+        }
+        Ok(whole.unwrap_or(Formula::Null))
+    }
+
+    fn binary(&self, part: &Expr, operator: BinaryOperator, left: &Expr, right: &Expr) -> Translated {
+        let equal = matches!(operator, BinaryOperator::Equal | BinaryOperator::NotEqual);
         for (one, other) in [(left, right), (right, left)] {
-            if let (true, Some(text)) = (equal, written(other)) {
-                let among = Formula::Among(self.boxed(one)?, vec![text]);
-                return Ok(if *op == Operator::Eq { among } else { not(among) });
+            if let (true, Expr::Text(text)) = (equal, other) {
+                let among = Formula::Among(self.boxed(one)?, vec![text.clone()]);
+                return Ok(if operator == BinaryOperator::Equal { among } else { not(among) });
             }
         }
-        let arithmetic = match op {
-            Operator::Plus => Some(Arithmetic::Add),
-            Operator::Minus => Some(Arithmetic::Subtract),
-            Operator::Multiply => Some(Arithmetic::Multiply),
-            Operator::Divide => Some(Arithmetic::Divide),
-            Operator::Modulo => Some(Arithmetic::Remainder),
-            _ => None,
-        };
-        let comparison = match op {
-            Operator::Eq => Some(Comparison::Equal),
-            Operator::NotEq => Some(Comparison::Different),
-            Operator::Lt => Some(Comparison::Less),
-            Operator::LtEq => Some(Comparison::AtMost),
-            Operator::Gt => Some(Comparison::Greater),
-            Operator::GtEq => Some(Comparison::AtLeast),
-            _ => None,
-        };
-        let both = || Ok::<_, QueryRefusal>((self.boxed(left)?, self.boxed(right)?));
-        match (arithmetic, comparison, op) {
-            (Some(arithmetic), ..) => both().map(|(left, right)| Formula::Arithmetic(arithmetic, left, right)),
-            (_, Some(comparison), _) => both().map(|(left, right)| Formula::Compare(comparison, left, right)),
-            (.., Operator::And) => both().map(|(left, right)| Formula::Both(left, right)),
-            (.., Operator::Or) => both().map(|(left, right)| Formula::Either(left, right)),
-            _ => self.refused(part, NO_GRAPH),
+        let arithmetic = |how| Ok(Formula::Arithmetic(how, self.boxed(left)?, self.boxed(right)?));
+        let comparison = |how| Ok(Formula::Compare(how, self.boxed(left)?, self.boxed(right)?));
+        match operator {
+            BinaryOperator::Add => arithmetic(Arithmetic::Add),
+            BinaryOperator::Subtract => arithmetic(Arithmetic::Subtract),
+            BinaryOperator::Multiply => arithmetic(Arithmetic::Multiply),
+            BinaryOperator::Divide => arithmetic(Arithmetic::Divide),
+            BinaryOperator::Remainder => arithmetic(Arithmetic::Remainder),
+            BinaryOperator::Equal => comparison(Comparison::Equal),
+            BinaryOperator::NotEqual => comparison(Comparison::Different),
+            BinaryOperator::Less => comparison(Comparison::Less),
+            BinaryOperator::LessOrEqual => comparison(Comparison::AtMost),
+            BinaryOperator::Greater => comparison(Comparison::Greater),
+            BinaryOperator::GreaterOrEqual => comparison(Comparison::AtLeast),
+            BinaryOperator::Concatenate | BinaryOperator::Distinct | BinaryOperator::NotDistinct => {
+                self.refused(part, NO_GRAPH)
+            }
         }
     }
 
-    fn list(&self, part: &Expr, list: &InList) -> Translated {
-        let value = self.of(&list.expr)?;
-        let texts: Option<Vec<String>> = list.list.iter().map(written).collect();
-        let found = match texts {
-            Some(texts) if !texts.is_empty() => Formula::Among(Box::new(value), texts),
-            _ => {
-                let mut any: Option<Formula> = None;
-                for one in &list.list {
-                    let equal = compare(Comparison::Equal, value.clone(), self.of(one)?);
-                    any = Some(match any {
-                        Some(before) => Formula::Either(Box::new(before), Box::new(equal)),
-                        None => equal,
-                    });
-                }
-                match any {
-                    Some(any) => any,
-                    None => return self.refused(part, NO_GRAPH),
-                }
-            }
-        };
-        Ok(if list.negated { not(found) } else { found })
+    fn list(&self, part: &Expr, of: &Expr, list: &[Expr]) -> Translated {
+        let value = self.of(of)?;
+        let texts: Option<Vec<String>> = list.iter().map(literal_text).collect();
+        if let Some(texts) = texts {
+            return Ok(Formula::Among(Box::new(value), texts));
+        }
+        let mut any: Option<Formula> = None;
+        for one in list {
+            let equal = compare(Comparison::Equal, value.clone(), self.of(one)?);
+            any = Some(match any {
+                Some(before) => Formula::Either(Box::new(before), Box::new(equal)),
+                None => equal,
+            });
+        }
+        any.map_or_else(|| self.refused(part, NO_GRAPH), Ok)
     }
 
-    fn case(&self, case: &datafusion::logical_expr::Case) -> Translated {
-        let mut branches = Vec::with_capacity(case.when_then_expr.len());
-        for (when, then) in &case.when_then_expr {
-            let condition = match &case.expr {
+    fn case(&self, case: &sage_sql::Case) -> Translated {
+        let mut branches = Vec::with_capacity(case.branches.len());
+        for (when, then) in &case.branches {
+            let condition = match &case.operand {
                 None => self.of(when)?,
-                Some(of) => {
-                    let equal = BinaryExpr::new(of.clone(), Operator::Eq, when.clone());
-                    self.binary(when, &equal)?
-                }
+                Some(operand) => self.binary(when, BinaryOperator::Equal, operand, when)?,
             };
             branches.push((condition, self.of(then)?));
         }
-        let otherwise = case.else_expr.as_ref().map(|otherwise| self.boxed(otherwise)).transpose()?;
+        let otherwise = case.otherwise.as_ref().map(|otherwise| self.boxed(otherwise)).transpose()?;
         Ok(Formula::Case(Case { branches, otherwise }))
     }
 
-    fn cast(&self, inner: &Expr, to: &DataType) -> Translated {
-        let from = inner.get_type(self.schema);
-        let from = from.map_err(|error| QueryRefusal::unreadable(self.place, error.strip_backtrace()))?;
+    fn cast(&self, inner: &Expr, to: TypeName) -> Translated {
+        let from = sage_sql::plan(inner, self.schema).map_err(|why| QueryRefusal::of(self.name, why))?.kind();
+        let to_number =
+            matches!(to, TypeName::TinyInt | TypeName::SmallInt | TypeName::Int | TypeName::BigInt | TypeName::Double);
         match (from, to) {
-            (DataType::Boolean, to) if to.is_numeric() => Ok(Formula::AsNumber(self.boxed(inner)?)),
-            (from, DataType::Float64) if from.is_integer() || from.is_floating() => self.of(inner),
-            (from, to) if from == *to => self.of(inner),
-            _ => Err(QueryRefusal::part(self.place, format!("CAST({} AS {to})", inner.human_display()), NO_CAST)),
+            (Kind::Boolean, _) if to_number => Ok(Formula::AsNumber(self.boxed(inner)?)),
+            (Kind::Integer | Kind::Float, TypeName::Double) | (Kind::Integer, TypeName::BigInt) => self.of(inner),
+            (Kind::Boolean, TypeName::Boolean) | (Kind::Text, TypeName::Text) => self.of(inner),
+            _ => Err(QueryRefusal::part(self.name, format!("CAST({inner} AS {})", to.name()), NO_CAST)),
         }
     }
 
-    fn function(&self, part: &Expr, function: &ScalarFunction) -> Translated {
-        let one = |of: Function| match function.args.as_slice() {
+    fn function(&self, part: &Expr, name: &str, arguments: &[Expr]) -> Translated {
+        let one = |of: Function| match arguments {
             [argument] => Ok(Formula::Function(of, self.boxed(argument)?)),
             _ => self.refused(part, NO_FUNCTION),
         };
-        match (function.name(), function.args.as_slice()) {
+        match (name, arguments) {
             ("abs", _) => one(Function::Abs),
-            ("ceil", _) => one(Function::Ceil),
+            ("ceil" | "ceiling", _) => one(Function::Ceil),
             ("floor", _) => one(Function::Floor),
             ("round", _) => one(Function::Round),
             ("trunc", _) => one(Function::Truncate),
-            ("signum", _) => one(Function::Sign),
+            ("signum" | "sign", _) => one(Function::Sign),
             ("sqrt", _) => one(Function::Sqrt),
             ("exp", _) => one(Function::Exp),
             ("ln", _) => one(Function::Ln),
@@ -201,16 +203,15 @@ impl Translation<'_> {
             ("cos", _) => one(Function::Cos),
             ("tan", _) => one(Function::Tan),
             ("tanh", _) => one(Function::Tanh),
-            ("power", [base, exponent]) => {
+            ("power" | "pow", [base, exponent]) => {
                 Ok(Formula::Arithmetic(Arithmetic::Power, self.boxed(base)?, self.boxed(exponent)?))
             }
             ("coalesce", all) => all.iter().map(|part| self.of(part)).collect::<Result<_, _>>().map(Formula::Coalesce),
             ("nullif", [value, unwanted]) => {
-                let equal = BinaryExpr::new(Box::new(value.clone()), Operator::Eq, Box::new(unwanted.clone()));
-                let branches = vec![(self.binary(part, &equal)?, Formula::Null)];
+                let branches = vec![(self.binary(part, BinaryOperator::Equal, value, unwanted)?, Formula::Null)];
                 Ok(Formula::Case(Case { branches, otherwise: Some(self.boxed(value)?) }))
             }
-            ("date_part", [which, time]) => match written(which).and_then(|which| part_of_time(&which)) {
+            ("date_part" | "datepart", [Expr::Text(which), time]) => match part_of_time(which) {
                 Some(which) => Ok(Formula::Part(which, self.boxed(time)?)),
                 None => self.refused(part, NO_PART),
             },
@@ -234,12 +235,10 @@ fn part_of_time(name: &str) -> Option<Part> {
     })
 }
 
-/// A text that is written out.
-fn written(part: &Expr) -> Option<String> {
+/// The text of a literal.
+fn literal_text(part: &Expr) -> Option<String> {
     match part {
-        Expr::Literal(ScalarValue::Utf8(text) | ScalarValue::Utf8View(text) | ScalarValue::LargeUtf8(text), _) => {
-            text.clone()
-        }
+        Expr::Text(text) => Some(text.clone()),
         _ => None,
     }
 }

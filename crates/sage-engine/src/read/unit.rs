@@ -18,7 +18,7 @@ use arrow::array::{Array, ArrayRef, UInt64Array};
 use arrow::compute::{concat, take};
 use arrow::row::{RowConverter, Rows, SortField};
 
-use super::evaluate::Failed;
+use super::error::Failed;
 use super::rows::Batch;
 
 /// What one row of a session is.

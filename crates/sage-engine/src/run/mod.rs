@@ -51,7 +51,17 @@ pub(crate) enum Product {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lost(pub(crate) String);
 
+/// Why an attempt has no result, whatever the cause: its time was over, a read failed or a defect panicked. Each of
+/// these can depend on rows, so all have one text.
+const NO_RESULT: &str = "it ended without a result, for example because its time was over; if this repeats, raise time in \
+                         [limits], take fewer steps or a smaller model";
+
 impl Lost {
+    /// The attempt ended in a way that could depend on rows.
+    pub(crate) fn without_result() -> Self {
+        Self(NO_RESULT.to_owned())
+    }
+
     fn because(error: impl fmt::Display) -> Self {
         Self(error.to_string())
     }

@@ -3,7 +3,7 @@
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Epsilon, Lane, MomentBounds, Rows, Session, TableNoise};
 use sage_learn::bundle::Model;
-use sage_learn::encode::{Encoded, Example, Layout};
+use sage_learn::encode::{Encoded, Example, LabelKind, Layout};
 use sage_learn::linear::LinearModel;
 use sage_learn::network::{self, Network, Rates, Training};
 use sage_learn::statistics::fit_join;
@@ -19,9 +19,10 @@ use crate::pipeline::{Descent, Goal, Metric, Schedule, TestBound, Train, Validat
 use crate::plan::{Bill, Inputs, Recipe, Trained, linear, shape};
 use crate::read::{Batch, Row};
 
-/// How long the weights of a linear model may be, in features of length one and labels from −1 to 1, for the
-/// certificate that none does it to speak of it.
-const WEIGHT_NORM: f64 = 4.0;
+/// The longest weights of a linear model that can be rejected, for inputs scaled to [−1, 1] and labels from −1 to 1: as
+/// one input moves across its scale, the prediction moves by at most so many times the label's range. The certificate
+/// that no model does it speaks of this class, so training stays within it.
+const WEIGHT_NORM: f64 = 16.0;
 
 /// What was trained, of labels from 0 to 1 where they are numbers.
 enum Fitted {
@@ -82,7 +83,10 @@ fn fit<N: NoiseSource>(
         (Train::Logistic(descent), Trained::Steps(plan)) => descend(&[], descent, plan),
         (Train::Network { layers, descent }, Trained::Steps(plan)) => descend(layers, descent, plan),
         (Train::Ridge(term), Trained::Moments(sigma)) => {
-            let learner = linear(inputs, *sigma, *term).map_err(Lost::because)?;
+            let mut learner = linear(inputs, *sigma, *term).map_err(Lost::because)?;
+            if bill.noises.reject.is_some() {
+                learner = learner.with_weight_norm(WEIGHT_NORM).map_err(Lost::because)?;
+            }
             learner.train(session, Lane::Train).map(Fitted::Linear).map_err(Lost::because)
         }
         _ => Err(Lost("the bill is of another kind of training".to_owned())),
@@ -149,7 +153,7 @@ impl Test<'_> {
                 let old = |row: &Example<'_>| row.beside.last().map_or(0.0, |loss| f64::from(*loss));
                 check.run(session, |row| (loss(&row), old(&row))).map_err(Lost::because)
             }
-            Goal::Target(target) => against(self.validate, *target, noise, risk, session, |row| loss(&row)),
+            Goal::Target(target) => against(self.validate, *target, noise, risk, session, |row| Some(loss(&row))),
         }
     }
 
@@ -196,15 +200,15 @@ impl Test<'_> {
     }
 }
 
-/// Whether the losses of a session's rows meet a target.
+/// Whether the losses of a session's rows meet a target. Rows without a loss are not counted.
 fn against<R: Rows, N: NoiseSource>(
     validate: &Validate, target: f64, noise: TableNoise, risk: Risk, session: &mut Session<R, N>,
-    loss: impl Fn(R::Row<'_>) -> f64,
+    loss: impl Fn(R::Row<'_>) -> Option<f64>,
 ) -> Result<Verdict, Lost> {
     let ran = match validate.metric {
         Metric::Accuracy => {
             let target = AccuracyTarget::new(target).map_err(Lost::because)?;
-            AccuracyCheck { target, noise, risk }.run(session, |row| loss(row) == 0.0)
+            AccuracyCheck { target, noise, risk }.run(session, |row| loss(row).map(|loss| loss == 0.0))
         }
         metric => {
             let target = LossTarget::new(target, metric.bound().unwrap_or(1.0)).map_err(Lost::because)?;
@@ -226,19 +230,21 @@ pub(crate) struct OwnTest<'attempt> {
 }
 
 impl OwnTest<'_> {
-    /// Tests predictions against the label, which is the first column of the rows, and a target.
+    /// Tests predictions against the label, which is the first column of the rows, and a target. Rows without a label,
+    /// and rows for which `predict` returns `None`, are left out of the sum and of the count.
     pub(crate) fn run<N: NoiseSource>(
-        &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> f64,
+        &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> Option<f64>,
     ) -> Result<Verdict, Lost> {
         let (validate, noise, risk) = self.parts()?;
         let Goal::Target(target) = validate.goal else { return Err(Lost("this test needs a rival".to_owned())) };
-        let loss = |row: Row<'_>| row_loss(validate.metric, self.label(row), predict(row), 1.0);
+        let loss = |row: Row<'_>| Some(row_loss(validate.metric, self.label(row)?, predict(row)?, 1.0));
         against(validate, target, noise, risk, session, loss)
     }
 
     /// Tests them against those of a rival, whose loss of a row follows from the row and its label.
     pub(crate) fn compare<N: NoiseSource>(
-        &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> f64, rival: impl Fn(Row<'_>, f64) -> f64,
+        &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> Option<f64>,
+        rival: impl Fn(Row<'_>, f64) -> f64,
     ) -> Result<Verdict, Lost> {
         let (validate, noise, risk) = self.parts()?;
         let Goal::BetterThan { margin, .. } = validate.goal else {
@@ -248,8 +254,8 @@ impl OwnTest<'_> {
         let target = ComparisonTarget::new(margin, bound).map_err(Lost::because)?;
         let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
         let losses = |row: Row<'_>| {
-            let label = self.label(row);
-            (row_loss(validate.metric, label, predict(row), 1.0), rival(row, label))
+            let label = self.label(row)?;
+            Some((row_loss(validate.metric, label, predict(row)?, 1.0), rival(row, label)))
         };
         check.run(session, losses).map_err(Lost::because)
     }
@@ -262,13 +268,10 @@ impl OwnTest<'_> {
         Ok((validate, noise, risk))
     }
 
-    fn label(&self, row: Row<'_>) -> f64 {
-        match self.bounds {
-            Some((low, high)) => {
-                row.number(0).filter(|label| !label.is_nan()).map_or(low, |label| label.clamp(low, high))
-            }
-            None => f64::from(u8::from(row.number(0).is_some_and(|label| label >= 0.5))),
-        }
+    /// The label of a row; `None` if it is missing.
+    fn label(&self, row: Row<'_>) -> Option<f64> {
+        let kind = self.bounds.map_or(LabelKind::Truth, |(low, high)| LabelKind::Number { low, high });
+        kind.apply(row.number(0))
     }
 }
 

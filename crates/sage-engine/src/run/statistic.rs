@@ -75,6 +75,7 @@ pub(crate) fn summarise(
 ) -> Result<Vec<Summary>, StatisticError> {
     let (value, key) = places(recipe);
     let noise = TableNoise::Laplace(Epsilon::ZERO);
+    // NaN is missing, and so is an infinity: what the session would leave out, a summary leaves out.
     let number = |row: Row<'_>| row.number(value).unwrap_or(f64::NAN);
     let sums = match statistic {
         Statistic::Sum { bounds, .. } | Statistic::Mean { bounds, .. } => {

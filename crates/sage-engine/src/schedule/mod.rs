@@ -2,15 +2,20 @@
 //!
 //! Blocks are known here by their place in the order of sealing, runs by their numbers. Like every allocation it is
 //! policy: it says who may ask the ledger for what, and the ledger alone decides. An event that an allocation does
-//! not take, because the policy or the scheduler has changed since, is passed over.
+//! not take, because the policy or the scheduler has changed since, is passed over; a charge never is.
+//!
+//! What a run needs for its next attempt follows from its notes too, so that what loans leave to whom comes out the
+//! same after a restart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use sage_kernel::{Blocks, Filter, Rule};
+use sage_kernel::{Blocks, Filter, Rate, Rule};
 
-use crate::adapt::Phase;
+use crate::adapt::{Action, Offers, Phase, World};
 use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources, Scheduler};
 use crate::catalog::{Catalog, Note, Run, Step, Stream};
+use crate::pipeline::Train;
+use crate::plan::of_both_lanes;
 
 /// Who may be able to spend more after a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub(crate) enum Gain {
 pub(crate) struct Schedule {
     scheduler: Scheduler,
     rooms: BTreeMap<(String, u32), Allocation>,
+    /// Runs that name their blocks, and are not over.
+    restricted: BTreeSet<u64>,
     /// How late it is, where that brings budget within reach.
     time: Option<u64>,
 }
@@ -33,7 +40,7 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// No stream yet.
     pub(crate) const fn new(scheduler: Scheduler) -> Self {
-        Self { scheduler, rooms: BTreeMap::new(), time: None }
+        Self { scheduler, rooms: BTreeMap::new(), restricted: BTreeSet::new(), time: None }
     }
 
     /// The allocation of a context.
@@ -77,11 +84,22 @@ impl Schedule {
                         self.apply(stream, context, Event::Block { capacity });
                     }
                 }
+                let named = |run: &Run| run.pipeline.stream == *stream && names_any(run, blocks);
+                let runs =
+                    self.restricted.iter().filter(|run| catalog.works().run(**run).is_some_and(|run| named(run)));
+                for run in runs.copied().collect::<Vec<u64>>() {
+                    self.restrict(run, catalog);
+                }
             }
             Note::RunSubmitted { .. } => {
                 if let Some((number, run)) = catalog.works().newest() {
                     let pipelines = vec![PipelineId(number)];
                     self.of(run, catalog, Event::Arrive { pipelines });
+                    if run.pipeline.blocks.is_some() {
+                        self.restricted.insert(number);
+                        self.restrict(number, catalog);
+                    }
+                    self.of(run, catalog, Event::Need { pipeline: PipelineId(number), cost: need(run) });
                 }
             }
             Note::RunStepped { run: number, step } => {
@@ -109,8 +127,10 @@ impl Schedule {
             _ => None,
         };
         self.of(run, catalog, event);
+        self.of(run, catalog, Event::Need { pipeline, cost: need(run) });
         if matches!(run.state.phase(), Phase::Over(_)) {
             self.of(run, catalog, Event::Leave { pipeline });
+            self.restricted.remove(&number);
             return Gain::Others;
         }
         // Without reservations whatever one does is felt by all. With them, a charge leaves others what they have; only
@@ -125,6 +145,17 @@ impl Schedule {
         }
     }
 
+    /// Which of the sealed blocks a run reads that names them.
+    fn restrict(&mut self, number: u64, catalog: &Catalog) {
+        let Some(run) = catalog.works().run(number) else { return };
+        let sealed = catalog.stream(&run.pipeline.stream).map_or(&[][..], |stream| &stream.sealed);
+        let named = run.pipeline.blocks.iter().flatten();
+        let places = named.filter_map(|key| sealed.iter().position(|own| own == key));
+        let places = places.filter_map(|place| u32::try_from(place).ok()).map(|place| (place, place));
+        let blocks = Blocks::from_ranges(places).ok();
+        self.of(run, catalog, Event::Restrict { pipeline: PipelineId(number), blocks });
+    }
+
     fn of(&mut self, run: &Run, catalog: &Catalog, event: Event) {
         let stream = &run.pipeline.stream;
         if let Some(context) = context_of(run, catalog.stream(stream)) {
@@ -133,11 +164,40 @@ impl Schedule {
     }
 
     fn apply(&mut self, stream: &str, context: u32, event: Event) {
-        if let Some(room) = self.room(stream, context) {
-            // Passed over where it does not fit: nothing has changed then.
-            let _ = room.apply(event);
+        let Some(room) = self.room(stream, context) else { return };
+        let charge = match &event {
+            Event::Spend { pipeline, blocks, cost } => {
+                Some(Event::Borrow { pipeline: *pipeline, blocks: blocks.clone(), cost: *cost })
+            }
+            _ => None,
+        };
+        // Passed over where it does not fit: nothing has changed then. What was charged beyond a reservation is a loan.
+        let taken = room.apply(event).is_ok();
+        if let (false, Some(loan)) = (taken, charge) {
+            let _ = room.apply(loan);
         }
     }
+}
+
+/// What the next attempt of a run that waits takes of each block at most, as the allocation counts; None while one is
+/// under way, or if there is none.
+fn need(run: &Run) -> Option<Resources> {
+    let nothing = Offers::default();
+    let Action::Wait(wanted) = run.state.next(World { time: 0, offers: &nothing }) else { return None };
+    let share = match &run.pipeline.train {
+        Train::Statistic(statistic) if of_both_lanes(statistic) => Rate::LIMIT,
+        Train::Statistic(_) => Rate::ZERO,
+        _ => run.pipeline.budget.shares.validate,
+    };
+    let tested = (u128::from(wanted.cost) * u128::from(share.units())).div_ceil(u128::from(Rate::LIMIT.units()));
+    let tested = u64::try_from(tested).unwrap_or(u64::MAX);
+    let delta = run.terms.delta().units();
+    Some(Resources([wanted.cost, delta, tested, if tested > 0 { delta } else { 0 }]))
+}
+
+/// Whether a run names any of these blocks.
+fn names_any(run: &Run, keys: &[String]) -> bool {
+    run.pipeline.blocks.as_ref().is_some_and(|named| keys.iter().any(|key| named.contains(key)))
 }
 
 /// A set of blocks by their places in the order of sealing.

@@ -12,8 +12,8 @@ use super::dice::Dice;
 use super::story::{Moment, Release, Story};
 use super::{Scenario, SimulationError, Way};
 use crate::adapt::{self, Action, Attempt, Limits, Offers, Outcome, Phase, Plan, State, Units, Verdict, World};
-use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources};
-use crate::engine::left_of_lane;
+use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources, Scheduler};
+use crate::engine::{Reach, left_of_lane};
 use crate::plan::{OneRelease, one_release};
 
 /// A first attempt takes this part of what a block has, as in the product where a pipeline's file says nothing.
@@ -137,17 +137,21 @@ impl<'scenario> Live<'scenario> {
         let state = State::new(plan.by(self.way.strategy, self.way.mode));
         self.learners.insert(pipeline, Learner { state, difficulty, came: self.time });
         self.moment.came += 1;
-        self.apply(Event::Arrive { pipelines: vec![pipeline] })
+        self.apply(Event::Arrive { pipelines: vec![pipeline] })?;
+        self.need(pipeline)
     }
 
     /// Attempts are made until every pipeline waits or is over.
     fn work(&mut self) -> Result<(), SimulationError> {
         let mut looked_at: BTreeSet<PipelineId> = self.learners.keys().copied().collect();
         let mut choices: BTreeMap<PipelineId, Choice> = BTreeMap::new();
+        // Those whose choices were made before the last attempt.
+        let mut old: BTreeSet<PipelineId> = BTreeSet::new();
         while !looked_at.is_empty() {
             let mut somebody_left = false;
             for pipeline in std::mem::take(&mut looked_at) {
                 choices.remove(&pipeline);
+                old.remove(&pipeline);
                 match self.choose(pipeline)? {
                     Chosen::Nothing => self.apply(Event::Withdraw { pipeline })?,
                     Chosen::Over => somebody_left = true,
@@ -158,33 +162,42 @@ impl<'scenario> Live<'scenario> {
                     }
                 }
             }
-            for pipeline in self.allocation.ready() {
+            let ready = self.allocation.ready();
+            // Where nobody's own reservations are enough, one borrows.
+            let borrower = ready.is_empty().then(|| self.allocation.borrower(|id| choices.contains_key(&id))).flatten();
+            for pipeline in ready.into_iter().chain(borrower) {
                 let Some(choice) = choices.remove(&pipeline) else { continue };
                 somebody_left |= self.attempt(pipeline, choice)?;
                 looked_at.insert(pipeline);
+                old.extend(choices.keys());
             }
-            // What somebody leaves behind is for all who wait.
+            // What somebody leaves behind is for all who wait. A choice is made anew when nobody else can go on.
             if somebody_left {
-                looked_at = self.learners.keys().copied().collect();
+                looked_at.extend(self.learners.keys().filter(|pipeline| !choices.contains_key(pipeline)));
             }
             looked_at.retain(|pipeline| self.learners.contains_key(pipeline));
+            old.retain(|pipeline| self.learners.contains_key(pipeline));
+            // Where nobody can borrow either, choices of before may be made otherwise now.
+            if looked_at.is_empty() {
+                looked_at.append(&mut old);
+            }
         }
         Ok(())
     }
 
     /// What a pipeline would do now, as far as its allocation and the ledger would let it.
     fn choose(&mut self, pipeline: PipelineId) -> Result<Chosen, SimulationError> {
-        let offered: Vec<(BlockId, u64)> = self
-            .allocation
-            .offers(pipeline)
-            .map(|(block, offer)| {
-                let least = offer.loss(Lane::Train).min(offer.loss(Lane::Test));
-                (block, least.min(self.left[block.0 as usize]))
-            })
-            .collect();
-        let offers = Offers::new(offered.iter().map(|(_, offer)| *offer).collect());
-        let Some(learner) = self.learners.get(&pipeline) else { return Err(SimulationError::Mismatch) };
-        let attempt = match learner.state.next(World { time: u64::from(self.time), offers: &offers }) {
+        let mut offered = self.offered(pipeline, Reach::Reserved);
+        let mut action = self.next_action(pipeline, &offered, Offers::new)?;
+        // What is promised takes a look at all that wait, so what is left is looked at before.
+        if matches!(action, Action::Wait(_)) && self.way.scheduler == Scheduler::EvenSplit {
+            let unspent = self.offered(pipeline, Reach::Unspent);
+            if !matches!(self.next_action(pipeline, &unspent, Offers::lent)?, Action::Wait(_)) {
+                offered = self.offered(pipeline, Reach::Spare);
+                action = self.next_action(pipeline, &offered, Offers::lent)?;
+            }
+        }
+        let attempt = match action {
             Action::Choose(attempt) => attempt,
             Action::Stop(end) => {
                 self.step(pipeline, adapt::Event::Ended(end))?;
@@ -195,9 +208,7 @@ impl<'scenario> Live<'scenario> {
         let newest = offered.iter().rev().filter(|(_, offer)| *offer >= attempt.cost);
         let places = newest.take(attempt.window as usize).map(|(block, _)| (block.0, block.0));
         let blocks = Blocks::from_ranges(places).map_err(|_| SimulationError::Mismatch)?;
-        let filter = &self.filter;
-        let price = self.prices.entry(attempt.cost).or_insert_with(|| one_release(filter, attempt.cost));
-        let Some(release) = price.clone() else { return Ok(Chosen::Nothing) };
+        let Some(release) = self.release(attempt.cost) else { return Ok(Chosen::Nothing) };
         let request = Request {
             key: RequestKey::from_text(&format!("pipeline {} choice {}", pipeline.0, attempt.serial)),
             stream: self.stream,
@@ -210,6 +221,40 @@ impl<'scenario> Live<'scenario> {
         let admitted = matches!(self.gate.ledger().decide(&request), Decision::Admitted(_));
         let choice = Choice { attempt, blocks, release, request };
         Ok(if admitted { Chosen::Choice(Box::new(choice)) } else { Chosen::Nothing })
+    }
+
+    /// What a pipeline may spend on each block.
+    fn offered(&self, pipeline: PipelineId, reach: Reach) -> Vec<(BlockId, u64)> {
+        let blocks = (0..=self.time).map(BlockId).filter(|block| self.allocation.is_retired(*block) == Some(false));
+        let offer = |block: BlockId| {
+            let offer = reach.of(&self.allocation, pipeline, block);
+            let least = offer.loss(Lane::Train).min(offer.loss(Lane::Test));
+            (block, least.min(self.left[block.0 as usize]))
+        };
+        blocks.map(offer).collect()
+    }
+
+    fn next_action(
+        &self, pipeline: PipelineId, offered: &[(BlockId, u64)], kind: fn(Vec<u64>) -> Offers,
+    ) -> Result<Action, SimulationError> {
+        let Some(learner) = self.learners.get(&pipeline) else { return Err(SimulationError::Mismatch) };
+        let offers = kind(offered.iter().map(|(_, offer)| *offer).collect());
+        Ok(learner.state.next(World { time: u64::from(self.time), offers: &offers }))
+    }
+
+    /// Tells the allocation what the next attempt of a pipeline that waits costs.
+    fn need(&mut self, pipeline: PipelineId) -> Result<(), SimulationError> {
+        let Some(learner) = self.learners.get(&pipeline) else { return Ok(()) };
+        let next = learner.state.next(World { time: 0, offers: &Offers::default() });
+        let Action::Wait(wanted) = next else { return self.apply(Event::Need { pipeline, cost: None }) };
+        let release = self.release(wanted.cost);
+        self.apply(Event::Need { pipeline, cost: release.map(|release| release.resources) })
+    }
+
+    /// What a cost buys.
+    fn release(&mut self, cost: u64) -> Option<OneRelease> {
+        let filter = &self.filter;
+        self.prices.entry(cost).or_insert_with(|| one_release(filter, cost)).clone()
     }
 
     /// Charges an attempt and judges it; whether its pipeline is over then.
@@ -237,12 +282,17 @@ impl<'scenario> Live<'scenario> {
         for place in places() {
             self.left[place as usize] = self.left_on(BlockId(place));
         }
-        self.apply(Event::Spend { pipeline, blocks: blocks.clone(), cost: release.resources })?;
+        let cost = release.resources;
+        if self.allocation.apply(Event::Spend { pipeline, blocks: blocks.clone(), cost }).is_err() {
+            self.apply(Event::Borrow { pipeline, blocks, cost })?;
+        }
         let Some(learner) = self.learners.get(&pipeline) else { return Err(SimulationError::Mismatch) };
         let rows = self.scenario.rows * f64::from(attempt.window);
         let met = self.scenario.need.is_met(learner.difficulty, rows, release.noise);
         let verdict = if met { Verdict::Accept } else { Verdict::Retry };
-        self.step(pipeline, adapt::Event::Judged(verdict))
+        let over = self.step(pipeline, adapt::Event::Judged(verdict))?;
+        self.need(pipeline)?;
+        Ok(over)
     }
 
     /// Takes in what happened to a pipeline; whether it is over then.

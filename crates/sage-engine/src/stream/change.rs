@@ -3,9 +3,10 @@
 //! Rows that are stored stay as they were checked and where they were put, so neither bounds nor block rule
 //! can move. A changed policy is an event of its own, with its own rules about who must agree.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::StreamFile;
+use super::{Answers, Role, StreamFile};
 
 /// A change that may be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +15,10 @@ pub enum Change {
     /// The ceilings or doors. Loosening them needs two principals: the engine decides that on the kernel's
     /// policies.
     Policy,
-    /// Who may do what.
+    /// Who the privacy officers are. It needs two of them, as loosening does: an officer who could name others alone
+    /// could also supply the second approval.
+    Officers,
+    /// Who has the other roles.
     Access,
     /// Who may spend in which context.
     Members,
@@ -22,6 +26,9 @@ pub enum Change {
     Retention,
     /// How coarsely those outside are told when something happened.
     Tick,
+    /// When results are shown to people with a role. Showing them earlier needs two officers:
+    /// [`StreamFile::discloses_earlier`].
+    Answers,
     /// What becomes of late rows, from now on.
     Late,
 }
@@ -59,6 +66,24 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl StreamFile {
+    /// The privacy officers, in the order of their names.
+    pub fn officers(&self) -> BTreeSet<&str> {
+        self.access.get(&Role::PrivacyOfficer).into_iter().flatten().map(String::as_str).collect()
+    }
+
+    /// Everybody with another role than privacy officer.
+    fn other_roles(&self) -> BTreeMap<Role, &[String]> {
+        let others = self.access.iter().filter(|(role, _)| **role != Role::PrivacyOfficer);
+        others.map(|(role, names)| (*role, names.as_slice())).collect()
+    }
+
+    /// Whether the stream would show results to people with a role earlier if it followed this other file: at once
+    /// instead of at the end of a disclosure interval, or at the end of a shorter one.
+    pub fn discloses_earlier(&self, other: &Self) -> bool {
+        let shorter = other.tick.map(|tick| tick.microseconds()) < self.tick.map(|tick| tick.microseconds());
+        self.answers == Answers::AtInterval && (other.answers == Answers::AtOnce || shorter)
+    }
+
     /// What would change if the stream followed this other file from now on; nothing if they say the same.
     ///
     /// # Errors
@@ -87,9 +112,11 @@ impl StreamFile {
         let as_much = self.policy.allows_as_much_as(&other.policy);
         note(as_much, Change::Policy);
         note(self.policy == other.policy || !as_much, Change::Members);
-        note(self.access == other.access, Change::Access);
+        note(self.officers() == other.officers(), Change::Officers);
+        note(self.other_roles() == other.other_roles(), Change::Access);
         note(self.retention == other.retention, Change::Retention);
         note(self.tick == other.tick, Change::Tick);
+        note(self.answers == other.answers, Change::Answers);
         note(self.late == other.late, Change::Late);
         Ok(changes)
     }

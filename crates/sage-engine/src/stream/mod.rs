@@ -114,12 +114,24 @@ pub struct StreamFile {
     pub retention: Option<Width>,
     /// How coarsely those outside are told when something happened, if more coarsely than the server does anyway.
     pub tick: Option<Width>,
+    /// When answers and the ends of attempts are shown to people with a role.
+    pub answers: Answers,
     /// How much may be lost.
     pub policy: PolicyFile,
     /// Who may do what.
     pub access: BTreeMap<Role, Vec<String>>,
     /// What a row is, in the order of the stored columns.
     pub columns: Vec<Column>,
+}
+
+/// When the results of queries and attempts are shown to people with a role on the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answers {
+    /// As soon as they are computed.
+    #[default]
+    AtOnce,
+    /// At the end of the disclosure interval in which they were computed, so that their timing reveals nothing finer.
+    AtInterval,
 }
 
 impl StreamFile {

@@ -8,7 +8,7 @@ use super::column::{Column, Kind, Outside};
 use super::key::{BlockRule, PATH_VALUE_LIMIT, encoded};
 use super::policy::PolicyFile;
 use super::width::Width;
-use super::{Census, Late, Role, StreamFile, Unit};
+use super::{Answers, Census, Late, Role, StreamFile, Unit};
 use crate::document::{self, DocumentError, NAME, Section, is_name, quoted};
 
 /// More columns than any table has that a person declared.
@@ -49,6 +49,7 @@ fn read_stream(
         "census",
         "retention",
         "tick",
+        "answers",
     ])?;
     let name = section.text("name", NAME)?;
     if !is_name(name) {
@@ -89,11 +90,14 @@ fn read_stream(
         census: read_census(section)?,
         retention,
         tick,
+        answers: section.choice("answers", &ANSWERS, Some(Answers::AtOnce))?,
         policy,
         access,
         columns,
     })
 }
+
+const ANSWERS: [(&str, Answers); 2] = [("at-once", Answers::AtOnce), ("at-interval", Answers::AtInterval)];
 
 fn read_unit(section: &Section<'_>) -> Read<Unit> {
     const CONTRIBUTION: &str = "a whole number from 1 to 1000000: the most rows of a user that count in a block";

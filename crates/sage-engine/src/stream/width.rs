@@ -25,6 +25,14 @@ impl Width {
     /// One day.
     pub const DAY: Self = Self { minutes: DAY };
 
+    /// Four weeks.
+    pub(crate) const FOUR_WEEKS: Self = Self { minutes: 28 * DAY };
+
+    /// So many times as long, at most a century.
+    pub(crate) fn times(self, count: u32) -> Self {
+        Self { minutes: self.minutes.saturating_mul(count.max(1)).min(LONGEST) }
+    }
+
     /// Reads `15m`, `1h`, `7d`, `4w`.
     pub fn parse(text: &str) -> Option<Self> {
         let unit = match text.chars().next_back()? {

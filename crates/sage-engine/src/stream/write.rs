@@ -2,7 +2,7 @@
 
 use super::column::{ALL_TIME, Column, Kind, Other, Outside};
 use super::key::time_text;
-use super::{Census, Late, Role, StreamFile, Unit};
+use super::{Answers, Census, Late, Role, StreamFile, Unit};
 use crate::document::{list, quoted};
 
 pub(super) fn stream(file: &StreamFile) -> String {
@@ -34,6 +34,9 @@ pub(super) fn stream(file: &StreamFile) -> String {
     }
     if let Some(tick) = file.tick {
         out.push_str(&format!("tick = \"{tick}\"\n"));
+    }
+    if file.answers == Answers::AtInterval {
+        out.push_str("answers = \"at-interval\"\n");
     }
     file.policy.write(&mut out);
     if !file.access.is_empty() {

@@ -65,11 +65,11 @@ fn what_is_chosen_fits() {
 }
 
 /// The strategy that is the default releases at least as much as the paper's at every load, and under load much more.
-/// The numbers are those of ARCHITECTURE.md.
+/// The numbers are those of the decision record.
 #[test]
 fn the_default_strategy_wins() {
     let mut missing = Vec::new();
-    let architecture = include_str!("../../../../ARCHITECTURE.md");
+    let record = include_str!("../../../../docs/internals/decisions/0043-data-before-budget.md");
     for rate in [0.1, 0.3, 0.7, 1.5] {
         let released = |strategy| {
             let way = Way { strategy, ..Way::default() };
@@ -88,11 +88,11 @@ fn the_default_strategy_wins() {
         );
         println!("{line}");
         assert!(frugal.released >= conserve.released, "{line}");
-        if !architecture.contains(&line) {
+        if !record.contains(&line) {
             missing.push(line);
         }
     }
-    assert!(missing.is_empty(), "ARCHITECTURE.md has other numbers than\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "the decision record has other numbers than\n{}", missing.join("\n"));
 }
 
 /// What can be seen in a scenario where the answer is known.

@@ -16,6 +16,23 @@ pub(crate) fn words() -> impl Strategy<Value = Vec<Word>> {
     prop::collection::vec(any::<Word>(), 1..60)
 }
 
+/// The same, where now and then a charge is a loan, or a pipeline says what it needs and reads.
+fn event_with_loans(word: Word, allocation: &Allocation, arrived: &mut u64) -> Event {
+    let (what, who, from, length, much) = word;
+    match (event(word, allocation, arrived), what / 16 % 4) {
+        (Event::Spend { pipeline, blocks, cost }, 0 | 1) => Event::Borrow { pipeline, blocks, cost },
+        (Event::Refund { pipeline, .. }, 0 | 1) => {
+            let need = u64::from(much % 30);
+            Event::Need { pipeline, cost: (who % 5 != 0).then_some(Resources([need, 0, need / 2, 0])) }
+        }
+        (Event::Refund { pipeline, blocks, .. }, 2) => {
+            Event::Restrict { pipeline, blocks: (from % 3 != 0).then_some(blocks) }
+        }
+        (Event::Retire { .. }, 1..) => Event::Block { capacity: Resources([100, 5, 60, u64::from(length)]) },
+        (event, _) => event,
+    }
+}
+
 /// From words to events that mostly make sense.
 fn event(word: Word, allocation: &Allocation, arrived: &mut u64) -> Event {
     let (what, who, from, length, much) = word;
@@ -167,6 +184,42 @@ proptest! {
             }
         }
         // I8: events that were refused have left no trace either.
+        prop_assert_eq!(Allocation::replay(Scheduler::EvenSplit, counting, history), Ok(allocation));
+    }
+
+    /// A loan takes from others what nobody promised them, and nothing else changes: the state is that of the naive
+    /// model, everything adds up, and an earlier pipeline keeps what it was promised if there was enough.
+    #[test]
+    fn loans_keep_the_books(words in words(), overdrafts in any::<bool>()) {
+        let counting = if overdrafts { Counting::Primary } else { EVERY };
+        let mut allocation = Allocation::new(Scheduler::EvenSplit, counting);
+        let (mut model, mut history, mut arrived) = (Model::new(overdrafts), Vec::new(), 0);
+        for word in words {
+            let event = event_with_loans(word, &allocation, &mut arrived);
+            let promised: Vec<Vec<(u64, Resources)>> =
+                (0..allocation.block_count() as u32).map(|block| model.promises(block)).collect();
+            let taken = allocation.apply(event.clone()).is_ok();
+            prop_assert_eq!(taken, model.apply(&event), "{:?}", event);
+            check_state(&allocation, &model);
+            check_against(&model, &allocation);
+            if let (true, Event::Borrow { pipeline, blocks, .. }) = (taken, &event) {
+                for block in each(blocks) {
+                    let kept = &promised[block as usize];
+                    for resource in 0..RESOURCES {
+                        let others = kept.iter().filter(|(other, _)| *other != pipeline.0);
+                        let needed: u64 = others.map(|(_, need)| need.0[resource]).sum();
+                        let enough = needed <= model.left(block, resource);
+                        for (other, need) in kept.iter().filter(|(other, _)| enough && *other != pipeline.0) {
+                            let claim = model.unspent(*other, block, resource);
+                            prop_assert!(claim >= need.0[resource], "{:?} broke a promise to {}", event, other);
+                        }
+                    }
+                }
+            }
+            if taken {
+                history.push(event);
+            }
+        }
         prop_assert_eq!(Allocation::replay(Scheduler::EvenSplit, counting, history), Ok(allocation));
     }
 

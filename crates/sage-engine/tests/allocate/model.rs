@@ -8,6 +8,9 @@ use sage_engine::{BlockId, Blocks};
 
 type Cell = (u64, u32, usize);
 
+/// The weight of a pipeline that waits, what its next attempt needs, and the blocks that it names.
+type Waiter = (u32, Option<Resources>, Option<Vec<u32>>);
+
 /// A naive allocation.
 #[derive(Default)]
 pub(crate) struct Model {
@@ -18,6 +21,8 @@ pub(crate) struct Model {
     pub(crate) allocated: BTreeMap<Cell, u64>,
     pub(crate) used: BTreeMap<Cell, u64>,
     pub(crate) overdraft: BTreeMap<Cell, u64>,
+    /// For each that waits: the block that came first after it began to, its next cost, and the blocks it reads.
+    pub(crate) waiters: BTreeMap<u64, Waiter>,
     newest: Option<u64>,
     overdrafts: bool,
 }
@@ -70,6 +75,8 @@ impl Model {
         self.newest = newest;
         let arrived: Vec<u64> = pipelines.iter().map(|pipeline| pipeline.0).collect();
         self.waiting.extend(&arrived);
+        let since = self.capacity.len() as u32;
+        self.waiters.extend(arrived.iter().map(|pipeline| (*pipeline, (since, None, None))));
         for block in 0..self.capacity.len() as u32 {
             (0..RESOURCES).for_each(|resource| self.hand_out(block, resource, &arrived));
         }
@@ -83,14 +90,79 @@ impl Model {
         if !self.waiting.contains(&pipeline) || !self.known(blocks) || !cells.iter().all(fits) {
             return false;
         }
-        for (block, resource) in cells {
-            let cell = (pipeline, block, resource);
-            let room =
-                Self::of(&self.allocated, pipeline, block, resource) - Self::of(&self.used, pipeline, block, resource);
-            let within = cost.0[resource].min(room);
-            *self.used.entry(cell).or_default() += within;
-            *self.overdraft.entry(cell).or_default() += cost.0[resource] - within;
+        cells.into_iter().for_each(|(block, resource)| self.use_own(pipeline, block, resource, cost.0[resource]));
+        self.attempted(pipeline);
+        true
+    }
+
+    fn attempted(&mut self, pipeline: u64) {
+        let since = self.capacity.len() as u32;
+        self.waiters.entry(pipeline).and_modify(|waiter| waiter.0 = since);
+    }
+
+    pub(crate) fn unspent(&self, pipeline: u64, block: u32, resource: usize) -> u64 {
+        Self::of(&self.allocated, pipeline, block, resource) - Self::of(&self.used, pipeline, block, resource)
+    }
+
+    fn use_own(&mut self, pipeline: u64, block: u32, resource: usize, cost: u64) {
+        let within = cost.min(self.unspent(pipeline, block, resource));
+        *self.used.entry((pipeline, block, resource)).or_default() += within;
+        *self.overdraft.entry((pipeline, block, resource)).or_default() += cost - within;
+    }
+
+    fn covers(&self, pipeline: u64, block: u32, cost: Resources) -> bool {
+        (0..RESOURCES).all(|resource| cost.0[resource] <= self.unspent(pipeline, block, resource))
+    }
+
+    /// What loans on a block leave to whom, whoever borrows.
+    pub(crate) fn promises(&self, block: u32) -> Vec<(u64, Resources)> {
+        let mut promises = Vec::new();
+        for (pipeline, (since, need, reads)) in &self.waiters {
+            let reads = reads.as_ref().is_none_or(|reads| reads.contains(&block));
+            if let Some(need) = need.filter(|need| reads && *since <= block && self.covers(*pipeline, block, *need)) {
+                promises.push((*pipeline, need));
+            }
         }
+        promises
+    }
+
+    /// What nobody has used.
+    pub(crate) fn left(&self, block: u32, resource: usize) -> u64 {
+        let used = self.used.iter().filter(|((_, of, what), _)| *of == block && *what == resource);
+        self.capacity[block as usize][resource] - used.map(|(_, used)| used).sum::<u64>()
+    }
+
+    fn borrow(&mut self, pipeline: u64, blocks: &Blocks, cost: Resources) -> bool {
+        if !self.waiting.contains(&pipeline) || !self.known(blocks) {
+            return false;
+        }
+        let others: Vec<u64> = self.waiting.iter().copied().filter(|other| *other != pipeline).collect();
+        for block in each(blocks) {
+            if self.retired.contains(&block) || others.is_empty() || self.covers(pipeline, block, cost) {
+                (0..RESOURCES).for_each(|resource| self.use_own(pipeline, block, resource, cost.0[resource]));
+                continue;
+            }
+            let promises = self.promises(block);
+            for (resource, cost) in cost.0.into_iter().enumerate() {
+                let left = self.left(block, resource);
+                let within = cost.min(left);
+                *self.used.entry((pipeline, block, resource)).or_default() += within;
+                *self.overdraft.entry((pipeline, block, resource)).or_default() += cost - within;
+                for waiting in &self.waiting {
+                    let used = Self::of(&self.used, *waiting, block, resource);
+                    self.allocated.insert((*waiting, block, resource), used);
+                }
+                let mut rest = left - within;
+                for (other, need) in promises.iter().filter(|(other, _)| *other != pipeline) {
+                    let kept = need.0[resource].min(rest);
+                    rest -= kept;
+                    *self.allocated.entry((*other, block, resource)).or_default() += kept;
+                }
+                self.free[block as usize][resource] = rest;
+                self.hand_out(block, resource, &others);
+            }
+        }
+        self.attempted(pipeline);
         true
     }
 
@@ -120,6 +192,7 @@ impl Model {
         if !self.waiting.remove(&pipeline) {
             return false;
         }
+        self.waiters.remove(&pipeline);
         let rest: Vec<u64> = self.waiting.iter().copied().collect();
         for block in 0..self.capacity.len() as u32 {
             for resource in 0..RESOURCES {
@@ -145,6 +218,14 @@ impl Model {
             }
             Event::Arrive { pipelines } => self.arrive(pipelines),
             Event::Spend { pipeline, blocks, cost } => self.spend(pipeline.0, blocks, *cost),
+            Event::Borrow { pipeline, blocks, cost } => self.borrow(pipeline.0, blocks, *cost),
+            Event::Need { pipeline, cost } => {
+                self.waiters.get_mut(&pipeline.0).map(|waiter| waiter.1 = *cost).is_some()
+            }
+            Event::Restrict { pipeline, blocks } => {
+                let blocks = blocks.as_ref().map_or_else(Vec::new, each);
+                self.waiters.get_mut(&pipeline.0).map(|waiter| waiter.2 = Some(blocks)).is_some()
+            }
             Event::Refund { pipeline, blocks, cost } => self.refund(pipeline.0, blocks, *cost),
             Event::Leave { pipeline } => self.leave(pipeline.0),
             Event::Retire { block: BlockId(block) } => {

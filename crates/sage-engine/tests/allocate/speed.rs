@@ -84,3 +84,24 @@ fn ten_thousand_questions_are_looked_at_quickly() {
         assert_eq!(allocation.is_retired(BlockId(10_000)), Some(false));
     }
 }
+
+/// Where nobody's own reservations are enough, who borrows is found about as quickly, also if much is promised.
+#[test]
+fn who_borrows_is_found_quickly() {
+    let mut allocation = world(Scheduler::EvenSplit, 10_000, 10_000);
+    let waiting = allocation.waiting().to_vec();
+    let newest = Blocks::range(9_980, 9_999).expect("in order");
+    for (place, pipeline) in waiting.into_iter().enumerate() {
+        let small = Resources([90_000, 10, 90_000, 10]);
+        allocation.apply(Event::Need { pipeline, cost: (place % 2 == 0).then_some(small) }).expect("it waits");
+        if place % 2 == 1 {
+            let cost = Resources([600_000_000, 10, 600_000_000, 10]);
+            allocation.apply(Event::Ask { pipeline, blocks: newest.clone(), cost }).expect("asks");
+        }
+    }
+    let mut found = None;
+    let took = (0..3).map(|_| timed(|| found = allocation.borrower(|_| true))).min().unwrap_or(Duration::MAX);
+    println!("who borrows, 10,000 pipelines, twenty blocks each: {took:?}, {found:?}");
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert!(found.is_some(), "{found:?}");
+}

@@ -37,7 +37,7 @@ fn encoding() -> Encoding {
     let texts = ["card", "cash", "free", "dispute"].map(str::to_owned).to_vec();
     let key = |column, kind| Key { column, kind };
     let edges = [0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 15.0, 20.0].to_vec();
-    let scale = Scale { low: 0.0, high: 1.0, span: Span::Unit, missing: 0.0 };
+    let scale = Scale { low: 0.0, high: 1.0, span: Span::Unit, missing: Some(0.0) };
     let kinds = [
         ("hour", FieldKind::Category(key(0, integers(24)))),
         ("day", FieldKind::Category(key(1, integers(7)))),
@@ -179,6 +179,8 @@ impl sage_learn::encode::Source for Seen {
             // The first of January 1970 was a Thursday.
             1 => Some((days + 4).rem_euclid(7) as f64),
             2 => Some(self.distance),
+            // A row without a label is left out by the encoding; the prediction does not depend on it.
+            LABEL => Some(0.0),
             _ => None,
         }
     }

@@ -152,6 +152,46 @@ fn retention_names_the_blocks_that_are_too_old() {
     }
 }
 
+/// A retention was declared and nothing enforced it: blocks stayed readable for ever.
+#[test]
+fn blocks_whose_retention_is_over_are_retired_and_deleted_by_the_loop() {
+    let world = World::new();
+    let engine = world.with_rides(50);
+    world.feed(&engine, "b2", &rides(4..=4, 5)).expect("a batch for a block that stays open");
+    let at = |day: &str| sage_engine::stream::time_of(day).expect("a time").unsigned_abs() / 1000;
+    let states = |engine: &sage_engine::Engine| {
+        let blocks = engine.snapshot().expect("a look").blocks("rides").expect("the stream");
+        blocks.into_iter().map(|block| block.state).collect::<Vec<_>>()
+    };
+    let before = engine.log_length().expect("a log");
+    engine.work(at("2026-12-01")).expect("worked");
+    assert_eq!(engine.log_length().expect("a log"), before, "30 days after its end nothing is over yet");
+    // A crash after the first of two events: the loop continues where it was.
+    engine.retire(&somebody("ada"), "rides", &days(1..=1)).expect("retired");
+    engine.work(at("2026-12-03")).expect("worked");
+    let gone = [State::Deleted, State::Deleted, State::Sealed, State::Open];
+    assert_eq!(states(&engine), gone);
+    let kinds: Vec<_> = engine.events(before, 100).expect("events");
+    let kinds: Vec<_> = kinds.iter().map(|event| (event.kind, event.by.is_empty())).collect();
+    assert_eq!(kinds[1..], [("blocks-retired", true), ("blocks-deleted", true)], "an event comes before its effect");
+    for day in ["day=2026-11-01", "day=2026-11-02"] {
+        let files = std::fs::read_dir(world.path().join("blocks/rides").join(day)).map_or(0, |files| files.count());
+        assert_eq!(files, 0, "{day}");
+    }
+    let old = engine.charge(&somebody("mia"), ask("old", days(1..=2), "1"));
+    assert!(old.is_err(), "what is deleted is not charged");
+    assert!(engine.charge(&somebody("mia"), ask("new", days(3..=3), "1")).is_ok(), "what is kept is");
+    let length = engine.log_length().expect("a log");
+    engine.work(at("2026-12-03") + 120_000).expect("worked");
+    assert_eq!(engine.log_length().expect("a log"), length, "once");
+    engine.work(at("2027-01-01")).expect("worked");
+    assert_eq!(states(&engine), [State::Deleted; 4], "also a block that was never sealed");
+    engine.close().expect("closed");
+    assert_eq!(states(&world.open()), [State::Deleted; 4]);
+    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.places).expect("a look");
+    assert_eq!(doctor.findings(), []);
+}
+
 #[test]
 fn a_directory_put_back_from_a_copy_grants_nothing_until_an_officer_answers() {
     let world = World::new();

@@ -179,6 +179,10 @@ fn the_members_of_a_looser_policy_are_checked_too() {
     // Meanwhile eve comes into the other context. What waits falls with the file it was to follow, and is refused now.
     let moved = file("members = [\"mia\", \"eve\"]", MAX, "");
     assert_eq!(engine.change_stream(&ada, &moved).expect("read"), PolicyOutcome::InForce);
-    assert!(engine.approve_policy(&bob, "rides").is_err());
+    let digest = |engine: &Engine| {
+        let view = engine.snapshot().expect("a look").stream("rides").expect("the stream");
+        view.proposal.map(|proposal| proposal.digest).unwrap_or_default()
+    };
+    assert!(engine.approve_policy(&bob, "rides", &digest(&engine)).is_err());
     assert!(matches!(refusal(engine.change_stream(&ada, &looser)), MemberRefusal::Twice { .. }));
 }

@@ -12,7 +12,7 @@ fn roles_come_from_the_streams_file() {
     for name in ["mia", "dan", "eve"] {
         assert!(denied(engine.retire(&somebody(name), "rides", &days(1..=1))), "{name} retires");
         assert!(denied(engine.delete(&somebody(name), "rides", &days(1..=1))), "{name} deletes");
-        assert!(denied(engine.approve_policy(&somebody(name), "rides")), "{name} approves");
+        assert!(denied(engine.approve_policy(&somebody(name), "rides", "")), "{name} approves");
         assert!(denied(engine.change_stream(&somebody(name), RIDES).map(drop)), "{name} changes");
     }
     for name in ["ada", "dan", "eve"] {
@@ -53,10 +53,12 @@ fn policy_moves_under(filter: &str) {
     assert_eq!(ceiling(), "10");
     assert_eq!(engine.change_stream(&ada, &with("16")).expect("read"), PolicyOutcome::Waits);
     assert_eq!(ceiling(), "10");
-    assert!(matches!(engine.approve_policy(&ada, "rides"), Err(EngineError::NothingToApprove(_))), "not alone");
-    engine.approve_policy(&bob, "rides").expect("two officers");
+    let proposal = engine.snapshot().expect("a look").stream("rides").expect("the stream").proposal.expect("it waits");
+    let alone = engine.approve_policy(&ada, "rides", &proposal.digest);
+    assert!(matches!(alone, Err(EngineError::NothingToApprove(_))), "not alone");
+    engine.approve_policy(&bob, "rides", &proposal.digest).expect("two officers");
     assert_eq!(ceiling(), "16");
-    assert!(engine.approve_policy(&bob, "rides").is_err(), "once");
+    assert!(engine.approve_policy(&bob, "rides", &proposal.digest).is_err(), "once");
     assert_eq!(engine.change_stream(&bob, &with("8")).expect("read"), PolicyOutcome::InForce);
     assert_eq!(ceiling(), "8");
     // What the old ceiling would have admitted is refused.
@@ -64,6 +66,33 @@ fn policy_moves_under(filter: &str) {
     drop(engine);
     let view = world.open().snapshot().expect("a look").stream("rides").expect("the stream");
     assert!(view.promise.contains("e^8,"), "{}", view.promise);
+}
+
+/// One officer could have results shown at once on a stream whose users rely on intervals.
+#[test]
+fn showing_results_earlier_takes_two() {
+    let world = World::new();
+    let engine = world.open();
+    let (ada, bob) = (somebody("ada"), somebody("bob"));
+    let with = |keys: &str| RIDES.replace("retention", &format!("{keys}\nretention"));
+    let held = "answers = \"at-interval\"\ntick = \"1h\"";
+    engine.create_stream(&ada, &with("tick = \"1h\"")).expect("a stream");
+    assert_eq!(engine.change_stream(&ada, &with(held)).expect("read"), PolicyOutcome::InForce, "tighter");
+    assert_eq!(engine.change_stream(&ada, &with(&held.replace("1h", "2h"))).expect("read"), PolicyOutcome::InForce);
+    let file = || engine.snapshot().expect("a look").stream("rides").expect("the stream");
+    for earlier in ["tick = \"2h\"", "answers = \"at-interval\"\ntick = \"1h\"", "answers = \"at-interval\"", ""] {
+        assert_eq!(engine.change_stream(&ada, &with(earlier)).expect("read"), PolicyOutcome::Waits, "{earlier}");
+        assert!(file().file.contains("at-interval") && file().file.contains("2h"), "{}", file().file);
+    }
+    let digest = file().proposal.expect("it waits").digest;
+    assert!(engine.approve_policy(&ada, "rides", &digest).is_err(), "not alone");
+    engine.approve_policy(&bob, "rides", &digest).expect("two officers");
+    assert!(!file().file.contains("at-interval"), "{}", file().file);
+    // Where results are shown at once, the tick is about people without a role, and one officer is enough.
+    assert_eq!(engine.change_stream(&ada, &with("tick = \"1h\"")).expect("read"), PolicyOutcome::InForce);
+    assert_eq!(engine.change_stream(&ada, RIDES).expect("read"), PolicyOutcome::InForce);
+    drop(engine);
+    assert_eq!(world.open().change_stream(&ada, RIDES).expect("read"), PolicyOutcome::Same, "the log is read again");
 }
 
 #[test]

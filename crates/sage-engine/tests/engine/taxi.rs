@@ -18,7 +18,7 @@ fn the_file_of_made_up_rides_describes_them() {
 
 #[test]
 fn the_file_that_the_documents_show_is_one() {
-    let page = include_str!("../../../../docs/stream.md");
+    let page = include_str!("../../../../docs/reference/stream-file.md");
     let shown = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a file on the page");
     let file = StreamFile::parse(shown).expect("a stream's file");
     assert_eq!(StreamFile::parse(&file.to_text()).expect("its own text"), file);

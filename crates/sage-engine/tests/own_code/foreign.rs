@@ -85,7 +85,7 @@ pub(super) const BAD: &[(&str, &str, &str)] = &[
         r#"write([node("MatMul", ["x", "w"], "out")], [constant("w", [1, 1], [float("nan")])])"#,
         "no finite number",
     ),
-    ("onnx_infinite", r#"write([node("Log", ["x"], "out")], [])"#, "prediction for a made-up row is no finite number"),
+    ("onnx_infinite", r#"write([node("Log", ["x"], "out")], [])"#, "prediction for a synthetic row is not finite"),
     ("onnx_many", r#"write([node("Relu", ["x"], "out")] * 1000000, [])"#, "more than 4096 nodes"),
     ("onnx_function", r#"write([node("Relu", ["x"], "out")], [], more=field(25, b""))"#, "functions of its own"),
     (
@@ -129,7 +129,7 @@ pub(super) fn a_model_of_others_is_released_as_attested_and_predicts() {
     assert!(run.attempts.iter().any(|attempt| tested(&attempt.outcome)), "{:?}", reasons(&run));
 }
 
-/// The programs of `docs/own-code.md`, as they stand there, with an interpreter that has pyarrow and onnx, named by
+/// The programs of `docs/reference/own-code.md`, as they stand there, with an interpreter that has pyarrow and onnx, named by
 /// `SAGE_OWN_CODE_PYTHON`; `cargo xtask check --all` has one.
 pub(super) fn the_documented_program_runs() {
     let Some(python) = std::env::var_os("SAGE_OWN_CODE_PYTHON") else {
@@ -138,7 +138,7 @@ pub(super) fn the_documented_program_runs() {
     };
     let python = std::path::PathBuf::from(python);
     let environment = python.parent().and_then(|programs| programs.parent()).expect("an environment");
-    let page = include_str!("../../../../docs/own-code.md");
+    let page = include_str!("../../../../docs/reference/own-code.md");
     let pieces: Vec<&str> = page.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(pieces.len() >= 3 && pieces.concat().contains("do_get"), "the page has its programs");
     let (_folder, engine, run) = tried_as(&pieces.concat(), &python, environment);

@@ -2,8 +2,8 @@
 
 use sage_engine::adapt::{Limits, Mode, RiskSchedule, Strategy, Units};
 use sage_engine::pipeline::{
-    Adaptation, Bounds, Descent, Extent, Feature, Goal, Handover, Keys, Label, Metric, Pipeline, RidgeTerm, Schedule,
-    Source, Statistic, TestBound, Train,
+    Adaptation, Bounds, Descent, Extent, Feature, Goal, Handover, Keys, Label, Metric, Missing, Pipeline, RidgeTerm,
+    Schedule, Source, Statistic, TestBound, Train,
 };
 use sage_engine::stream::Width;
 
@@ -138,7 +138,7 @@ fn a_ridge_regression_is_read_in_the_users_words() {
     assert_eq!(names, ["distance", "hour", "speed_by_hour"]);
     assert_eq!(
         taxi.features.get("distance"),
-        Some(&Feature::Scale { of: Source::Column("distance".to_owned()), bounds })
+        Some(&Feature::Scale { of: Source::Column("distance".to_owned()), bounds, missing: Missing::LeftOut })
     );
     assert!(taxi.features.are_released());
     assert_eq!(taxi.train, Train::Ridge(RidgeTerm::Adaptive));
@@ -260,7 +260,7 @@ fn the_written_form_gives_the_pipeline_back() {
 /// The page for users shows files that are taken.
 #[test]
 fn the_examples_of_the_page_are_pipelines() {
-    let page = include_str!("../../../../docs/pipeline.md");
+    let page = include_str!("../../../../docs/reference/pipeline-file.md");
     let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(examples.len(), 4);
     for example in examples {
@@ -291,4 +291,28 @@ fn types_are_held_to_the_rules_of_the_file() {
     assert_eq!(Bounds::new(1.0, 1.0), None);
     assert_eq!(Bounds::new(f64::NAN, 1.0), None);
     assert_eq!(Bounds::new(-f64::MAX, f64::MAX), None);
+}
+
+/// The rule for missing values of a number, in the user's words and back.
+#[test]
+fn the_rule_for_missing_values_is_read_and_written() {
+    let scale = "{ column = \"distance\", scale = [0, 100] }";
+    for (rule, missing, written) in [
+        ("", Missing::LeftOut, None),
+        (", missing = \"left-out\"", Missing::LeftOut, None),
+        (", missing = \"indicator\"", Missing::Indicator, Some("missing = \"indicator\"")),
+        (", missing = 0", Missing::Constant(0.0), Some("missing = 0.0")),
+        (", missing = 12.5", Missing::Constant(12.5), Some("missing = 12.5")),
+    ] {
+        let with = scale.replace(" }", &format!("{rule} }}"));
+        let taxi = read(&TAXI.replace(scale, &with));
+        let Some(Feature::Scale { missing: found, .. }) = taxi.features.get("distance") else { panic!("{rule}") };
+        assert_eq!(*found, missing);
+        let text = taxi.to_text();
+        assert_eq!(text.contains("missing"), written.is_some(), "the text of a file without a rule does not change");
+        assert!(written.is_none_or(|written| text.contains(written)), "{text}");
+        assert_eq!(read(&text), taxi);
+    }
+    // Categories always have one for missing values.
+    assert_eq!(read(&TAXI.replace("onehot = 24", "onehot = 24, missing = \"category\"")), read(TAXI));
 }

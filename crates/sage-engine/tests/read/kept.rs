@@ -11,7 +11,7 @@ use sage_engine::read::{
     Batch, Keep, Keeping, Prepared, Query, ReadError, Row, Sums, Unit, encoded, open, open_summed, prepare, tag,
 };
 use sage_kernel::noise::SeededNoise;
-use sage_kernel::{Cost, Door, Epsilon, Lane, Permit, Rule, Session, Sigma, Summary, TableNoise};
+use sage_kernel::{Cost, Door, Epsilon, Lane, Permit, Rule, Session, Sigma, Summary, SummaryKey, TableNoise};
 use sage_learn::encode::{
     Categories, Encoded, Encoding, Field, FieldKind, Key, KeyKind, Label, LabelKind, Scale, Span, Stated,
 };
@@ -60,7 +60,7 @@ fn asked(filter: Option<&str>) -> Query {
 fn encoding(with_number: bool, top: f64) -> Encoding {
     let kind = KeyKind::OneOf(Categories::Integers((0..5).collect()));
     let category = FieldKind::Category(Key { column: 0, kind });
-    let scale = Scale { low: 0.0, high: top, span: Span::Unit, missing: 0.0 };
+    let scale = Scale { low: 0.0, high: top, span: Span::Unit, missing: Some(0.0) };
     let number = FieldKind::Number { column: 1, scale };
     let mut fields = vec![Field { name: "category".to_owned(), kind: category }];
     fields.extend(with_number.then(|| Field { name: "number".to_owned(), kind: number }));
@@ -73,11 +73,16 @@ struct Fit {
     query: Query,
     unit: Unit,
     encoding: Encoding,
+    key: SummaryKey,
+}
+
+const fn secret(number: u8) -> SummaryKey {
+    SummaryKey::from_bytes([number; 32])
 }
 
 impl Fit {
     fn new(with_number: bool) -> Self {
-        Self { query: asked(None), unit: Unit::Row, encoding: encoding(with_number, 100.0) }
+        Self { query: asked(None), unit: Unit::Row, encoding: encoding(with_number, 100.0), key: secret(5) }
     }
 
     fn learner(&self) -> AdaSsp {
@@ -118,7 +123,7 @@ impl Fit {
         let (source, prepared, permit) = (yard.source(), self.prepared(), self.permit(yard, blocks, lanes));
         let what = format!("{:?} {:?}", self.encoding.stated(), self.learner().moment_bounds());
         let tag = tag(&prepared, &self.query, &self.unit, &what);
-        let keeping = Keeping { sums: kept, tag, gone: &|_| false };
+        let keeping = Keeping { sums: kept, key: &self.key, tag, gone: &|_| false };
         let sums = Sums { lanes: &[Lane::Train], sum, keep: Keep::In(&keeping) };
         let shape = |batch| encoded(&batch, &self.encoding);
         open_summed(permit, SeededNoise::new(SEED), &source, &prepared, &self.unit, &shape, &sums)
@@ -278,6 +283,29 @@ fn damaged_sums_are_made_anew() {
     }
 }
 
+/// The digest of a file is public arithmetic, so a forger can make one. Without the directory's secret, or with the
+/// sums of another log, the block is read again, and the model is that of its rows.
+#[test]
+fn sums_of_another_directory_or_log_are_made_anew() {
+    let fit = Fit::new(true);
+    let mut yard = yard();
+    let (folder, kept) = kept();
+    let whole = fit.of_rows(&mut yard, (0, 1));
+    let stranger = Fit { key: secret(6), ..Fit::new(true) };
+    stranger.model(&mut yard, &kept, (0, 1)).expect("reads");
+    let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+    assert_eq!((&model, read), (&whole, vec![0, 1]), "sealed with another secret");
+    let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads nothing");
+    assert_eq!((&model, read), (&whole, vec![]), "sealed with its own from then on");
+    // The same secret, stream, blocks, rows and query in another log.
+    let mut other = Yard::counting_by(Rule::Renyi, "21", BLOCKS);
+    std::mem::swap(&mut other.folder, &mut yard.folder);
+    other.parts.clone_from(&yard.parts);
+    let (model, read) = fit.model(&mut other, &kept, (0, 1)).expect("reads");
+    assert_eq!((model, read), (whole, vec![0, 1]), "sealed for another log");
+    drop(folder);
+}
+
 /// Tables of groups as well: from rows, from sums that are made, and from sums that lie there, under one noise.
 #[test]
 fn a_table_of_kept_sums_is_that_of_rows() {
@@ -293,7 +321,7 @@ fn a_table_of_kept_sums_is_that_of_rows() {
     let query = asked(None);
     let prepared = prepare(&schema(), &query).expect("allowed");
     let tag = tag(&prepared, &query, &Unit::Row, "means by group");
-    let keeping = Keeping { sums: &kept, tag, gone: &|_| false };
+    let keeping = Keeping { sums: &kept, key: &secret(5), tag, gone: &|_| false };
     let sum = |permit: &Permit, part: (sage_kernel::Part, _), rows: &[Batch]| {
         Ok(group.summarise(permit, part, rows, value)?.into_iter().collect::<Vec<Summary>>())
     };

@@ -128,9 +128,9 @@ const REFUSED: &[(&str, &str)] = &[
     ("date_trunc('fortnight', pickup)", "fortnight"),
     ("pickup - pickup", "pickup"),
     ("pickup + INTERVAL '1 day'", "pickup"),
-    ("INTERVAL '1 day'", "MonthDayNano"),
+    ("INTERVAL '1 day'", "INTERVAL"),
     ("vendor + 1", "vendor"),
-    ("-vendor", "'-'"),
+    ("-vendor", "-vendor"),
     ("abs(vendor)", "vendor"),
     ("pickup", "pickup"),
     ("CAST(passengers AS TIMESTAMP)", "passengers"),
@@ -199,16 +199,18 @@ fn every_column_has_a_name_of_its_own() {
     assert_eq!(refusal(&own, "1"), Some(QueryRefusal::Name { name: "_lane".to_owned() }), "the lanes' column is ours");
 }
 
-/// Expressions whose evaluation would take for ever are refused before they are built.
+/// Expressions whose evaluation would take very long are refused before they are planned.
 #[test]
 fn what_grows_out_of_bounds_is_refused() {
     let nest = |open: &str, close: &str, depth: usize| format!("{}distance{}", open.repeat(depth), close.repeat(depth));
     for sql in [
         nest("coalesce(", ", 1)", 12),
-        nest("power(", ", -1)", 12),
         vec!["distance"; 3_000].join(" + "),
         format!("'{}'", "x".repeat(30_000)),
         nest("(", ")", 10_000),
+        vec!["1"; 990].join("+"),
+        vec!["airport"; 2_200].join(" AND "),
+        nest("CASE WHEN airport THEN ", " ELSE 1 END", 600),
     ] {
         assert!(refusal(&schema(), &sql).is_some(), "{}...", &sql[..40]);
     }

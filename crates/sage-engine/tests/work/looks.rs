@@ -4,6 +4,7 @@ use sage_engine::EngineError;
 use sage_engine::release::Kind;
 
 use crate::city::{City, LINE, SPEED, somebody};
+use crate::loops::HOUR;
 
 #[test]
 fn a_waiting_run_says_for_what_and_then_waits_no_more() {
@@ -11,7 +12,8 @@ fn a_waiting_run_says_for_what_and_then_waits_no_more() {
     let engine = city.with_rides("4");
     let run = engine.submit(&somebody("mia"), LINE).expect("submitted");
     let waiting = engine.waiting(run).expect("a run").expect("it waits");
-    assert_eq!((waiting.blocks, waiting.admit, waiting.sealed, waiting.deadline), (4, 0, 0, None));
+    let four_weeks = engine.run(run).expect("a run").submitted + 28 * 24 * HOUR;
+    assert_eq!((waiting.blocks, waiting.admit, waiting.sealed, waiting.deadline), (4, 0, 0, Some(four_weeks)));
     let preview = engine.preview(&somebody("mia"), LINE).expect("a preview");
     assert_eq!(waiting.epsilon, preview.first, "what it waits for is what was shown beforehand");
     city.seal_before(&engine, "2026-01-01T03:00");

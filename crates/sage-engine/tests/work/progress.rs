@@ -64,24 +64,71 @@ fn progress_tells_nothing_of_rows() {
     assert!(said[0].len() > 10, "{said:?}");
 }
 
+/// How long an attempt takes depends on rows, so an attempt over its time is lost like any other one without a result:
+/// the reason names no time, and the run ends by the rule for lost attempts, not by a verdict of its own.
 #[test]
-fn an_attempt_over_its_time_is_stopped_and_told_of() {
+fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
     let mut city = City::new(40_000);
-    let time = Some(Duration::ZERO);
+    let time = Some(Duration::from_micros(100));
     city.places = Places { limits: AttemptLimits { time, memory_bytes: None }, ..Places::default() };
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
-    engine.submit_at(&somebody("mia"), NETWORK, 0).expect("submitted");
+    // No number of its rows is public, so nothing can be forecast.
+    engine.submit_at(&somebody("mia"), SPEED, 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     let run = engine.run(1).expect("a run");
-    assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Time))), "{}", told(&run));
-    assert_eq!(run.attempts.len(), 1, "the next would take as long, and is not paid for");
-    let Some(AttemptOutcome::Lost(reason)) = &run.attempts[0].outcome else { panic!("{}", told(&run)) };
-    assert!(reason.contains("its time was over"), "{reason}");
+    assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Failing)), "{}", told(&run));
+    for attempt in &run.attempts {
+        let Some(AttemptOutcome::Lost(reason)) = &attempt.outcome else { panic!("{}", told(&run)) };
+        assert!(reason.starts_with("it ended without a result"), "{reason}");
+        assert!(!reason.chars().any(|sign| sign.is_ascii_digit()), "{reason}");
+    }
     assert!(spent(&engine) > Epsilon::ZERO, "it had read rows");
     let kinds: Vec<&str> = engine.events(0, 10_000).expect("events").iter().map(|event| event.kind).collect();
-    assert_eq!(kinds.iter().filter(|kind| **kind == "burnt").count(), 1);
+    assert_eq!(kinds.iter().filter(|kind| **kind == "burnt").count(), run.attempts.len());
     assert!(engine.releases().is_empty());
+}
+
+/// Where a stream's answers leave at intervals, so does the end of an attempt, and its stages are not shown.
+#[test]
+fn an_attempt_ends_at_an_interval() {
+    let mut city = City::new(20_000);
+    city.places = Places { interval: Some(Duration::from_secs(2)), ..Places::default() };
+    let file = sage_engine::generate::TAXI.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
+    let engine = city.with_file(&file);
+    city.seal_before(&engine, "2026-01-02");
+    engine.submit_at(&somebody("mia"), crate::city::COUNT, 0).expect("submitted");
+    engine.work(1).expect("nothing fails");
+    assert_eq!(engine.run(1).expect("a run").outcome(), Some(Outcome::Accepted));
+    let events = engine.events(0, 10_000).expect("events");
+    let interval = |kind: &str| events.iter().find(|event| event.kind == kind).expect(kind).time / 2_000;
+    assert!(interval("released") > interval("charged"), "released within the interval in which it was computed");
+    assert!(of_run(&engine, 1).is_empty(), "stages of the attempt are not shown");
+}
+
+/// A process that was killed while an attempt only waited for its interval counted as one that crashed on the run.
+#[test]
+fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
+    let mut city = City::new(20_000);
+    city.places = Places { interval: Some(Duration::from_secs(4)), ..Places::default() };
+    let file = sage_engine::generate::TAXI.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
+    let engine = city.with_file(&file);
+    city.seal_before(&engine, "2026-01-02");
+    engine.submit_at(&somebody("mia"), crate::city::COUNT, 0).expect("submitted");
+    let job = engine.next_job(1).expect("nothing fails").expect("an attempt");
+    let working = engine.path().join("working");
+    let waits = std::thread::scope(|scope| {
+        let performing = scope.spawn(|| engine.perform(job));
+        let mut waits = false;
+        while !performing.is_finished() {
+            waits |= std::fs::read_to_string(&working).is_ok_and(|text| text.starts_with("1 - "));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        performing.join().expect("no panic").expect("nothing fails");
+        waits
+    });
+    assert!(waits, "it was under way until the interval was over");
+    assert_eq!(engine.run(1).expect("a run").outcome(), Some(Outcome::Accepted));
 }
 
 /// A run that somebody stops does not go on to the end of its training.
@@ -124,4 +171,40 @@ fn what_does_not_fit_into_memory_is_refused_before_it_is_charged() {
     let run = engine.run(run).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Memory))), "{}", told(&run));
     assert_eq!(run.attempts.len(), 1, "{}", told(&run));
+}
+
+/// An attempt whose public sizes say that it takes too long was charged up to three times before the run gave up.
+#[test]
+fn what_does_not_fit_into_its_time_is_refused_before_it_is_charged() {
+    let mia = somebody("mia");
+    let with = |text: &str, time: &str| format!("{text}\n[limits]\ntime = \"{time}\"\n");
+    let long = NETWORK.replace("epochs = 2", "epochs = 100000").replace("rows = 3500", "rows = 350000");
+    let growing = NETWORK.replace("rows = 3500", "rows = 100000000").replace("target = 0.1", "target = 0.000001");
+    let growing = with(&growing.replace("epochs = 2", "epochs = 0.001"), "20m");
+    // The forecast knows the declared number of rows and not the true one.
+    let seen = [40_000, 60_000].map(|rides| {
+        let city = City::new(rides);
+        let engine = city.with_rides("4");
+        let [preview, submitted] = [
+            engine.preview(&mia, &with(&long, "1h")).map(|_| ()),
+            engine.submit_at(&mia, &with(&long, "1h"), 0).map(|_| ()),
+        ]
+        .map(|refused| {
+            let Err(EngineError::Plan(why)) = refused else { panic!("{refused:?}") };
+            why.to_string()
+        });
+        assert!(preview.contains("seconds by its public sizes") && preview.contains("--attempt-time"), "{preview}");
+        engine.preview(&mia, &with(NETWORK, "1m")).expect("enough");
+        // The first window fits, the one that it would grow to does not.
+        let run = engine.submit_at(&mia, &growing, 0).expect("the first window fits");
+        city.seal_before(&engine, "2026-01-01T09:00");
+        engine.work(1).expect("nothing fails");
+        let run = engine.run(run).expect("a run");
+        assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Time))), "{}", told(&run));
+        let kinds: Vec<&str> = engine.events(0, 10_000).expect("events").iter().map(|event| event.kind).collect();
+        assert_eq!(kinds.iter().filter(|kind| **kind == "charged").count(), run.attempts.len(), "{kinds:?}");
+        assert_eq!(run.attempts.len(), 1, "{}", told(&run));
+        (preview, submitted, run.status())
+    });
+    assert_eq!(seen[0], seen[1]);
 }

@@ -38,7 +38,7 @@ fn speed(name: &str, by: &str, keys: u32) -> String {
         "[pipeline]\nname = \"{name}\"\nstream = \"taxi-green\"\nwindow = {{ min = \"14d\" }}\n\
          filter = \"{SECONDS} BETWEEN 60 AND 9000\"\n[train]\nkind = \"statistic\"\nstatistic = \"group_mean\"\n\
          of = \"3600 * trip_distance / ({SECONDS})\"\nby = \"{by}\"\nkeys = {keys}\nbounds = [0, 60]\n\
-         [validate]\nmetric = \"precision\"\ntarget = 7.5\n"
+         [validate]\nmetric = \"precision\"\ntarget = 25.0\n"
     )
 }
 
@@ -57,8 +57,8 @@ fn a_year_of_rides_is_learned_from_as_it_passes() {
     let steps =
         "kind = \"mlp\"\nlayers = [32]\nbatch = 1024\nepochs = 4\nlearning_rate = 0.5\nmomentum = 0.9\nrows = 1900";
     for text in [
-        model("duration-line", "kind = \"ridge\"", "0.006"),
-        model("duration-network", steps, "0.012"),
+        model("duration-line", "kind = \"ridge\"", "0.01"),
+        model("duration-network", steps, "0.02"),
         speed("speed-by-hour", "extract(hour from lpep_pickup_datetime)", 24),
         speed("speed-by-day", "extract(dow from lpep_pickup_datetime)", 7),
         speed("speed-by-week", "floor((extract(day from lpep_pickup_datetime) - 1) / 7)", 5),

@@ -17,6 +17,26 @@ fn a_run_that_waits_says_for_how_many_blocks() {
     assert_eq!(engine.reliefs(quick).expect("a run"), [], "it was accepted");
 }
 
+/// What is promised to a run that came earlier is named as what stands in the way, and nothing is once that has left.
+#[test]
+fn a_promise_to_another_run_is_named() {
+    let city = City::new(40_000);
+    let engine = city.with_rides("4");
+    let mia = somebody("mia");
+    let all = "\n[budget]\nepsilon0 = \"4\"\n";
+    let wide = SPEED.replace("min = 2", "min = 40");
+    let first = engine.submit_at(&mia, &format!("{wide}{all}"), 0).expect("submitted");
+    city.seal_before(&engine, "2026-01-01T03:00");
+    let run = engine.submit_at(&mia, &format!("{COUNT}{all}"), 0).expect("submitted");
+    assert_eq!(engine.work(1).expect("nothing fails"), 0, "there is not enough for both");
+    assert_eq!(engine.reliefs(run).expect("a run"), [Relief::Share]);
+    let waiting = engine.waiting(run).expect("a run").expect("it waits");
+    assert_eq!((waiting.blocks, waiting.admit, waiting.free), (1, 3, 0));
+    engine.stop_run(&mia, first).expect("stopped");
+    assert_eq!(engine.reliefs(run).expect("a run"), [], "it runs when the loop comes to it");
+    assert_eq!(engine.work(2).expect("nothing fails"), 1);
+}
+
 #[test]
 fn limits_that_stand_in_the_way_are_named_and_so_is_a_target_that_was_met() {
     let city = City::new(60_000);

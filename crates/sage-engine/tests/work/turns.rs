@@ -38,8 +38,9 @@ fn runs_whose_situation_did_not_change_are_not_looked_at() {
     assert_eq!(looks(&engine, || work(1)), WAITING, "all are new");
     assert_eq!(looks(&engine, || (1..100).for_each(work)), 0, "nothing happened in a hundred turns");
 
-    // Who comes later is looked at alone. It has no share of the block that was there before it.
-    let quick = engine.submit_at(&mia, &format!("{COUNT}[budget]\nepsilon0 = \"0.001\"\n"), 0).expect("submitted");
+    // Who comes later is looked at alone. It reads two blocks, and there is one.
+    let quick = COUNT.replace("stream = \"taxi\"", "stream = \"taxi\"\nwindow = { min = 2 }");
+    let quick = engine.submit_at(&mia, &format!("{quick}[budget]\nepsilon0 = \"0.001\"\n"), 0).expect("submitted");
     assert_eq!(looks(&engine, || work(100)), 1);
 
     // A block is news for everybody, once. The one that is tried now, and leaves, is looked at when its turn comes;

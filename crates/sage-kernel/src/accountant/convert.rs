@@ -1,20 +1,20 @@
-//! From curves to (epsilon, delta) and back.
+//! Conversion from Renyi curves to (epsilon, delta) and back.
 //!
-//! The conversion is Canonne, Kamath and Steinke 2020, Proposition 12. It must
-//! never be used to pick an order after the fact in an adaptive filter: the
-//! minimum over orders here is for compositions fixed beforehand
+//! The conversion is Canonne, Kamath and Steinke 2020, Proposition 12. An adaptive
+//! filter must never use it to choose an order after the fact: the minimum over
+//! orders is valid only for compositions that are fixed in advance
 //! (`proofs/conversion.md`).
 
 use libm::{exp, log, log1p, tanh};
 
 use super::parameter::{AccountantError, Certified, lowest_point, not_negative, order, positive, probability, raise};
 
-/// What `delta` adds to a cost at order `alpha` to make it an epsilon; may be
-/// negative.
+/// The amount to add to a cost at order `alpha` to get the epsilon at `delta`; may
+/// be negative.
 ///
 /// # Guarantee
-/// At least `ln(1 - 1/alpha) - (ln delta + ln alpha)/(alpha - 1)`, by at most
-/// a few units in the last place of its terms.
+/// At least `ln(1 - 1/alpha) - (ln delta + ln alpha)/(alpha - 1)`, and above it by at
+/// most a few units in the last place of its terms.
 pub fn conversion(alpha: f64, delta: f64) -> Certified<f64> {
     order(alpha)?;
     probability(delta, "delta")?;
@@ -33,8 +33,8 @@ fn conversion_above(alpha: f64, delta: f64) -> f64 {
 ///
 /// # Guarantee
 /// If `costs[i]` bounds the divergence of order `orders[i]`, the composition
-/// is `(epsilon, delta)`-DP. Costs of infinity are skipped; if none is finite
-/// there is no bound.
+/// is `(epsilon, delta)`-DP. Infinite costs are skipped; if no cost is finite,
+/// the result is `Unbounded`.
 pub fn epsilon_from_curve(orders: &[f64], costs: &[f64], delta: f64) -> Certified<f64> {
     if orders.len() != costs.len() {
         return Err(AccountantError::Parameter("curve length"));
@@ -62,7 +62,7 @@ pub fn rho_for(epsilon: f64, delta: f64) -> Certified<f64> {
         let alpha = 1.0 + exp(log_excess);
         (conversion_above(alpha, delta) - epsilon) / alpha
     };
-    // Every order worth a look has its `ln(alpha - 1)` in this interval.
+    // Every useful order has its `ln(alpha - 1)` in this interval.
     let best = -shortfall(lowest_point(-20.0, 60.0, shortfall));
     // The subtraction may cancel; the specification lowers caps by 1e-9 later.
     let lowered = best * (1.0 - 1e-13) - 4.0 * f64::EPSILON * (epsilon + 1e-3);

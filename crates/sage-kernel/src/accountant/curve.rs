@@ -1,14 +1,14 @@
-//! Renyi cost curves: what one use of a mechanism costs at an order.
+//! Renyi cost curves: the cost of one use of a mechanism at each order.
 //!
-//! A curve must never be below the divergence it stands for, at any order and
-//! in either direction; it may be above. Every value is therefore moved up by
-//! more than its evaluation can be wrong (`proofs/curves.md`).
+//! A curve must never be below the divergence that it bounds, at any order and
+//! in either direction; it may be above. Every value is therefore raised by
+//! more than its rounding error (`proofs/curves.md`).
 
 use libm::{exp, expm1, log, log1p};
 
 use super::parameter::{Certified, order, positive, raise};
 
-/// The orders a ledger keeps by default (theory 3.4).
+/// The default orders of a ledger (theory 3.4).
 pub const ORDERS: [f64; 32] = [
     1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 28.0, 32.0,
     40.0, 48.0, 56.0, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 1024.0,
@@ -16,12 +16,12 @@ pub const ORDERS: [f64; 32] = [
 
 /// Slack for formulas whose relative error stays below 1e-11.
 const SLACK: f64 = 1e-10;
-/// Slack the specification asks of the pure curve.
+/// The slack that the specification requires for the pure curve.
 const PURE_SLACK: f64 = 1e-8;
 /// Below this epsilon the closed forms cancel and the quadratic bound is used.
 const SMALL_EPSILON: f64 = 1e-3;
 
-/// The bound every pure mechanism obeys: `min(eps, alpha eps^2 / 2)`.
+/// A bound for every pure mechanism: `min(eps, alpha eps^2 / 2)`.
 fn quadratic(alpha: f64, epsilon: f64) -> f64 {
     epsilon.min(0.5 * alpha * epsilon * epsilon)
 }
@@ -60,7 +60,7 @@ pub fn discrete_laplace(alpha: f64, epsilon: f64, units: u64) -> Certified<f64> 
     // With a = e^{-per_unit} and r = a^{2 alpha - 1}, and e^{(alpha-1) eps}
     // factored out, the moment is
     //   [1 + r^units + (1-a) r (1-r^{units-1})/(1-r)] / (1+a),
-    // and one less is what is needed.
+    // from which one is subtracted.
     let twice = 2.0 * alpha - 1.0;
     let below_one = -expm1(-per_unit);
     let ratio_below_one = -expm1(-twice * per_unit);

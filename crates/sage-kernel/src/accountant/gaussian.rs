@@ -1,12 +1,12 @@
-//! The normal law and the exact privacy of Gaussian noise.
+//! The normal distribution and the exact privacy of Gaussian noise.
 //!
 //! `mu` is sensitivity over standard deviation. Deltas are rounded up and the
-//! largest admissible `mu` down; nothing here may lose the tail to underflow,
-//! so the normal law is handled in logs (`proofs/gaussian.md`).
+//! largest admissible `mu` down. The tail must not underflow, so the normal
+//! distribution is computed in logs (`proofs/gaussian.md`).
 
 use libm::{erfc, exp, expm1, log, log1p};
 
-use sage_exact::bisect;
+use sage_numerics::bisect;
 
 use super::parameter::{Certified, not_negative, positive, probability, raise};
 
@@ -21,7 +21,7 @@ pub(super) fn normal_tail(x: f64) -> f64 {
 /// `ln P(Z <= x)` for a standard normal `Z`, accurate far into the tail.
 ///
 /// # Guarantee
-/// Relative error below 1e-14 for finite `x`; never NaN for a number.
+/// Relative error below 1e-14 for finite `x`; NaN only if `x` is NaN.
 pub fn log_normal_cdf(x: f64) -> f64 {
     if x > 0.0 {
         return log1p(-normal_tail(x));
@@ -43,7 +43,7 @@ pub fn log_normal_cdf(x: f64) -> f64 {
     -0.5 * x * x - LOG_SQRT_TWO_PI - log(-x) + log1p(series)
 }
 
-/// An upper bound of delta at `epsilon` for a Gaussian mechanism of `mu`.
+/// An upper bound on delta at `epsilon` for a Gaussian mechanism of `mu`.
 fn delta_above(mu: f64, epsilon: f64) -> f64 {
     let ratio = epsilon / mu;
     let (near, far) = (0.5 * mu - ratio, -0.5 * mu - ratio);
@@ -56,8 +56,8 @@ fn delta_above(mu: f64, epsilon: f64) -> f64 {
     }
     let log_far = epsilon + log_normal_cdf(far);
     let difference = -expm1((log_far - log_near).min(0.0));
-    // Each log carries an error of some units in the last place of the
-    // squared argument; the difference of the two may cancel down to it.
+    // Each log has an error of some units in the last place of the squared
+    // argument; the difference of the two may cancel down to that error.
     let error = 16.0 * f64::EPSILON * (1.0 + (ratio + mu) * (ratio + mu));
     raise(exp(log_near) * (difference + error), 8.0 * f64::EPSILON).min(1.0)
 }
@@ -76,8 +76,8 @@ pub fn gaussian_delta(mu: f64, epsilon: f64) -> Certified<f64> {
 /// The epsilon of a Gaussian mechanism of `mu` at `delta`.
 ///
 /// # Guarantee
-/// The mechanism is `(epsilon, delta)`-DP for the epsilon returned: the upper
-/// end of a bisection to neighbouring floats.
+/// The mechanism is `(epsilon, delta)`-DP for the returned epsilon: the upper
+/// end of a bisection down to adjacent floats.
 pub fn gaussian_epsilon(mu: f64, delta: f64) -> Certified<f64> {
     positive(mu, "mu")?;
     probability(delta, "delta")?;

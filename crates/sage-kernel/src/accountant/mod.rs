@@ -1,14 +1,14 @@
-//! The accountant: what mechanisms cost, and what costs mean.
+//! The accountant: the privacy cost of mechanisms and its meaning.
 //!
 //! Pure functions from parameters to certified numbers: Renyi curves,
 //! conversions to (epsilon, delta), exact Gaussian privacy, and composition of
-//! privacy-loss distributions. Elsewhere in the kernel floats only bring rows
-//! onto integer grids and costs into units; the ledger holds none.
-//! What only plans, such as the search for a sigma, is not here: a charge is
-//! priced again, whatever was planned.
+//! privacy-loss distributions. Elsewhere in the kernel, floats only quantise rows
+//! to integer grids and costs to units; the ledger contains none.
+//! Planning, such as the search for a sigma, is not here: a charge is always
+//! priced again.
 //!
-//! Everything rounds against the spender: a cost up, a capacity down. Nothing
-//! here may read data, draw noise, keep state, panic, or answer NaN; a
+//! Everything rounds against the spender: costs up, capacities down. Nothing
+//! here may read data, draw noise, keep state, panic, or return NaN; a
 //! parameter out of range is refused by name. Each theorem has a page in
 //! `proofs/`.
 

@@ -1,12 +1,12 @@
-//! What a parameter of the accountant must be, checked once at each door.
+//! Range checks of the accountant's parameters, made once at each entry point.
 //!
-//! A curve evaluated at a NaN compares false with every capacity, and a
-//! negative epsilon is a refund. This file must never let either through:
-//! whatever is not provably in range is refused with its name.
+//! A NaN cost compares false with every capacity, and a negative epsilon is a
+//! refund. Neither may pass: a parameter that is not provably in range is
+//! refused by name.
 
 use crate::message::says;
 
-/// Why the accountant gave no number.
+/// The reason why the accountant returned no number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AccountantError {
@@ -21,7 +21,7 @@ says!(error AccountantError {
     Self::Unbounded => "no finite bound can be certified",
 });
 
-/// A number, or why there is none.
+/// A certified number, or the reason why there is none.
 pub type Certified<T> = Result<T, AccountantError>;
 
 fn check(holds: bool, name: &'static str) -> Certified<()> {
@@ -53,10 +53,10 @@ pub(super) fn order(value: f64) -> Certified<()> {
     check(value.is_finite() && value > 1.0, "order")
 }
 
-/// Moves a cost up by a relative `slack` and at least one smallest normal.
+/// Raises a cost by a relative `slack` and at least the smallest normal number.
 ///
-/// Infinity stays infinity and a NaN becomes infinity: a cost that cannot be
-/// computed is a cost nobody can pay.
+/// Infinity and NaN become infinity: a cost that cannot be computed cannot be
+/// paid.
 pub(super) fn raise(cost: f64, slack: f64) -> f64 {
     if cost.is_nan() {
         return f64::INFINITY;
@@ -66,8 +66,8 @@ pub(super) fn raise(cost: f64, slack: f64) -> f64 {
 
 /// The point of `[low, high]` where a unimodal function is smallest.
 ///
-/// Only the quality of a bound depends on it, never its validity: each caller
-/// holds a bound that is true at every point.
+/// Only the tightness of a bound depends on it, never its validity: each caller
+/// has a bound that is valid at every point.
 pub(super) fn lowest_point(low: f64, high: f64, function: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (low, high);
     for _ in 0..120 {

@@ -9,9 +9,9 @@ use libm::{exp, log, log1p};
 use super::curve::{log_expm1, log_one_plus_exp};
 use super::parameter::{Certified, order, positive, raise, rate};
 
-/// The largest order summed term by term; above it the unsampled cost is used.
+/// The largest order that is summed term by term; above it the unsampled cost is used.
 const LARGEST_SUMMED: f64 = 4096.0;
-/// Terms this far below the largest, in log, are bounded and not evaluated.
+/// Terms this far below the largest, in log, are covered by the slack and not evaluated.
 const NEGLIGIBLE: f64 = 42.0;
 
 /// The parts of the binomial sum that do not depend on the order.
@@ -45,7 +45,7 @@ impl Moments {
         Self { log_factorial, log_term, log_rest, log_odds }
     }
 
-    /// An upper bound of `ln A` at an integer order: the log of the moment
+    /// An upper bound on `ln A` at an integer order: the log of the moment
     /// `E_Q[(P/Q)^order]`.
     fn log_moment(&self, order: usize, exponents: &mut Vec<f64>) -> f64 {
         if order < 2 {
@@ -67,22 +67,22 @@ impl Moments {
         }
         let mut sum = 0.0;
         for &exponent in exponents.iter() {
-            // The difference, not the exponent, is compared: beyond 1e18 `largest - 42` is `largest` again,
-            // and without its largest term the sum would be nothing.
+            // The difference is compared, not the exponent: beyond 1e18 `largest - 42` rounds to `largest`,
+            // and the sum would lose its largest term.
             let below = largest - exponent;
             if below < NEGLIGIBLE {
                 sum += exp(-below);
             }
         }
         let log_sum = top + largest + log(sum);
-        // What the exponents may have lost, the terms left out included.
+        // Covers the rounding of the exponents and the omitted terms.
         let slack = 1e-10 + 1e-15 * order as f64 * (10.0 + self.log_odds.abs());
         raise(log_one_plus_exp(log_sum), slack)
     }
 }
 
-/// The cost at `alpha` from the log moments at the integers around it; log
-/// moments are convex in the order, so the chord is above.
+/// The cost at `alpha` from the log moments at the adjacent integers. Log moments
+/// are convex in the order, so the chord is an upper bound.
 fn interpolate(alpha: f64, mut log_moment: impl FnMut(usize) -> f64) -> f64 {
     let floor = alpha.floor();
     let fraction = alpha - floor;
@@ -138,7 +138,7 @@ pub fn sampled_gaussian_curve(orders: &[f64], q: f64, sigma: f64) -> Certified<V
 mod tests {
     use super::*;
 
-    /// A threshold that rounded up to the largest term once dropped every term: no noise cost nothing.
+    /// A threshold that rounded to the largest term once dropped every term, so that almost no noise was free.
     #[test]
     fn almost_no_noise_is_never_cheap() {
         for sigma in [1e-9, 1e-8, 1e-7, 5e-7, 1e-6, 1e-5, 1e-3] {

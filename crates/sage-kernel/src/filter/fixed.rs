@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::block::{Blocks, Lane};
 use crate::cost::{Cost, Mechanism};
-use crate::filter::price::{as_delta, cost_units, deviation, losses, pure_loss};
+use crate::filter::price::{cost_units, deviation, losses, pure_loss, spare_delta};
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
 use crate::message::says;
 
@@ -89,10 +89,11 @@ fn meeting(declared: &[Declared], lane: Lane) -> BTreeSet<Vec<usize>> {
         .collect()
 }
 
-/// The loss in units of the declarations run so often, by the better of two valid compositions.
+/// The loss in units of the declarations run so often, by the better of two valid compositions; the second is left out
+/// where the first is within the ceiling.
 fn compose<'one>(ceiling: Ceiling, declared: impl Iterator<Item = (&'one Declared, u32)>) -> Result<u64, FixedError> {
     let mut parts: Vec<(&Mechanism, u32)> = Vec::new();
-    let (mut sum, mut sum_delta, mut spare) = (0u64, 0u64, ceiling.delta.units());
+    let (mut sum, mut sum_delta, mut lost, mut spare) = (0u64, 0u64, 0u64, ceiling.delta.units());
     for (one, times) in declared {
         let often = |units: u64| units.saturating_mul(u64::from(times));
         spare = spare.saturating_sub(often(deviation(one.cost.parts(), ceiling)));
@@ -100,12 +101,23 @@ fn compose<'one>(ceiling: Ceiling, declared: impl Iterator<Item = (&'one Declare
             let (loss, delta) = pure_loss(part);
             sum = sum.saturating_add(often(loss));
             sum_delta = sum_delta.saturating_add(often(delta));
-            parts.push((part, times));
+            // All of its loss is its δ.
+            if loss == 0 {
+                lost = lost.saturating_add(often(delta));
+            } else {
+                parts.push((part, times));
+            }
         }
     }
     let sum = if sum_delta <= spare { sum } else { u64::MAX };
+    if parts.is_empty() {
+        return Ok(sum);
+    }
     let composition = losses(parts.into_iter()).ok_or(FixedError::NotComposable)?;
-    let tight = composition.epsilon(as_delta(spare)).map_or(u64::MAX, cost_units);
+    if sum <= ceiling.epsilon.units() {
+        return Ok(sum);
+    }
+    let tight = composition.epsilon(spare_delta(spare.saturating_sub(lost))).map_or(u64::MAX, cost_units);
     Ok(sum.min(tight))
 }
 

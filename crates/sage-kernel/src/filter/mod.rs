@@ -193,30 +193,28 @@ impl Filter {
         alike && other.ceiling.epsilon <= self.ceiling.epsilon.max(price::RAISED)
     }
 
-    /// The filter as it was written, if its numbers have the shape of the rule and none that is stated in
-    /// the ceiling's own terms is above it.
+    /// The filter as it was written, if its numbers have the shape of the rule and the rule's theorem holds for
+    /// them, whoever wrote them.
     ///
-    /// The caps are those decided when the stream was created; they are not computed again.
+    /// The caps are those decided when the stream was created; they are checked and not computed again, so that a
+    /// better accountant changes no log. A fixed list is composed again: nothing in it shows that it was.
     pub(crate) fn from_stored(rule: Rule, ceiling: Ceiling, caps: Caps, declared: Vec<Declared>) -> Option<Self> {
         let filter = Self::from_parts(rule, ceiling, caps, declared);
+        let (components, caps) = (&*filter.components, &*filter.caps);
         let known = |one: &Component| matches!(one, Component::Order(place) if (*place as usize) < ORDERS.len());
-        let shaped = match (rule, &*filter.components) {
-            (Rule::Basic, shape) => shape == [Component::Epsilon, Component::Delta],
-            (Rule::Strong, shape) => shape == [Component::Rho, Component::Delta],
-            (Rule::Renyi, [Component::Delta, orders @ .., Component::Infinite]) => orders.iter().all(known),
-            (Rule::Renyi, _) => false,
-            (Rule::Fixed, shape) => !shape.is_empty() && shape.len() == filter.declared.len(),
-        };
-        let bounded = filter.components.iter().zip(&filter.caps).enumerate().all(|(at, (one, &cap))| match *one {
-            Component::Epsilon | Component::Order(_) | Component::Infinite => cap <= ceiling.epsilon.units(),
-            Component::Delta => cap <= ceiling.delta.units(),
-            Component::Rho => true,
-            Component::Declaration(place) => {
-                place as usize == at && filter.declared.get(at).is_some_and(|own| u64::from(own.times) == cap)
+        let holds = match (rule, components) {
+            (Rule::Basic, [Component::Epsilon, Component::Delta]) => {
+                caps[0] <= ceiling.epsilon.units() && caps[1] <= ceiling.delta.units()
             }
-        });
+            (Rule::Strong, [Component::Rho, Component::Delta]) => strong::hold(ceiling, caps),
+            (Rule::Renyi, [Component::Delta, orders @ .., Component::Infinite]) => {
+                orders.iter().all(known) && renyi::hold(ceiling, components, caps)
+            }
+            (Rule::Fixed, _) => Self::fixed(ceiling, filter.declared.clone()).is_ok_and(|composed| composed == filter),
+            _ => false,
+        };
         let bare = rule == Rule::Fixed || filter.declared.is_empty();
-        (shaped && bounded && bare && ceiling.epsilon > Epsilon::ZERO).then_some(filter)
+        (holds && bare && ceiling.epsilon > Epsilon::ZERO).then_some(filter)
     }
 
     fn from_parts(rule: Rule, ceiling: Ceiling, caps: Caps, declared: Vec<Declared>) -> Self {

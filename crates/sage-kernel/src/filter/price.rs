@@ -12,8 +12,8 @@ const LOSS_UNITS: f64 = 1e12;
 const PROBABILITY_UNITS: f64 = 1e18;
 /// How far a computed cost is moved up before it is rounded: far above the error of the formulas.
 const NUDGE: f64 = 1.0 + 1e-12;
-/// The distance of noise from the ideal is priced as if ε_g were at least this, so that a charge still
-/// covers it after ε_g was raised this far; further it may not be.
+/// The least exponent with which the distance of noise from the ideal is priced, and the largest value that ε_g may be
+/// raised to.
 pub(crate) const RAISED: Epsilon = Epsilon::from_units(16_000_000_000_000).expect("below the limit");
 /// What a computed ceiling gives up before it is rounded down; its formulas cancel.
 const CEILING_MARGIN: f64 = 1e-9;
@@ -29,6 +29,17 @@ pub(crate) fn as_loss(units: u64) -> f64 {
 
 pub(crate) fn as_delta(delta: u64) -> f64 {
     delta as f64 / PROBABILITY_UNITS
+}
+
+/// A δ that is used up, rounded up.
+fn cost_delta(delta: u64) -> f64 {
+    as_delta(delta) * (1.0 + 2.0 * f64::EPSILON)
+}
+
+/// A δ that is there to be used up, rounded down: the two roundings of [`as_delta`] are less than four halves of the
+/// distance between floats.
+pub(crate) fn spare_delta(delta: u64) -> f64 {
+    as_delta(delta) * (1.0 - 2.0 * f64::EPSILON)
 }
 
 pub(crate) fn as_sigma(sigma: Sigma) -> f64 {
@@ -57,16 +68,29 @@ pub(crate) fn known(cost: Certified<f64>) -> f64 {
     cost.unwrap_or(f64::INFINITY)
 }
 
-/// The δ that the distance of the drawn noise from the ideal one costs.
+/// The δ that the distance of the drawn noise from the ideal noise costs.
 ///
-/// A total-variation distance of t makes (ε, δ) into (ε, δ + (1 + e^ε) t): `proofs/rounded_gaussian.md`.
+/// A total-variation distance of t costs (1 + e^x) t, where x is at least ε_g and the privacy loss of a single release
+/// exceeds x with a negligible probability: `proofs/rounded_gaussian.md`, section 5.
 pub(crate) fn deviation<'part>(parts: impl IntoIterator<Item = &'part Mechanism>, ceiling: Ceiling) -> u64 {
-    let draws: u128 = parts.into_iter().map(Mechanism::draws).sum();
-    if draws == 0 {
-        return 0;
+    let least = as_epsilon(ceiling.epsilon.max(RAISED));
+    let price = |part: &Mechanism| {
+        let distance = part.draws() as f64 * RoundedGaussian::DEVIATION_PER_DRAW;
+        distance * (1.0 + libm::exp(least.max(largest_loss(part))))
+    };
+    up(parts.into_iter().filter(|part| part.draws() > 0).map(price).sum::<f64>() * PROBABILITY_UNITS)
+}
+
+/// A privacy loss that one release of Gaussian noise exceeds with probability below 2^-108, sampled or not: twelve
+/// standard deviations above the mean.
+fn largest_loss(part: &Mechanism) -> f64 {
+    match part {
+        Mechanism::Gaussian { sigma, .. } | Mechanism::SampledGaussian { sigma, .. } => {
+            let mu = 1.0 / as_sigma(*sigma);
+            mu * (12.0 + 0.5 * mu)
+        }
+        _ => 0.0,
     }
-    let distance = draws as f64 * RoundedGaussian::DEVIATION_PER_DRAW;
-    up(distance * (1.0 + libm::exp(as_epsilon(ceiling.epsilon.max(RAISED)))) * PROBABILITY_UNITS)
 }
 
 /// Visits the mechanisms of a cost as an (ε, δ) filter counts them: each pair with how often it occurs.
@@ -89,20 +113,21 @@ pub(crate) fn each_pair(cost: &Cost, ceiling: Ceiling, mut visit: impl FnMut(u64
             return Err(Unpriced::NeedsDelta);
         }
         let spare = cost.delta().units().saturating_sub(deviation(curved.iter().copied(), ceiling));
-        visit(cost_units(epsilon_at(&curved, as_delta(spare))), cost.delta(), 1);
+        visit(cost_units(epsilon_at(&curved, spare)), cost.delta(), 1);
     }
     Ok(())
 }
 
-/// The smallest ε known for the composition of the mechanisms at δ.
-pub(crate) fn epsilon_at(parts: &[&Mechanism], delta: f64) -> f64 {
+/// The smallest ε known for the composition of the mechanisms at so many units of δ, of which those that they set
+/// aside are taken out first, in whole units.
+pub(crate) fn epsilon_at(parts: &[&Mechanism], delta: u64) -> f64 {
     let by_curve = || {
-        let set_aside: f64 = parts.iter().map(|part| as_delta(pure_loss(part).1)).sum();
+        let left = parts.iter().fold(delta, |left, part| left.saturating_sub(pure_loss(part).1));
         let total = total_curve(parts.iter().copied());
-        known(accountant::epsilon_from_curve(&accountant::ORDERS, &total, delta - set_aside))
+        known(accountant::epsilon_from_curve(&accountant::ORDERS, &total, spare_delta(left)))
     };
     match losses(parts.iter().map(|part| (*part, 1))) {
-        Some(composition) => composition.epsilon(delta).unwrap_or_else(|_| by_curve()),
+        Some(composition) => composition.epsilon(spare_delta(delta)).unwrap_or_else(|_| by_curve()),
         None => by_curve(),
     }
 }
@@ -132,7 +157,7 @@ pub(crate) fn losses<'part>(parts: impl Iterator<Item = (&'part Mechanism, u32)>
                 (Loss::SampledGaussian { q: as_loss(rate.units()), sigma: as_sigma(sigma) }, steps)
             }
             Mechanism::BlackBox { epsilon, delta } => {
-                (Loss::BlackBox { epsilon: as_epsilon(epsilon), delta: as_delta(delta.units()) }, 1)
+                (Loss::BlackBox { epsilon: as_epsilon(epsilon), delta: cost_delta(delta.units()) }, 1)
             }
             Mechanism::Zcdp { .. } | Mechanism::Curve(_) => return None,
         };
@@ -153,6 +178,8 @@ fn curve(part: &Mechanism) -> Vec<f64> {
     let orders = accountant::ORDERS;
     let each = |value: &dyn Fn(f64) -> f64| orders.iter().map(|&order| value(order)).collect();
     match part {
+        // All of its loss is the δ that it sets aside.
+        Mechanism::BlackBox { epsilon: Epsilon::ZERO, .. } => vec![0.0; orders.len()],
         Mechanism::Pure { epsilon } | Mechanism::BlackBox { epsilon, .. } => {
             each(&|order| known(accountant::pure(order, as_epsilon(*epsilon))))
         }
@@ -170,5 +197,91 @@ fn curve(part: &Mechanism) -> Vec<f64> {
         }
         Mechanism::Zcdp { rho } => each(&|order| order * as_epsilon(*rho)),
         Mechanism::Curve(curve) => curve.orders.iter().map(|value| value.map_or(f64::INFINITY, as_epsilon)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dashu::integer::{IBig, UBig};
+    use dashu::rational::RBig;
+
+    /// Floats of δ against the exact fraction: what is there is never more, what is used never less, and both hardly.
+    #[test]
+    fn deltas_are_rounded_against_the_spender() {
+        let mut state = 21u64;
+        for round in 0..20_000u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let units = (state >> (4 + round % 55)).min(Delta::LIMIT.units());
+            let exact = RBig::from_parts(IBig::from(units), UBig::from(10u8).pow(18));
+            let [spare, cost] =
+                [spare_delta(units), cost_delta(units)].map(|delta| RBig::try_from(delta).expect("finite"));
+            assert!(spare <= exact && exact <= cost, "{units}");
+            let close = &exact * RBig::from_parts(IBig::ONE, UBig::ONE << 49);
+            assert!(&exact - spare <= close && cost - &exact <= close, "{units}");
+        }
+        assert_eq!((spare_delta(0), cost_delta(0)), (0.0, 0.0));
+    }
+
+    /// The normal tail, as a continued fraction.
+    fn tail(z: f64) -> f64 {
+        let fraction = (1..=400).rev().fold(0.0, |rest, k| f64::from(k) / (z + rest));
+        libm::exp(-0.5 * z * z) / (2.0 * std::f64::consts::PI).sqrt() / (z + fraction)
+    }
+
+    /// The proof's bound on the distance of n draws, and the power of the most powerful test at that level, which for
+    /// Gaussian noise is known in closed form: the price covers both, for one mechanism alone and under every ceiling.
+    #[test]
+    fn the_price_of_a_distance_covers_the_most_powerful_test() {
+        for (epsilon, sigma) in ["0.5", "8", "20"]
+            .into_iter()
+            .flat_map(|epsilon| ["100", "2", "0.9", "0.75", "0.6", "0.4", "0.3", "0.2"].map(|sigma| (epsilon, sigma)))
+        {
+            let ceiling = Ceiling {
+                epsilon: Epsilon::cost(epsilon).expect("an epsilon"),
+                delta: Delta::cost("0.000001").expect("a delta"),
+            };
+            let sigma = Sigma::cost(sigma).expect("a sigma");
+            for coordinates in [1, 1_000, 1_000_000] {
+                let distance = f64::from(coordinates) * libm::exp2(-104.0);
+                let (mut low, mut high) = (1.0, 40.0);
+                for _ in 0..200 {
+                    let middle = 0.5 * (low + high);
+                    (low, high) = if tail(middle) > distance { (middle, high) } else { (low, middle) };
+                }
+                let power = tail(low - 1.0 / as_sigma(sigma));
+                let price = deviation(&[Mechanism::Gaussian { sigma, coordinates, count: 1 }], ceiling);
+                assert!(as_delta(price) >= distance + power, "{ceiling:?} {sigma:?} {coordinates}: {price} {power}");
+            }
+        }
+    }
+
+    /// Units of costs and ceilings against the exact fraction of the float they come from.
+    #[test]
+    fn units_are_rounded_against_the_spender() {
+        let mut state = 22u64;
+        for round in 0..20_000u64 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let loss = (state >> 11) as f64 / (1u64 << 53) as f64 * libm::exp2(round as f64 % 40.0 - 20.0);
+            let exact = RBig::try_from(loss).expect("finite") * RBig::from(1_000_000_000_000u64);
+            assert!(RBig::from(cost_units(loss)) >= exact, "{loss}");
+            assert!(
+                RBig::from(cost_units(loss))
+                    <= &exact * RBig::from_parts(IBig::from(1_000_001), UBig::from(1_000_000u32)) + RBig::ONE
+            );
+            // A computed ceiling gives up 10^-9, of which floats of this size take back 122 units at most.
+            let given = RBig::from(ceiling_units(loss)) + RBig::from(1_000 - 122);
+            assert!(given <= exact || ceiling_units(loss) == 0, "{loss}");
+        }
+        for (loss, cost, ceiling) in [
+            (0.0, 0, 0),
+            (-1.0, 0, 0),
+            (f64::NAN, UNBOUNDED, 0),
+            (f64::INFINITY, UNBOUNDED, Epsilon::LIMIT.units()),
+            (1e30, UNBOUNDED, Epsilon::LIMIT.units()),
+            (f64::MIN_POSITIVE, 1, 0),
+        ] {
+            assert_eq!((cost_units(loss), ceiling_units(loss)), (cost, ceiling), "{loss}");
+        }
     }
 }

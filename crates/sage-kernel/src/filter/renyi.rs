@@ -7,7 +7,9 @@
 use crate::accountant;
 use crate::budget::Epsilon;
 use crate::cost::Cost;
-use crate::filter::price::{as_delta, as_epsilon, ceiling_units, cost_units, deviation, known, pure_loss, total_curve};
+use crate::filter::price::{
+    as_delta, as_epsilon, as_loss, ceiling_units, cost_units, deviation, known, pure_loss, spare_delta, total_curve,
+};
 use crate::filter::{Caps, Ceiling, Component};
 
 /// δ first and required; then every order that can ever be within its cap; then order ∞.
@@ -26,6 +28,28 @@ pub(super) fn caps(ceiling: Ceiling) -> Caps {
     }
     caps.push((Component::Infinite, ceiling.epsilon.units()));
     caps
+}
+
+/// Whether the theorem holds for stored caps, whatever weights they were made with: Σ c_α e^{−(α−1)(ε_g − cap_α)} is at
+/// most δ_r, each term rounded up. An order with a cap of zero admits no divergence and needs no share of δ_r.
+pub(super) fn hold(ceiling: Ceiling, components: &[Component], caps: &[u64]) -> bool {
+    let (curves, spendable) = ceiling.halves();
+    let (mut total, mut next) = (0.0, 0);
+    for (component, &cap) in components.iter().zip(caps) {
+        match *component {
+            Component::Order(place) if place >= next && cap <= ceiling.epsilon.units() => {
+                let order = accountant::ORDERS[place as usize];
+                let below = as_loss(ceiling.epsilon.units() - cap);
+                let log_share = (order - 1.0) * (libm::log1p(-1.0 / order) - below) - libm::log(order);
+                total += if cap > 0 { libm::exp(log_share) * (1.0 + 1e-12) } else { 0.0 };
+                next = place + 1;
+            }
+            Component::Delta if cap <= spendable => {}
+            Component::Infinite if cap <= ceiling.epsilon.units() => {}
+            _ => return false,
+        }
+    }
+    total <= spare_delta(curves)
 }
 
 /// The place of the order at which a Gaussian fits most often: it gets half of the weight.

@@ -9,9 +9,17 @@ use crate::filter::price::{
 use crate::filter::{Caps, Ceiling, Component, Unpriced};
 
 pub(super) fn caps(ceiling: Ceiling) -> Caps {
-    let (curves, spendable) = ceiling.halves();
-    let rho = accountant::rho_for(as_epsilon(ceiling.epsilon), as_delta(curves)).unwrap_or(0.0);
-    vec![(Component::Rho, ceiling_units(rho)), (Component::Delta, spendable)]
+    vec![(Component::Rho, ceiling_units(rho_of(ceiling))), (Component::Delta, ceiling.halves().1)]
+}
+
+/// ρ_g of the theorem, rounded down.
+fn rho_of(ceiling: Ceiling) -> f64 {
+    accountant::rho_for(as_epsilon(ceiling.epsilon), as_delta(ceiling.halves().0)).unwrap_or(0.0)
+}
+
+/// Whether the theorem holds for stored caps on ρ and on δ: [`caps`] gives up more than a recomputation can differ by.
+pub(super) fn hold(ceiling: Ceiling, caps: &[u64]) -> bool {
+    matches!(*caps, [rho, delta] if as_loss(rho) <= rho_of(ceiling) && delta <= ceiling.halves().1)
 }
 
 /// Gaussians count by their own ρ; everything that is a pair (ε, δ) by ε tanh(ε/2) and its δ.
@@ -30,7 +38,9 @@ pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced>
     }
     if let Ok(others) = Cost::at_delta(others, cost.delta()) {
         each_pair(&others, ceiling, |epsilon, part_delta, count| {
-            rho += f64::from(count) * known(accountant::pure_to_zcdp(as_loss(epsilon)));
+            if epsilon > 0 {
+                rho += f64::from(count) * known(accountant::pure_to_zcdp(as_loss(epsilon)));
+            }
             delta = delta.saturating_add(part_delta.units().saturating_mul(u64::from(count)));
         })?;
     }

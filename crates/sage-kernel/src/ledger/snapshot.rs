@@ -1,4 +1,4 @@
-//! The state as bytes, so that a log need not be read from its first record every time (`docs/format.md`).
+//! The state as bytes, so that a log need not be read from its first record every time (`docs/reference/log-format.md`).
 //!
 //! A snapshot is believed only if a record of the chain commits to its hash; the gate looks. Reading must
 //! nevertheless take any bytes: it never panics, never reserves more than a small multiple of what it was
@@ -7,9 +7,9 @@
 use super::{Entry, GrantState, Ledger, Stream, book};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::event::Charge;
-use crate::index::KeyIndex;
 use crate::log::Head;
 use crate::wire::Wire;
+use sage_numerics::KeyIndex;
 
 /// The first bytes of every snapshot, so that nothing else that is hashed can be mistaken for one.
 const DOMAIN: &[u8; 8] = b"sagestat";
@@ -55,7 +55,7 @@ impl Ledger {
             return Err(Malformed);
         }
         ledger.grants.reserve_exact(count);
-        ledger.keys = KeyIndex::with_room(count);
+        ledger.keys = KeyIndex::with_capacity(count);
         let mut waiting = Vec::new();
         for place in 0..count {
             let entry = Entry::get(&mut input)?;
@@ -65,7 +65,7 @@ impl Ledger {
             if entry.state == GrantState::Charged {
                 waiting.push((entry.id, entry.key));
             }
-            ledger.keys.insert(entry.key, place);
+            ledger.keys.insert(&entry.key.bytes(), place);
             ledger.grants.push(entry);
         }
         for (id, key) in waiting {

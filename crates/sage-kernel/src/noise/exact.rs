@@ -1,12 +1,12 @@
-//! Exact coins and uniform integers: the atoms of the discrete samplers.
+//! Exact Bernoulli variables and uniform integers, from which the discrete samplers are built.
 //!
-//! A uniform real number is met here as its digits in base 2^64, drawn one at a time and only
-//! while a decision is open. Every comparison is between integers. Nothing here may round,
-//! truncate a probability, or give up after a fixed number of digits.
+//! A uniform real number is represented by its digits in base 2^64, drawn one at a time and only
+//! until a comparison is decided. Every comparison is between integers. Nothing here may round,
+//! truncate a probability, or stop after a fixed number of digits.
 
 use super::{NoiseError, NoiseSource};
 
-/// Runs one draw between the checks a source demands.
+/// Runs one draw between the checks that a source requires.
 #[inline(always)]
 pub(super) fn checked<N: NoiseSource, T>(source: &mut N, draw: impl FnOnce(&mut N) -> T) -> Result<T, NoiseError> {
     source.begin()?;
@@ -29,7 +29,7 @@ pub fn uniform_below(source: &mut impl NoiseSource, bound: u64) -> Result<u64, N
     checked(source, |source| draw_below(source, u128::from(bound)) as u64)
 }
 
-/// Uniform on `0..bound`, `bound > 0`: as many bits as the bound has, again until they fit.
+/// Uniform on `0..bound`, `bound > 0`, by rejection: draws as many bits as the bound has until the value is below it.
 pub(super) fn draw_below(source: &mut impl NoiseSource, bound: u128) -> u128 {
     let mask = u128::MAX.checked_shr((bound - 1).leading_zeros()).unwrap_or(0);
     loop {
@@ -44,9 +44,9 @@ pub(super) fn draw_below(source: &mut impl NoiseSource, bound: u128) -> u128 {
     }
 }
 
-/// Is the number `0.d1 d2 d3 ...` with these digits below `numerator / denominator`?
+/// Whether the number `0.d1 d2 d3 ...` with these digits is below `numerator / denominator`.
 ///
-/// Decided at the first binary digit in which they differ, the ratio's coming from long division.
+/// The first binary digit in which they differ decides; the digits of the ratio come from long division.
 /// The denominator must be below 2^127.
 #[inline(never)]
 pub(super) fn digits_below(mut next_digit: impl FnMut() -> u64, numerator: u128, denominator: u128) -> bool {
@@ -69,11 +69,11 @@ pub(super) fn digits_below(mut next_digit: impl FnMut() -> u64, numerator: u128,
     }
 }
 
-/// Exact coin of probability `numerator / denominator <= 1`, `denominator < 2^127`.
+/// An exact Bernoulli variable of probability `numerator / denominator <= 1`, `denominator < 2^127`.
 #[inline(always)]
-pub(super) fn coin(source: &mut impl NoiseSource, numerator: u128, denominator: u128) -> bool {
+pub(super) fn bernoulli(source: &mut impl NoiseSource, numerator: u128, denominator: u128) -> bool {
     let word = source.next_u64();
-    // Shifted until the denominator has 63 bits; bits may be lost, but the ratio stays between
+    // Both are shifted until the denominator has 63 bits. Bits may be lost, but the ratio stays between
     // `n / (d + 1)` and `(n + 1) / d`.
     let (n, d) = match denominator.leading_zeros() {
         zeros @ ..65 => (numerator >> (65 - zeros), denominator >> (65 - zeros)),
@@ -89,13 +89,14 @@ pub(super) fn coin(source: &mut impl NoiseSource, numerator: u128, denominator: 
     digits_below(|| drawn.take().unwrap_or_else(|| source.next_u64()), numerator, denominator)
 }
 
-/// Given coins of probability `x`, one of probability `exp(-x)`, for `0 <= x <= 1`.
+/// A Bernoulli variable of probability `exp(-x)`, given Bernoulli variables of probability `x`, for `0 <= x <= 1`.
 ///
-/// The first index at which "an `x` coin and a `1/index` coin" fails is odd with that probability.
+/// The first index at which the variables of probability `x` and `1/index` are not both true is odd with that
+/// probability.
 #[inline(always)]
-pub(super) fn exp_coin<N: NoiseSource>(source: &mut N, mut x_coin: impl FnMut(&mut N) -> bool) -> bool {
+pub(super) fn bernoulli_exp<N: NoiseSource>(source: &mut N, mut bernoulli_x: impl FnMut(&mut N) -> bool) -> bool {
     let mut index = 1;
-    while (index == 1 || coin(source, 1, index)) && x_coin(source) {
+    while (index == 1 || bernoulli(source, 1, index)) && bernoulli_x(source) {
         index += 1;
     }
     index % 2 == 1

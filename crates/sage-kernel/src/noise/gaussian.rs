@@ -1,10 +1,10 @@
 //! Exact discrete Gaussian noise, for sums under zero-concentrated differential privacy.
 //!
-//! Rejection from discrete Laplace noise (Canonne, Kamath and Steinke 2020, algorithm 3), with the
-//! acceptance probability split into coins whose ratios fit 128 bits. Proof:
+//! Rejection sampling from discrete Laplace noise (Canonne, Kamath and Steinke 2020, algorithm 3), with the
+//! acceptance probability split into Bernoulli variables whose ratios fit into 128 bits. Proof:
 //! `discrete_gaussian.md`. No float and no rounded standard deviation may appear here.
 
-use super::exact::{checked, coin, exp_coin};
+use super::exact::{bernoulli, bernoulli_exp, checked};
 use super::laplace::DiscreteLaplace;
 use super::{NoiseError, NoiseSource};
 
@@ -25,8 +25,8 @@ impl DiscreteGaussian {
     /// Noise of parameter `sigma = numerator / denominator`.
     ///
     /// # Guarantee
-    /// Added to an integer vector that one person moves by at most `d` in Euclidean norm, one draw
-    /// a coordinate costs `d^2 / (2 sigma^2)` of zero-concentrated privacy.
+    /// Added to an integer vector that one person changes by at most `d` in Euclidean norm, one draw
+    /// per coordinate costs `d^2 / (2 sigma^2)` of zCDP.
     ///
     /// # Errors
     /// `ParameterOutOfRange` unless `2^-10 <= sigma <= 2^40` and, in lowest terms,
@@ -45,9 +45,9 @@ impl DiscreteGaussian {
     /// Fills `noise` with independent draws.
     ///
     /// # Guarantee
-    /// The law is exactly that of the type restricted to `|x| < 2^127 / (t d^2)`, if the source's
+    /// The distribution is exactly that of the type restricted to `|x| < 2^127 / (t d^2)`, if the source's
     /// words are uniform and independent. That bound is at least `512 t > 512 sigma`, and the mass
-    /// beyond it below `e^-130000`. On an error the contents of `noise` mean nothing.
+    /// beyond it is below `e^-130000`. After an error the contents of `noise` are meaningless.
     ///
     /// # Errors
     /// `EntropyUnavailable` from the source.
@@ -76,20 +76,23 @@ impl DiscreteGaussian {
         if numerator < self.unit { self.accepts_near(numerator, source) } else { self.accepts_far(numerator, source) }
     }
 
-    /// The same where `q = numerator / unit` is below one: `q^2 / 2` is a fair coin and two of `q`.
+    /// The same for `q = numerator / unit` below one: `q^2 / 2` is the probability that a fair Bernoulli variable and two
+    /// of probability `q` are true.
     #[inline(always)]
     fn accepts_near(&self, numerator: u128, source: &mut impl NoiseSource) -> bool {
         let unit = self.unit;
-        exp_coin(source, |s| s.next_u64() >> 63 == 0 && coin(s, numerator, unit) && coin(s, numerator, unit))
+        bernoulli_exp(source, |s| {
+            s.next_u64() >> 63 == 0 && bernoulli(s, numerator, unit) && bernoulli(s, numerator, unit)
+        })
     }
 
-    /// The same where `q` is one or more: `q = whole + fraction`, and `q^2 / 2` is
+    /// The same for `q` of at least one: `q = whole + fraction`, and `q^2 / 2` is
     /// `whole^2 / 2 + whole * fraction + fraction^2 / 2`.
     #[inline(never)]
     fn accepts_far(&self, numerator: u128, source: &mut impl NoiseSource) -> bool {
         let (whole, fraction) = (numerator / self.unit, numerator % self.unit);
-        (0..whole.saturating_mul(whole)).all(|_| exp_coin(source, |source| coin(source, 1, 2)))
-            && (0..whole).all(|_| exp_coin(source, |source| coin(source, fraction, self.unit)))
+        (0..whole.saturating_mul(whole)).all(|_| bernoulli_exp(source, |source| bernoulli(source, 1, 2)))
+            && (0..whole).all(|_| bernoulli_exp(source, |source| bernoulli(source, fraction, self.unit)))
             && self.accepts_near(fraction, source)
     }
 }

@@ -1,8 +1,8 @@
 //! Exact discrete Laplace noise, for scalars and histograms under pure differential privacy.
 //!
-//! An exponential variable is drawn by von Neumann's comparison of uniforms, whose digits are made
+//! An exponential variable is drawn by von Neumann's comparison of uniforms, whose digits are drawn
 //! only when needed; its scaled integer part is exactly geometric. Proof: `discrete_laplace.md`.
-//! No logarithm, no float, and no scale that was rounded on the way may appear here.
+//! No logarithm, no float and no rounded scale may appear here.
 
 use super::exact::{checked, digits_below};
 use super::{NoiseError, NoiseSource};
@@ -18,7 +18,7 @@ impl DiscreteLaplace {
     /// Noise of scale `b = numerator / denominator`.
     ///
     /// # Guarantee
-    /// Added to an integer that one person moves by at most `d`, a draw costs epsilon `d / b`.
+    /// Added to an integer that one person changes by at most `d`, a draw costs epsilon `d / b`.
     ///
     /// # Errors
     /// `ParameterOutOfRange` unless `2^-10 <= b <= 2^60` and the reduced numerator is below 2^63.
@@ -36,8 +36,8 @@ impl DiscreteLaplace {
     /// Fills `noise` with independent draws.
     ///
     /// # Guarantee
-    /// The law is exactly that of the type, if the source's words are uniform and independent. On
-    /// an error the contents of `noise` mean nothing.
+    /// The distribution is exactly that of the type, if the source's words are uniform and independent. After
+    /// an error the contents of `noise` are meaningless.
     ///
     /// # Errors
     /// `EntropyUnavailable` from the source.
@@ -45,7 +45,7 @@ impl DiscreteLaplace {
         checked(source, |source| noise.fill_with(|| self.draw(source)))
     }
 
-    /// A signed geometric magnitude; minus zero is drawn again.
+    /// A signed geometric magnitude; a negative zero is drawn again.
     #[inline(always)]
     pub(super) fn draw(&self, source: &mut impl NoiseSource) -> i128 {
         loop {
@@ -61,13 +61,13 @@ impl DiscreteLaplace {
         }
     }
 
-    /// `floor(b * (whole + fraction))`, making more digits of the fraction if they matter.
+    /// `floor(b * (whole + fraction))`, drawing more digits of the fraction if they matter.
     #[inline(always)]
     fn scaled_floor(&self, exponential: Exponential, source: &mut impl NoiseSource) -> u128 {
         let numerator = u128::from(self.numerator);
         let product = numerator * u128::from(exponential.first);
         let mut value = numerator * u128::from(exponential.whole) + (product >> 63);
-        // The digits not yet used add `numerator * rest / 2^63`; they carry from `gap` onwards.
+        // The remaining digits add `numerator * rest / 2^63`; there is a carry if that is at least `gap`.
         let gap = (1 << 63) - (product & (u128::MAX >> 65));
         if gap < numerator && (value + 1) % u128::from(self.denominator) == 0 {
             let mut known = exponential.rest.into_iter();
@@ -87,7 +87,7 @@ fn greatest_common_divisor(left: u64, right: u64) -> u64 {
 
 /// A standard exponential variable, and an independent fair bit.
 ///
-/// The fraction is 63 binary digits, and then as many 64-bit ones as a comparison has needed.
+/// The fraction has 63 binary digits, followed by as many 64-bit digits as a comparison needed.
 pub(super) struct Exponential {
     pub(super) whole: u64,
     pub(super) first: u64,
@@ -96,8 +96,8 @@ pub(super) struct Exponential {
 }
 
 impl Exponential {
-    /// Uniforms are drawn while they descend; the first is accepted as the fraction if the run has
-    /// odd length, which given its value `x` has probability `exp(-x)`; each refusal adds one
+    /// Uniforms are drawn while they descend. The first one is accepted as the fraction if the run has
+    /// odd length, which has probability `exp(-x)` given its value `x`; each rejection adds one
     /// (von Neumann).
     #[inline(always)]
     pub(super) fn draw(source: &mut impl NoiseSource) -> Self {
@@ -125,13 +125,13 @@ impl Exponential {
     }
 }
 
-/// Ends a descending run whose newest member equals the one before it in the first 63 digits, with
-/// all digits kept; gives the later digits of the first member if it is accepted. Happens once in
-/// 2^61 draws or so.
+/// Completes a descending run whose newest member equals the previous one in the first 63 digits, keeping
+/// all digits. Returns the later digits of the first member if it is accepted. Needed about once in
+/// 2^61 draws.
 #[cold]
 #[inline(never)]
 fn finish_tied_run(first: u64, previous: u64, mut odd: bool, source: &mut impl NoiseSource) -> Option<Vec<u64>> {
-    // The run descended strictly: only its start has the first member's leading digits.
+    // The run descends strictly: only the first member has its leading digits.
     let mut later = (previous != first).then(|| vec![previous]);
     let mut first = vec![first];
     let mut next = vec![previous];
@@ -143,7 +143,7 @@ fn finish_tied_run(first: u64, previous: u64, mut odd: bool, source: &mut impl N
     odd.then(|| first.split_off(1))
 }
 
-/// Compares two uniforms, making digits until they differ.
+/// Whether one uniform is below another, drawing digits until they differ.
 fn below(left: &mut Vec<u64>, right: &mut Vec<u64>, source: &mut impl NoiseSource) -> bool {
     let mut index = 0;
     while left[index] == right[index] {

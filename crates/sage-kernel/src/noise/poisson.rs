@@ -1,7 +1,7 @@
-//! Poisson sampling of rows: each row in or out by a coin of its own, of one exact probability.
+//! Poisson sampling: each row is sampled independently with the same exact probability.
 //!
-//! Amplification by sampling is proved for independent coins only. This file must never fix the
-//! size of a sample, shuffle, or let one row's coin depend on another's. Proof: `poisson.md`.
+//! Amplification by sampling is proved only for independent draws. This file must never fix the
+//! size of a sample, shuffle, or let the draw of one row depend on another row. Proof: `poisson.md`.
 
 use super::exact::checked;
 use super::{NoiseError, NoiseSource};
@@ -9,9 +9,9 @@ use super::{NoiseError, NoiseSource};
 /// Selects each of `rows` rows independently; row `i` is bit `i % 64` of word `i / 64` of `mask`.
 ///
 /// # Guarantee
-/// Each row's probability is exactly `chance / 2^64`, one from there on, and the coins are independent. The mask has
-/// `rows / 64` words, rounded up; bits past the last row are zero. What `mask` held is gone. On an
-/// error it is left empty.
+/// Each row's probability is exactly `min(chance / 2^64, 1)`, and the draws are independent. The mask has
+/// `rows / 64` words, rounded up; bits past the last row are zero. Previous contents of `mask` are discarded. After an
+/// error it is empty.
 ///
 /// # Errors
 /// `EntropyUnavailable` from the source.
@@ -21,7 +21,7 @@ pub fn poisson_mask(
     mask.clear();
     let words = rows.div_ceil(64);
     let outcome = checked(source, |source| match u64::try_from(chance) {
-        Ok(digits) => mask.extend((0..words).map(|_| sixty_four_coins(source, digits))),
+        Ok(digits) => mask.extend((0..words).map(|_| bernoulli_word(source, digits))),
         Err(_) => mask.resize(words, u64::MAX),
     });
     if outcome.is_err() {
@@ -35,17 +35,17 @@ pub fn poisson_mask(
     outcome
 }
 
-/// Sixty-four coins of probability `digits / 2^64`, side by side.
+/// Sixty-four independent Bernoulli variables of probability `digits / 2^64`, one per bit.
 ///
-/// Each lane compares a uniform number of its own with the rate, one binary digit a word, and is
-/// decided at the first digit that differs. When only zeros are left of the rate, an undecided
+/// Each bit compares its own uniform number with the rate, one binary digit per word, and is
+/// decided at the first digit that differs. When only zeros of the rate are left, an undecided
 /// number can no longer be below it.
 #[inline]
-fn sixty_four_coins(source: &mut impl NoiseSource, mut digits: u64) -> u64 {
+fn bernoulli_word(source: &mut impl NoiseSource, mut digits: u64) -> u64 {
     let mut selected = 0;
     let mut undecided = u64::MAX;
-    // The zeros that a small rate begins with leave some lane undecided most often; a word too many
-    // takes less time than asking after each.
+    // The leading zeros of a small rate usually leave some bit undecided; drawing a word too many
+    // is faster than checking after each word.
     let zeros = digits.leading_zeros().min(8);
     for _ in 0..zeros {
         undecided &= !source.next_u64();

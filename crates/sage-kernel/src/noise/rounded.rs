@@ -1,8 +1,8 @@
-//! Gaussian noise for vector releases and DP-SGD: fast, on the integers, of one fixed width.
+//! Fast integer Gaussian noise with a fixed standard deviation, for vector releases and DP-SGD.
 //!
 //! A draw is a normal variable of standard deviation 2^24 rounded to the nearest integer, so that
-//! adding it to an integer is a post-processing of the continuous Gaussian mechanism and every
-//! accountant for that one applies. Callers scale their lattice, never the noise. Proof:
+//! adding it to an integer is a post-processing of the continuous Gaussian mechanism, and every
+//! accountant for that mechanism applies. Callers scale their lattice, never the noise. Proof:
 //! `rounded_gaussian.md`. A draw must never be used without charging its deviation.
 
 use super::exact::checked;
@@ -19,11 +19,11 @@ impl RoundedGaussian {
     /// The standard deviation of the normal variable that is rounded.
     pub const STANDARD_DEVIATION: u32 = 1 << 24;
 
-    /// One draw's law is within this of the ideal in total variation: `2^-100`. To account for a
+    /// The total variation distance of one draw from the ideal distribution is at most this: `2^-100`. To account for a
     /// distance `v`, charge `(1 + e^epsilon) v` of delta.
     pub const DEVIATION_PER_DRAW: f64 = 1.0 / (1u128 << 100) as f64;
 
-    /// The noise; its table is built once in a process, in a few milliseconds.
+    /// The sampler; its table is built once per process, in a few milliseconds.
     #[allow(clippy::new_without_default, reason = "a default would be one more way to the same table")]
     pub fn new() -> Self {
         Self { table: Table::shared() }
@@ -34,7 +34,7 @@ impl RoundedGaussian {
     /// # Guarantee
     /// The draws together are within `noise.len() * 2^-100` of independent ideal ones in total
     /// variation, if the source's words are uniform and independent. All are below `2^28` in
-    /// magnitude. On an error the contents of `noise` mean nothing.
+    /// magnitude. After an error the contents of `noise` are meaningless.
     ///
     /// # Errors
     /// `EntropyUnavailable` from the source.
@@ -42,7 +42,7 @@ impl RoundedGaussian {
         checked(source, |source| noise.fill_with(|| self.draw(source)))
     }
 
-    /// One draw, from one word; more words are taken once in some 300 draws.
+    /// One draw, from one word; about one draw in 300 takes more words.
     #[inline(always)]
     fn draw(&self, source: &mut impl NoiseSource) -> i32 {
         let word = source.next_u64();
@@ -60,7 +60,7 @@ impl RoundedGaussian {
         integer_at(chosen, word >> INDEX_BITS & ((1 << BUCKET_BITS) - 1))
     }
 
-    /// Leading bits equal to those of the threshold leave the choice to the 64 bits after them.
+    /// If the leading bits equal those of the threshold, the next 64 bits decide.
     #[cold]
     #[inline(never)]
     fn break_tie(&self, index: usize, alias: usize, source: &mut impl NoiseSource) -> usize {

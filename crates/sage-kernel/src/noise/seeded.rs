@@ -9,16 +9,16 @@ use rand_chacha::ChaCha20Core;
 use rand_chacha::rand_core::SeedableRng;
 use rand_chacha::rand_core::block::Generator;
 
-/// Goes into every seeded key, so a binary which can make one contains these bytes. The release
-/// check looks for them.
+/// Part of every seeded key, so a binary that can create one contains these bytes. The release
+/// check searches for them.
 static SEEDED_LABEL: [u8; 45] = *b"sage seeded noise: experiments and tests only";
 
-/// Noise that anyone with the seed can repeat.
+/// Noise that anyone with the seed can reproduce.
 ///
 /// # Guarantee
 ///
 /// Equal seeds give equal words on every machine; different seeds give streams that look
-/// independent. No secrecy whatever.
+/// independent. There is no secrecy.
 pub struct SeededNoise {
     stream: Box<KeyStream>,
 }
@@ -26,7 +26,7 @@ pub struct SeededNoise {
 impl SeededNoise {
     /// The stream of this seed.
     pub fn new(seed: u64) -> Self {
-        // The optimiser may not look through `black_box`: the label stays whole in the binary.
+        // `black_box` keeps the optimiser from splitting the label in the binary.
         let label = std::hint::black_box(&SEEDED_LABEL);
         let mut mixed = [0u8; 32];
         for (index, byte) in label.iter().enumerate() {

@@ -1,27 +1,27 @@
-//! Secure random words, and the sealed trait through which samplers get them.
+//! Secure random words, and the sealed trait through which samplers draw them.
 //!
-//! A source is keyed by the operating system and stretched by ChaCha12. It must never be cloned,
-//! printed, seeded by a caller, shared between two processes, or go on silently after the
-//! operating system refused it a key.
+//! A source is keyed by the operating system and expanded by ChaCha12. It must never be cloned,
+//! printed, seeded by a caller, shared between two processes, or continue silently after the
+//! operating system failed to return a key.
 
 use super::NoiseError;
 use rand_chacha::ChaCha12Core;
 use rand_chacha::rand_core::SeedableRng;
 use rand_chacha::rand_core::block::Generator;
 
-/// Words kept ready: eight calls of the cipher, which makes 256 bytes a call.
+/// Buffered words: eight calls of the cipher, which returns 256 bytes per call.
 const BUFFER_WORDS: usize = 256;
 const WORDS_PER_CALL: usize = 32;
 
-/// A new key is taken from the operating system after this many buffers (64 KiB of output).
+/// The key is renewed from the operating system after this many buffers (64 KiB of output).
 const BUFFERS_PER_KEY: u32 = 32;
 
 /// A source of independent, uniform 64-bit words.
 ///
 /// # Guarantee
 ///
-/// Only `SecureNoise` implements this in a build without the `seeded` feature, and no word is given
-/// out twice.
+/// Only `SecureNoise` implements this in a build without the `seeded` feature, and no word is
+/// returned twice.
 pub trait NoiseSource: sealed::Sealed {}
 
 impl<S: sealed::Sealed> NoiseSource for S {}
@@ -29,33 +29,33 @@ impl<S: sealed::Sealed> NoiseSource for S {}
 pub(super) mod sealed {
     use super::{KeyStream, NoiseError};
 
-    /// Keeps [`super::NoiseSource`] closed: no caller can bring randomness of its own.
+    /// Seals [`super::NoiseSource`]: no caller can supply its own randomness.
     ///
     /// A draw is `begin`, any number of words, `finish`; its result may be used only if both
     /// returned `Ok`.
     pub trait Sealed: Send + Sized {
-        /// Another source, whose words are independent of this one's: for another thread.
+        /// Creates a source for another thread, whose words are independent of this one's.
         fn fork(&mut self) -> Result<Self, NoiseError>;
 
-        /// The words made ahead.
+        /// The buffered words.
         fn stream(&mut self) -> &mut KeyStream;
 
-        /// Makes more of them.
+        /// Refills the buffer.
         fn next_buffer(&mut self) {
             self.stream().refill();
         }
 
-        /// Makes sure that the words to come belong to this process alone.
+        /// Ensures that the following words belong to this process alone.
         fn begin(&mut self) -> Result<(), NoiseError> {
             Ok(())
         }
 
-        /// Says whether every word since `begin` may be relied on.
+        /// Checks that every word since `begin` may be used.
         fn finish(&mut self) -> Result<(), NoiseError> {
             Ok(())
         }
 
-        /// The next word. Outside `begin` and `finish` it may be one that a parent process used too.
+        /// The next word. Outside `begin` and `finish` it may be one that a parent process also used.
         #[inline(always)]
         fn next_u64(&mut self) -> u64 {
             loop {
@@ -68,7 +68,7 @@ pub(super) mod sealed {
     }
 }
 
-/// A ChaCha12 key stream with a buffer in front.
+/// A buffered ChaCha12 key stream.
 pub struct KeyStream {
     cipher: ChaCha12Core,
     buffer: [u64; BUFFER_WORDS],
@@ -105,29 +105,29 @@ impl KeyStream {
 ///
 /// # Guarantee
 ///
-/// * A value exists only if the operating system gave a full key.
-/// * Two processes never use the same words: every draw compares the process number with that of
-///   the process which took the key, and a child takes a key of its own.
-/// * A key makes at most 64 KiB, so that the copies of a resumed machine image part soon;
-///   [`SecureNoise::renew`] makes them part at once.
-/// * If a key cannot be renewed, the draw in progress and all later ones are errors.
+/// * A value exists only if the operating system returned a full key.
+/// * Two processes never use the same words: every draw compares the process ID with that of
+///   the process that requested the key, and a child requests its own key.
+/// * A key produces at most 64 KiB, so that copies of a resumed machine image diverge soon;
+///   [`SecureNoise::renew`] makes them diverge immediately.
+/// * If a key cannot be renewed, the draw in progress and all later ones fail.
 ///
 /// It is neither `Clone` nor `Debug`. See `proofs/randomness.md`.
 pub struct SecureNoise {
     stream: Box<KeyStream>,
-    /// Writes a key, or says that there is none.
+    /// Writes a key; returns false if there is none.
     pub(super) entropy: fn(&mut [u8; 32]) -> bool,
-    /// The process which took the key.
+    /// The process that requested the key.
     pub(super) process: u32,
     buffers_left: u32,
     failed: bool,
 }
 
 impl SecureNoise {
-    /// Takes a key from the operating system.
+    /// Requests a key from the operating system.
     ///
     /// # Errors
-    /// [`NoiseError::EntropyUnavailable`] if it has none to give.
+    /// [`NoiseError::EntropyUnavailable`] if it returns none.
     pub fn new() -> Result<Self, NoiseError> {
         Self::keyed_by(|key: &mut [u8; 32]| getrandom::fill(key).is_ok())
     }
@@ -139,7 +139,7 @@ impl SecureNoise {
         Ok(source)
     }
 
-    /// Throws the key and all buffered words away and takes a new key. For the start of a job.
+    /// Discards the key and all buffered words and requests a new key. For the start of a job.
     ///
     /// # Errors
     /// [`NoiseError::EntropyUnavailable`]; the source stays unusable.
@@ -161,7 +161,7 @@ impl SecureNoise {
 }
 
 impl sealed::Sealed for SecureNoise {
-    /// A source with a key of its own, from where this one has its keys.
+    /// A source with its own key, from the same entropy source.
     fn fork(&mut self) -> Result<Self, NoiseError> {
         self.result()?;
         Self::keyed_by(self.entropy)
@@ -172,9 +172,9 @@ impl sealed::Sealed for SecureNoise {
         &mut self.stream
     }
 
-    /// Makes the next buffer, under a new key when the old one has made its share.
+    /// Fills the next buffer, with a new key if the old one has reached its limit.
     ///
-    /// After a failure the old key goes on, so that samplers end; `finish` withholds the result.
+    /// After a failure the old key stays in use, so that samplers terminate; `finish` then returns the error.
     #[inline(never)]
     fn next_buffer(&mut self) {
         if self.buffers_left == 0 {
@@ -184,7 +184,7 @@ impl sealed::Sealed for SecureNoise {
         self.stream.refill();
     }
 
-    /// The fork rule: a process which did not take this key takes its own before any word.
+    /// The fork rule: a process that did not request this key requests its own before drawing a word.
     #[inline]
     fn begin(&mut self) -> Result<(), NoiseError> {
         if std::process::id() == self.process { self.result() } else { self.renew() }

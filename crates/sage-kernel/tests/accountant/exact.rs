@@ -15,7 +15,7 @@ fn tail(x: f64) -> f64 {
 }
 
 /// Delta of one sampled Gaussian step at any real epsilon, a record removed.
-fn removed(q: f64, sigma: f64, epsilon: f64) -> f64 {
+pub fn removed(q: f64, sigma: f64, epsilon: f64) -> f64 {
     let gain = epsilon.exp_m1();
     if gain <= -q {
         return -gain;
@@ -25,7 +25,7 @@ fn removed(q: f64, sigma: f64, epsilon: f64) -> f64 {
 }
 
 /// The same, a record added.
-fn added(q: f64, sigma: f64, epsilon: f64) -> f64 {
+pub fn added(q: f64, sigma: f64, epsilon: f64) -> f64 {
     let gain = (-epsilon).exp_m1();
     if gain <= -q {
         return 0.0;

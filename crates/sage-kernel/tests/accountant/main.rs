@@ -6,6 +6,7 @@
     reason = "a test that cannot get its number has failed; tables are shared by plain pub"
 )]
 
+mod accuracy;
 mod curves;
 mod exact;
 mod hostile;

@@ -89,6 +89,11 @@ impl Yard {
         self.gate.start(0, grant).expect("starts")
     }
 
+    /// The hash of the log's first record, which summaries are bound to.
+    pub(crate) fn origin(&self) -> [u8; 32] {
+        self.gate.log().records[0].hash
+    }
+
     /// A session on rows of the train lane.
     pub(crate) fn train(&mut self, parts: Vec<Mechanism>, rows: &[Vec<f64>], seed: u64) -> Seeded {
         let cost = Cost::new(parts).expect("a cost");

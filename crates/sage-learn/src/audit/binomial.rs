@@ -4,7 +4,7 @@ use libm::sqrt;
 
 use crate::plan::normal_quantile;
 use crate::validate::incomplete_beta;
-use sage_exact::bisect;
+use sage_numerics::bisect;
 
 /// The Clopper-Pearson bound from above: so few successes have at most the chance `chance` if the
 /// probability of one is larger than this.

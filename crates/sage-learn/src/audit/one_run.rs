@@ -12,7 +12,7 @@ use super::binomial::at_least;
 use super::game::{Yard, flat, full_steps, network_plan, numbers, rows_with, train_watched};
 use super::report::{AuditError, check};
 use crate::network::Network;
-use sage_exact::bisect;
+use sage_numerics::bisect;
 
 /// How sure the lower bound is.
 const CONFIDENCE: f64 = 0.95;

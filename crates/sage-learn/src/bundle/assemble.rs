@@ -9,7 +9,9 @@ use super::graph::{
 };
 use super::place::Place;
 use crate::encode::{Categories, Encoding, FieldKind, INTEGER_SEED, Join, Key, KeyKind, Scale, Span};
-use crate::formula::{Case, Column, Comparison, Formula, Keys, Lookup, Schema, Table, TableColumn};
+use crate::formula::{
+    Case, Column, Comparison, Domain, Formula, Keys, Kind, Lookup, Missing, Schema, SchemaRefusal, Table, TableColumn,
+};
 use crate::linear::LinearModel;
 use crate::network::{Inputs, Loss, Network};
 
@@ -38,7 +40,12 @@ pub struct Fields {
 /// # Errors
 /// A refusal that names the field and says what a graph cannot hold.
 pub fn fields(columns: &[Column], sources: &[Feature], encoding: &Encoding) -> Result<Fields, GraphRefusal> {
-    let mut writing = Writing { sources, features: Vec::new(), tables: Vec::new() };
+    let schema_refused = |refusal: SchemaRefusal| GraphRefusal::Part { part: refusal.what, why: refusal.why };
+    let named: Vec<&str> = sources.iter().flat_map(|source| source.formula.columns()).collect();
+    let declared = columns.iter().filter(|column| named.contains(&column.name.as_str())).cloned().collect();
+    let declared = Schema::new(declared, Vec::new()).map_err(schema_refused)?;
+    let sources: Vec<Feature> = sources.iter().map(|source| finite(source, &declared)).collect();
+    let mut writing = Writing { sources: &sources, features: Vec::new(), tables: Vec::new() };
     let mut fields = Vec::new();
     for field in &encoding.stated().fields {
         fields.push(match &field.kind {
@@ -46,6 +53,10 @@ pub fn fields(columns: &[Column], sources: &[Feature], encoding: &Encoding) -> R
             FieldKind::Number { column, scale } => {
                 let feature = writing.source(*column)?;
                 Field::Number(scaled(feature, scale))
+            }
+            FieldKind::Missing { column } => {
+                let feature = writing.indicator(*column)?;
+                Field::Number(Scaled { feature, low: 0.0, high: 1.0, shift: 0.0, factor: 1.0, missing: Some(1.0) })
             }
             FieldKind::Category(key) => Field::Place(writing.place(&field.name, key)?),
             FieldKind::Cross(one, other) => {
@@ -56,8 +67,7 @@ pub fn fields(columns: &[Column], sources: &[Feature], encoding: &Encoding) -> R
     }
     let used: Vec<&str> = writing.features.iter().flat_map(|feature| feature.formula.columns()).collect();
     let columns = columns.iter().filter(|column| used.contains(&column.name.as_str())).cloned().collect();
-    let schema = Schema::new(columns, writing.tables)
-        .map_err(|refusal| GraphRefusal::Part { part: refusal.what, why: refusal.why })?;
+    let schema = Schema::new(columns, writing.tables).map_err(schema_refused)?;
     Ok(Fields { schema, features: writing.features, fields })
 }
 
@@ -96,10 +106,24 @@ impl Writing<'_> {
         Ok(self.feature(source.clone()))
     }
 
-    fn feature(&mut self, feature: Feature) -> String {
-        if !self.features.iter().any(|known| known.name == feature.name) {
-            self.features.push(feature.clone());
+    /// The name of a feature that is 1 where a column of the encoding is missing and 0 elsewhere.
+    fn indicator(&mut self, column: u32) -> Result<String, GraphRefusal> {
+        let source = self.sources.get(column as usize);
+        let source = source.ok_or_else(|| refused("encoding", "it looks at a column that has no formula"))?;
+        let missing = Formula::IsNull(Box::new(source.formula.clone()));
+        let (name, formula) = (format!("{} is missing", source.name), Formula::AsNumber(Box::new(missing)));
+        Ok(self.feature(Feature { name, formula }))
+    }
+
+    /// The name of a feature, which is added unless it is known. A name that another formula has gets a prime.
+    fn feature(&mut self, mut feature: Feature) -> String {
+        while let Some(known) = self.features.iter().find(|known| known.name == feature.name) {
+            if known.formula == feature.formula {
+                return feature.name;
+            }
+            feature.name.push('\'');
         }
+        self.features.push(feature.clone());
         feature.name
     }
 
@@ -162,6 +186,25 @@ impl Writing<'_> {
     }
 }
 
+/// The source with NaN and infinities as null, if it is a number that can be either.
+fn finite(source: &Feature, schema: &Schema) -> Feature {
+    let number = source.formula.check(schema) == Ok(Kind::Number) && !is_finite(&source.formula, schema);
+    let formula = source.formula.clone();
+    let formula = if number { Formula::Finite(Box::new(formula)) } else { formula };
+    Feature { name: source.name.clone(), formula }
+}
+
+/// Whether a formula is finite wherever it is not null.
+fn is_finite(formula: &Formula, schema: &Schema) -> bool {
+    match formula {
+        Formula::Column(name) => schema.column(name).is_some_and(|(_, column)| {
+            matches!(column.domain, Domain::Whole { .. }) && column.missing == Missing::Never
+        }),
+        Formula::Number(_) | Formula::Part(..) | Formula::AsNumber(_) | Formula::Lookup(_) => true,
+        _ => false,
+    }
+}
+
 /// The first of whole numbers that follow each other.
 fn consecutive(integers: &[i64]) -> Option<i64> {
     let follows = integers.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
@@ -195,7 +238,7 @@ fn scaled(feature: String, scale: &Scale) -> Scaled {
         Span::Unit => (low, 1.0 / (high - low)),
         Span::Signed => (0.5 * low + 0.5 * high, 2.0 / (high - low)),
     };
-    Scaled { feature, low, high, shift, factor, missing: f64::from(scale.missing) }
+    Scaled { feature, low, high, shift, factor, missing: scale.missing.map(f64::from) }
 }
 
 /// The number that the scale takes to this one.

@@ -109,6 +109,12 @@ pub(super) fn write(card: &Card, graph: &Graph) -> String {
     }
     let outputs = graph.outline().outputs();
     line(format!("\nThe output `{OUTPUT}` has {outputs} number(s) for each row."));
+    if graph.outline().leaves_rows_out() {
+        line(
+            "A row in which a number without a rule for missing values is missing has no prediction: it is NaN."
+                .to_owned(),
+        );
+    }
     if !graph.outline().schema.tables().is_empty() {
         line("\n## Private features\n\nReleased tables that are part of the model:\n".to_owned());
         for (table, file) in graph.outline().schema.tables().iter().zip(tables::names(graph.outline().schema.tables()))

@@ -1,21 +1,22 @@
 //! Writes fields as nodes: features to numbers and places.
 
-use tract_onnx::pb::tensor_proto::DataType;
-
 use super::graph::{Field, Outline, Scaled};
 use super::place::Place;
 use crate::encode::{PRIME, hash_key};
+use crate::formula::proto::DataType;
 use crate::formula::{Formula, Kind, Lowered, Lowering, Schema, Tensor};
 
 /// Writes the fields of one outline.
 pub(super) struct Fields<'a> {
     pub(super) lowering: Lowering<'a>,
     outline: &'a Outline,
+    /// For each row whether the model leaves it out, if it leaves out any.
+    pub(super) left_out: Option<Tensor>,
 }
 
 impl<'a> Fields<'a> {
     pub(super) const fn new(outline: &'a Outline, lowering: Lowering<'a>) -> Self {
-        Self { lowering, outline }
+        Self { lowering, outline, left_out: None }
     }
 
     fn node(&mut self, operator: &str, inputs: &[&Tensor]) -> Tensor {
@@ -57,7 +58,7 @@ impl<'a> Fields<'a> {
         self.node("Where", &[&itself, &zero, &zero])
     }
 
-    /// A number field: one `f32` for each row.
+    /// A number field: one `f32` for each row, NaN where the row is left out.
     pub(super) fn scaled(&mut self, scaled: &Scaled) -> Tensor {
         let feature = self.feature(&scaled.feature);
         let x = &feature.value;
@@ -70,7 +71,11 @@ impl<'a> Fields<'a> {
         let (shift, factor) = (self.number(scaled.shift), self.number(scaled.factor));
         let shifted = self.node("Sub", &[&clipped, &shift]);
         let result = self.node("Mul", &[&shifted, &factor]);
-        let missing = self.number(scaled.missing);
+        if scaled.missing.is_none() {
+            let before = self.left_out.take();
+            self.left_out = self.lowering.or(before, Some(bad.clone()));
+        }
+        let missing = self.number(scaled.missing.unwrap_or(f64::NAN));
         let result = self.node("Where", &[&bad, &missing, &result]);
         self.lowering.nodes.cast(&result, DataType::Float)
     }

@@ -215,7 +215,7 @@ pub fn described(description: &[u8], weights: &[u8]) -> Result<Graph, BundleErro
 /// Where a description is wrong. What stands there is not said: see [`BundleError::without_contents`].
 fn place_of(error: &serde_json::Error) -> String {
     let what = match error.classify() {
-        Category::Data => "what stands there is not of the form that docs/bundle.md describes",
+        Category::Data => "what stands there is not of the form that docs/reference/bundle.md describes",
         Category::Eof => "it ends there, too early",
         Category::Io | Category::Syntax => "it is no JSON",
     };

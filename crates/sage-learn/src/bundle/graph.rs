@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::place::Place;
 use super::steps::{self, Step};
-use crate::formula::{Formula, FormulaRefusal, Kind, Schema};
+use crate::formula::{Cell, Formula, FormulaRefusal, Kind, Schema};
 
 /// How much a graph may hold.
 const MOST_PARTS: usize = 4_096;
@@ -81,8 +81,10 @@ pub struct Scaled {
     pub shift: f64,
     /// What is left is multiplied with this.
     pub factor: f64,
-    /// The input where the feature is null or no number; it is neither shifted nor scaled.
-    pub missing: f64,
+    /// The input where the feature is missing (null or NaN), neither shifted nor scaled. Without it the model leaves such
+    /// rows out: its prediction is NaN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<f64>,
 }
 
 /// The shape of a layer.
@@ -204,6 +206,31 @@ impl Outline {
         inputs
     }
 
+    /// Whether the model leaves rows out: some number has no rule for missing values.
+    pub fn leaves_rows_out(&self) -> bool {
+        self.strict().next().is_some()
+    }
+
+    /// Whether the model leaves this row out, which has a cell for each column: its prediction is NaN.
+    pub fn leaves_out(&self, row: &[Cell]) -> bool {
+        self.strict().any(|scaled| {
+            let found = self.feature(&scaled.feature).map(|feature| feature.formula.evaluate(&self.schema, row));
+            match found {
+                Some(Cell::Number(number)) => number.is_nan(),
+                Some(Cell::Truth(_)) => false,
+                _ => true,
+            }
+        })
+    }
+
+    /// The numbers without a rule for missing values.
+    fn strict(&self) -> impl Iterator<Item = &Scaled> {
+        self.fields.iter().filter_map(|field| match field {
+            Field::Number(scaled) if scaled.missing.is_none() => Some(scaled),
+            _ => None,
+        })
+    }
+
     /// How many numbers a prediction has.
     pub fn outputs(&self) -> u32 {
         if self.steps.is_empty() {
@@ -300,7 +327,7 @@ impl Outline {
 
     fn check_scaled(&self, scaled: &Scaled) -> Result<(), GraphRefusal> {
         self.wants(&scaled.feature, Kind::Number)?;
-        let numbers = [scaled.low, scaled.high, scaled.shift, scaled.factor, scaled.missing];
+        let numbers = [scaled.low, scaled.high, scaled.shift, scaled.factor, scaled.missing.unwrap_or_default()];
         if numbers.iter().all(|number| number.is_finite()) && scaled.low <= scaled.high {
             return Ok(());
         }

@@ -18,16 +18,6 @@ pub(super) enum FieldValues<'batch> {
     Places(&'batch [f64]),
 }
 
-impl FieldValues<'_> {
-    /// For how many rows.
-    pub(super) fn count(&self) -> usize {
-        match self {
-            Self::Numbers(numbers) => numbers.len(),
-            Self::Places(places) => places.len(),
-        }
-    }
-}
-
 /// A layer made ready.
 struct Ready {
     activation: Activation,
@@ -129,7 +119,7 @@ impl Layers {
                     };
                     let examples: Vec<Example<'_>> = (0..rows).map(example).collect();
                     let (table, bias) = (&self.table[..], &layer.bias[..]);
-                    pulp::Arch::new().dispatch(Places { table, bias, examples: &examples, out });
+                    sage_numerics::dispatch(Places { table, bias, examples: &examples, out });
                     Onto::WhatIsThere
                 } else {
                     Onto::Bias(&layer.bias)

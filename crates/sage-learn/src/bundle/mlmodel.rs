@@ -1,9 +1,8 @@
 //! The file `MLmodel`, by which MLflow loads a bundle: the onnx flavor, and the python_function flavor over it.
 
-use tract_onnx::pb::tensor_proto::DataType;
-
 use super::graph::Graph;
 use super::onnx;
+use crate::formula::proto::DataType;
 use crate::formula::{Column, Missing};
 
 /// What Python needs to load it.

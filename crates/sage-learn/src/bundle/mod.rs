@@ -4,14 +4,14 @@
 //! - [`Bundle`]: its files, written and read back;
 //! - [`translated`]: an ONNX file that others made as a graph of this kind;
 //! - [`Card`]: what people are told about it;
-//! - [`Predictor`]: the graph run in this process, and [`Exported`]: the same as others run it;
+//! - [`Predictor`]: the graph run in this process;
 //! - [`try_out`]: the graph tried on made-up rows before it is released.
 //!
 //! Nothing here sees a file system or a row of a stream.
 
 mod assemble;
 mod card;
-mod direct;
+mod columns;
 mod fields;
 mod files;
 mod foreign;
@@ -32,7 +32,7 @@ pub use files::{Bundle, BundleError, ESSENTIAL, described};
 pub use foreign::{ForeignRefusal, MODEL as FOREIGN, translated};
 pub use graph::{Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights};
 pub use place::Place;
-pub use predict::{Cells, Exported, PredictError, Predictor};
+pub use predict::{Cells, PredictError, Predictor};
 pub use steps::{Map, Operand, Rule, Step};
 pub use trial::{TrialRefusal, made_up_rows, try_out};
 

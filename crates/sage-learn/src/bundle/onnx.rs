@@ -6,16 +6,14 @@
 //! zeros and a one: the first layer's weights for them are rows, and a row of them is gathered.
 
 use prost::Message as _;
-use tract_onnx::pb::tensor_proto::DataType;
-use tract_onnx::pb::tensor_shape_proto::{Dimension, dimension};
-use tract_onnx::pb::type_proto::{self, Value};
-use tract_onnx::pb::{
-    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TypeProto, ValueInfoProto,
-};
 
 use super::fields::Fields;
 use super::graph::{Activation, Field, Graph, Link};
 use super::steps;
+use crate::formula::proto::{
+    DataType, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto,
+    TensorTypeProto, TypeProto, ValueInfoProto,
+};
 use crate::formula::{CATEGORIES, Column, Domain, Lowering, Missing, Nodes, Tensor, whole_attribute};
 
 /// The name of the output.
@@ -44,37 +42,22 @@ pub(super) fn write(graph: &Graph) -> Vec<u8> {
 }
 
 /// The model.
-pub(super) fn model(graph: &Graph) -> ModelProto {
+fn model(graph: &Graph) -> ModelProto {
     let stepped = !graph.outline().steps.is_empty();
-    let (mut nodes, last) = if stepped { steps::write(graph, begin(graph)) } else { layers(graph, begin(graph)) };
-    let last = link(graph.outline().link, &mut nodes, &last);
+    let mut fields = begin(graph);
+    let last = if stepped { steps::write(graph, &mut fields) } else { layers(graph, &mut fields) };
+    let left_out = fields.left_out;
+    let mut nodes = fields.lowering.nodes;
+    let mut last = link(graph.outline().link, &mut nodes, &last);
+    if let Some(left_out) = left_out {
+        last = masked(&mut nodes, &left_out, &last);
+    }
     let (mut node, initializer) = nodes.into_parts();
     if let Some(end) = node.iter_mut().find(|node| node.output == [last.as_str()]) {
         end.output = vec![OUTPUT.to_owned()];
     }
     let outputs = i64::from(graph.outline().outputs());
     whole(graph, node, initializer, vec![value(OUTPUT, DataType::Float, Some(outputs))])
-}
-
-/// The part of the model before its layers, which gives numbers in single precision and places in double; and
-/// which of its outputs each field is.
-pub(super) fn fields(graph: &Graph) -> (ModelProto, Vec<usize>) {
-    let mut fields = begin(graph);
-    let (mut names, mut outputs, mut places) = (Vec::new(), Vec::new(), Vec::new());
-    for field in &graph.outline().fields {
-        let (found, data_type) = match field {
-            Field::Number(_) | Field::Plain(_) => (fields.number_field(field), DataType::Float),
-            Field::Place(place) | Field::Embedded { place, .. } => (fields.place(place), DataType::Double),
-        };
-        let name = fields.lowering.nodes.node("Identity", &[&found]);
-        places.push(names.iter().position(|known| *known == name).unwrap_or(names.len()));
-        if places.last() == Some(&names.len()) {
-            outputs.push(value(&name, data_type, None));
-            names.push(name);
-        }
-    }
-    let (node, initializer) = fields.lowering.nodes.into_parts();
-    (whole(graph, node, initializer, outputs), places)
 }
 
 /// A model of which nothing but the columns is known.
@@ -107,23 +90,16 @@ fn whole(
             output,
             node,
             initializer,
-            ..GraphProto::default()
         }),
-        ..ModelProto::default()
     }
 }
 
 fn value(name: &str, data_type: DataType, width: Option<i64>) -> ValueInfoProto {
-    let dimension = |value| Dimension { value: Some(value), ..Dimension::default() };
-    let rows = dimension(dimension::Value::DimParam(ROWS.to_owned()));
-    let width = width.map(|width| dimension(dimension::Value::DimValue(width)));
+    let rows = DimensionProto { dim_value: None, dim_param: Some(ROWS.to_owned()) };
+    let width = width.map(|width| DimensionProto { dim_value: Some(width), dim_param: None });
     let shape = TensorShapeProto { dim: std::iter::once(rows).chain(width).collect() };
-    let tensor = type_proto::Tensor { elem_type: data_type as i32, shape: Some(shape) };
-    ValueInfoProto {
-        name: name.to_owned(),
-        r#type: Some(TypeProto { value: Some(Value::TensorType(tensor)), ..TypeProto::default() }),
-        ..ValueInfoProto::default()
-    }
+    let tensor_type = Some(TensorTypeProto { elem_type: data_type as i32, shape: Some(shape) });
+    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type }) }
 }
 
 /// The inputs of the first layer: a matrix, or nothing if there are only places; and an index for each row into the
@@ -169,9 +145,9 @@ fn inputs(graph: &Graph, fields: &mut Fields<'_>) -> (Option<Tensor>, Vec<Tensor
     (matrix, indices)
 }
 
-fn layers(graph: &Graph, mut fields: Fields<'_>) -> (Nodes, Tensor) {
-    let (matrix, indices) = inputs(graph, &mut fields);
-    let mut nodes = fields.lowering.nodes;
+fn layers(graph: &Graph, fields: &mut Fields<'_>) -> Tensor {
+    let (matrix, indices) = inputs(graph, fields);
+    let nodes = &mut fields.lowering.nodes;
     let mut current = matrix;
     let outline = graph.outline();
     let places = outline.inputs()[2] as usize;
@@ -197,9 +173,17 @@ fn layers(graph: &Graph, mut fields: Fields<'_>) -> (Nodes, Tensor) {
         let bias = nodes.floats(&format!("layer/{number}/bias"), &[outputs], layer.bias.iter().copied());
         // A graph without a field is refused.
         let sum = sum.map_or(bias.clone(), |sum| nodes.node("Add", &[&sum, &bias]));
-        current = Some(activate(shape.activation, &mut nodes, sum));
+        current = Some(activate(shape.activation, nodes, sum));
     }
-    (nodes, current.unwrap_or_default())
+    current.unwrap_or_default()
+}
+
+/// NaN for the rows that are left out. What NaN inputs become on the way depends on the runtime.
+fn masked(nodes: &mut Nodes, left_out: &Tensor, last: &Tensor) -> Tensor {
+    let axis = nodes.wholes(&[1]);
+    let left_out = nodes.node("Unsqueeze", &[left_out, &axis]);
+    let nan = nodes.floats("left_out/prediction", &[], std::iter::once(f32::NAN));
+    nodes.node("Where", &[&left_out, &nan, last])
 }
 
 fn activate(activation: Activation, nodes: &mut Nodes, sum: Tensor) -> Tensor {

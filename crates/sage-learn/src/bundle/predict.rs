@@ -1,27 +1,18 @@
 //! Runs a graph in this process.
 //!
-//! The graph is written anew from its description and never taken from bytes of others. tract runs what comes
-//! before the layers, and layers and steps are our own: a node for each step would take longer to move numbers than to
-//! multiply them. [`Exported`] is tract on all of it, to hold the two against each other. tract's rewriting of
-//! expressions is left out: it divides by multiplying with the reciprocal, and 49 · (1/49) is less than 1, which a
-//! formula with a floor would show. Its choice of fast kernels is kept.
+//! Everything is computed from the graph's description, never from bytes that others wrote: formulas and fields by a
+//! [`Program`] over columns, layers and steps by the products of training. The exported ONNX file describes the same
+//! computation for other runtimes; tests compare the two.
 
 use std::fmt;
-use std::sync::Arc;
 
-use tract_onnx::pb::ModelProto;
-use tract_onnx::prelude::{
-    DatumType, Framework as _, InferenceModelExt as _, IntoRunnable as _, RunnableModel, TValue, TVec, Tensor,
-    TractError, TypedFact, TypedOp, tensor1, tvec,
-};
-use tract_onnx::tract_core::optim::Optimizer;
-
-use super::direct::{self, Direct};
-use super::graph::Graph;
+use super::columns::{FieldColumn, Program};
+use super::graph::{Field, Graph, Outline, Scaled};
 use super::layers::{FieldValues, Layers};
 use super::onnx;
 use super::steps::Steps;
-use crate::formula::{Cell, Column, Domain, Missing, Schema};
+use crate::formula::proto::DataType;
+use crate::formula::{Cell, Column, Domain, Missing};
 
 /// How many rows one call takes.
 const MOST_ROWS: usize = 1 << 20;
@@ -30,12 +21,9 @@ const TOGETHER: usize = 1 << 13;
 
 /// A graph that is ready to run.
 pub struct Predictor {
-    fields: Runnable,
-    /// Where each field stands among the outputs: fields may share one.
-    outputs: Vec<usize>,
+    program: Program,
     model: Model,
-    /// The short way for few rows.
-    direct: Option<Direct>,
+    outline: Outline,
 }
 
 /// What is behind the fields.
@@ -55,17 +43,6 @@ impl Model {
             Self::Steps(steps) => steps.run(fields, count),
         }
     }
-}
-
-/// A graph as it is exported, run by tract from the columns to the prediction.
-pub struct Exported {
-    whole: Runnable,
-}
-
-/// A model of tract's, and the columns that it takes.
-struct Runnable {
-    plan: Arc<RunnableModel<TypedFact, Box<dyn TypedOp>>>,
-    schema: Schema,
 }
 
 /// A column of a batch.
@@ -110,9 +87,8 @@ impl std::error::Error for PredictError {}
 impl Predictor {
     /// Makes a graph ready to run.
     pub fn new(graph: &Graph) -> Result<Self, PredictError> {
-        let (model, outputs) = onnx::fields(graph);
-        let fields = Runnable::new(&model, &graph.outline().schema)?;
-        Ok(Self { fields, outputs, model: Model::new(graph), direct: Direct::new(graph.outline()) })
+        let outline = graph.outline().clone();
+        Ok(Self { program: Program::new(&outline)?, model: Model::new(graph), outline })
     }
 
     /// How many numbers a prediction has.
@@ -125,18 +101,25 @@ impl Predictor {
 
     /// The columns that rows must have, in this order.
     pub fn columns(&self) -> &[Column] {
-        self.fields.schema.columns()
+        self.outline.schema.columns()
     }
 
-    /// The predictions for rows with a cell for each column, one row's after the other.
+    /// Whether the model leaves this row out, which has a cell for each column: a number that it has no rule for is
+    /// missing, so neither training nor the test had such rows.
+    pub fn leaves_out(&self, row: &[Cell]) -> bool {
+        self.outline.leaves_out(row)
+    }
+
+    /// The predictions for rows with a cell for each column, one row's after the other; NaN for rows that the model
+    /// [leaves out](Predictor::leaves_out).
     pub fn rows(&self, rows: &[Vec<Cell>]) -> Result<Vec<f32>, PredictError> {
-        let batch = self.fields.gather(rows)?;
-        match &self.direct {
-            Some(direct) if (1..=direct::MOST_ROWS).contains(&rows.len()) => {
-                Ok(self.model.run(&direct.work_out(rows).fields(), rows.len()))
-            }
-            _ => self.batch(&batch),
+        let columns = self.columns();
+        if rows.iter().any(|row| row.len() != columns.len()) {
+            return Err(PredictError::Rows { what: "row".to_owned(), why: "it needs a cell for each column" });
         }
+        let columns = columns.iter().enumerate();
+        let batch = columns.map(|(index, column)| gather(column, rows.iter().map(|row| &row[index])));
+        self.batch(&batch.collect::<Result<Vec<Cells>, PredictError>>()?)
     }
 
     /// The first number of each row's prediction, for rows that nobody has looked through.
@@ -159,69 +142,22 @@ impl Predictor {
         found
     }
 
+    /// What the model makes of the fields of so many rows.
+    fn predict(&self, values: &[FieldValues<'_>], count: usize) -> Vec<f32> {
+        let mut found = self.model.run(values, count);
+        let outputs = self.outputs().max(1);
+        for (field, values) in self.outline.fields.iter().zip(values) {
+            if let (Field::Number(Scaled { missing: None, .. }), FieldValues::Numbers(numbers)) = (field, values) {
+                let left_out = found.chunks_mut(outputs).zip(*numbers).filter(|(_, number)| number.is_nan());
+                left_out.for_each(|(prediction, _)| prediction.fill(f32::NAN));
+            }
+        }
+        found
+    }
+
     /// The predictions for a batch given column by column, one row's after the other.
     pub fn batch(&self, batch: &[Cells]) -> Result<Vec<f32>, PredictError> {
-        let found = self.fields.run(batch)?;
-        let value = |&output: &usize| {
-            let view = found[output].try_as_plain_ram()?;
-            Ok(match found[output].datum_type() {
-                DatumType::F64 => FieldValues::Places(view.as_slice::<f64>()?),
-                _ => FieldValues::Numbers(view.as_slice::<f32>()?),
-            })
-        };
-        let values = self.outputs.iter().map(value).collect::<Result<Vec<FieldValues<'_>>, TractError>>();
-        let values = values.map_err(failed)?;
-        let count = batch.first().map_or(0, Cells::count);
-        if values.iter().any(|values| values.count() != count) {
-            return Err(PredictError::Graph("a field does not have a value for each row".to_owned()));
-        }
-        Ok(self.model.run(&values, count))
-    }
-}
-
-impl Exported {
-    /// Makes a graph ready to run.
-    pub fn new(graph: &Graph) -> Result<Self, PredictError> {
-        Ok(Self { whole: Runnable::new(&onnx::model(graph), &graph.outline().schema)? })
-    }
-
-    /// The predictions for rows with a cell for each column, one row's after the other.
-    pub fn rows(&self, rows: &[Vec<Cell>]) -> Result<Vec<f32>, PredictError> {
-        let found = self.whole.run(&self.whole.gather(rows)?)?;
-        let first = found.first().ok_or_else(|| PredictError::Graph("it has no output".to_owned()))?;
-        let view = first.try_as_plain_ram().map_err(failed)?;
-        view.as_slice::<f32>().map(<[f32]>::to_vec).map_err(failed)
-    }
-}
-
-/// What tract says of a failure could tell of a row.
-fn failed(_: TractError) -> PredictError {
-    PredictError::Graph("a node failed".to_owned())
-}
-
-impl Runnable {
-    fn new(model: &ModelProto, schema: &Schema) -> Result<Self, PredictError> {
-        let broken = |error| PredictError::Graph(format!("{error:#}"));
-        let inference = tract_onnx::onnx().model_for_proto_model(model).map_err(broken)?;
-        let mut typed = inference.into_typed().map_err(broken)?;
-        let mut optimizer = Optimizer::codegen();
-        optimizer.passes.retain(|pass| format!("{pass:?}") != "declutter");
-        optimizer.optimize(&mut typed).map_err(broken)?;
-        Ok(Self { plan: typed.into_runnable().map_err(broken)?, schema: schema.clone() })
-    }
-
-    /// Rows column by column.
-    fn gather(&self, rows: &[Vec<Cell>]) -> Result<Vec<Cells>, PredictError> {
-        let columns = self.schema.columns();
-        if rows.iter().any(|row| row.len() != columns.len()) {
-            return Err(PredictError::Rows { what: "row".to_owned(), why: "it needs a cell for each column" });
-        }
-        let columns = columns.iter().enumerate();
-        columns.map(|(place, column)| gather(column, rows.iter().map(|row| &row[place]))).collect()
-    }
-
-    fn run(&self, batch: &[Cells]) -> Result<TVec<TValue>, PredictError> {
-        let columns = self.schema.columns();
+        let columns = self.columns();
         let count = batch.first().map_or(0, Cells::count);
         if batch.len() != columns.len() || batch.iter().any(|cells| cells.count() != count) {
             return Err(PredictError::Rows { what: "batch".to_owned(), why: "it needs all columns, of one length" });
@@ -229,14 +165,12 @@ impl Runnable {
         if count == 0 || count > MOST_ROWS {
             return Err(PredictError::Rows { what: "batch".to_owned(), why: "it has 1 to 2^20 rows" });
         }
-        let lone = batch.len() == 1;
-        let mut inputs = tvec!();
-        for (column, cells) in columns.iter().zip(batch) {
-            let tensor = tensor(column, cells)?;
-            let shaped = if lone { tensor.into_shape(&[count, 1]) } else { Ok(tensor) };
-            inputs.push(TValue::from(shaped.map_err(|error| PredictError::Graph(error.to_string()))?));
+        if let Some((column, _)) = columns.iter().zip(batch).find(|(column, cells)| !cells.fit(column)) {
+            return Err(wrong(column, "its cells are of another type"));
         }
-        self.plan.run(inputs).map_err(failed)
+        let fields = self.program.run(batch, count);
+        let values: Vec<FieldValues<'_>> = fields.iter().map(FieldColumn::values).collect();
+        Ok(self.predict(&values, count))
     }
 }
 
@@ -249,28 +183,21 @@ impl Cells {
             Self::Texts(cells) => cells.len(),
         }
     }
+
+    /// Whether they are of the type that a column has in a batch.
+    fn fit(&self, column: &Column) -> bool {
+        let data_type = match self {
+            Self::Numbers(_) => DataType::Double,
+            Self::Wholes(_) => DataType::Int64,
+            Self::Truths(_) => DataType::Bool,
+            Self::Texts(_) => DataType::String,
+        };
+        data_type == onnx::input_type(column)
+    }
 }
 
 fn wrong(column: &Column, why: &'static str) -> PredictError {
     PredictError::Rows { what: column.name.clone(), why }
-}
-
-fn tensor(column: &Column, cells: &Cells) -> Result<Tensor, PredictError> {
-    let broken = |error: TractError| PredictError::Graph(error.to_string());
-    let count = [cells.count()];
-    let (made, data_type) = match cells {
-        Cells::Numbers(numbers) => (Tensor::from_shape(&count, numbers), DatumType::F64),
-        Cells::Wholes(wholes) => (Tensor::from_shape(&count, wholes), DatumType::I64),
-        Cells::Truths(truths) => (Tensor::from_shape(&count, truths), DatumType::Bool),
-        Cells::Texts(texts) => (Ok(tensor1(texts)), DatumType::String),
-    };
-    let wanted = match onnx::input_type(column) {
-        tract_onnx::pb::tensor_proto::DataType::Double => DatumType::F64,
-        tract_onnx::pb::tensor_proto::DataType::Int64 => DatumType::I64,
-        tract_onnx::pb::tensor_proto::DataType::Bool => DatumType::Bool,
-        _ => DatumType::String,
-    };
-    if data_type == wanted { made.map_err(broken) } else { Err(wrong(column, "its cells are of another type")) }
 }
 
 /// A column of cells in the form that the graph takes.

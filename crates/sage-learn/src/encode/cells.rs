@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn numbers_and_too_many_combinations_have_no_cells() {
-        let scale = Scale { low: 0.0, high: 1.0, span: Span::Signed, missing: 0.0 };
+        let scale = Scale { low: 0.0, high: 1.0, span: Span::Signed, missing: Some(0.0) };
         let number = Field { name: "x".to_owned(), kind: FieldKind::Number { column: 0, scale } };
         assert!(encoding(vec![field("a", 2)]).cells().is_some());
         assert!(encoding(vec![field("a", 2), number]).cells().is_none());

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::key::{Key, Prepared};
 use super::rows::{Encoded, Layout, Parts};
-use super::scale::Scale;
+use super::scale::{Scale, present};
 
 /// One row, as an encoding looks at it: columns by their place, nothing where a value is null, of another
 /// type, or there is no such column.
@@ -52,7 +52,13 @@ pub enum FieldKind {
         /// Its bounds.
         scale: Scale,
     },
-    /// A number in its span that stands beside the row: a table can be fitted from it, and no learner sees it.
+    /// One where a number is missing and zero where it is present.
+    Missing {
+        /// The column.
+        column: u32,
+    },
+    /// A number in its span that stands beside the row: a table can be fitted from it, and no learner sees it. It is NaN
+    /// where it is missing and its scale has no constant for that; the row stays.
     Beside {
         /// The column.
         column: u32,
@@ -104,18 +110,18 @@ pub struct Label {
     pub kind: LabelKind,
 }
 
-/// How a label is taken.
+/// How a label is taken. A missing label (null, NaN or infinite) is never replaced: its row is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelKind {
-    /// A number, clipped to its bounds; one that is missing or none counts as the lower bound.
+    /// A number, clipped to its bounds.
     Number {
         /// The lower bound.
         low: f64,
         /// The upper bound.
         high: f64,
     },
-    /// True from one half on, as one; everything else is zero.
+    /// True from one half on, as one; every other number is zero.
     Truth,
 }
 
@@ -128,13 +134,13 @@ impl LabelKind {
         }
     }
 
-    fn apply(self, value: Option<f64>) -> f32 {
-        match self {
-            Self::Number { low, high } => {
-                value.filter(|value| !value.is_nan()).map_or(low, |value| value.clamp(low, high)) as f32
-            }
-            Self::Truth => f32::from(value.is_some_and(|value| value >= 0.5)),
-        }
+    /// The label as learners read it; `None` if it is missing.
+    pub fn apply(self, value: Option<f64>) -> Option<f64> {
+        let value = value.and_then(present)?;
+        Some(match self {
+            Self::Number { low, high } => value.clamp(low, high),
+            Self::Truth => f64::from(u8::from(value >= 0.5)),
+        })
     }
 }
 
@@ -148,7 +154,7 @@ pub enum EncodingError {
     Name,
     /// Bounds are not finite, or not in order.
     Bounds,
-    /// What stands for a missing number is outside the span.
+    /// What a missing number becomes is outside the span.
     Missing,
     /// A category has no value or one twice, or edges are not finite and in order, or there is no place to
     /// hash into.
@@ -166,7 +172,7 @@ impl std::fmt::Display for EncodingError {
             Self::Empty => "an encoding needs at least one field",
             Self::Name => "two fields have one name",
             Self::Bounds => "bounds must be finite, the lower one first",
-            Self::Missing => "what stands for a missing number must lie in the span",
+            Self::Missing => "what a missing number becomes must lie in the span",
             Self::Categories => "categories must be different, edges finite and rising, and a hash needs a place",
             Self::Places => "there are more than 2^24 places",
             Self::Table => "a joined table does not fit its key, its span, or a numeric field",
@@ -234,7 +240,7 @@ impl Encoding {
             field.kind.check(&stated.fields)?;
             prepared.push(field.kind.prepare());
             match &field.kind {
-                FieldKind::Number { .. } | FieldKind::Join(_) => layout.numbers += 1,
+                FieldKind::Number { .. } | FieldKind::Missing { .. } | FieldKind::Join(_) => layout.numbers += 1,
                 FieldKind::Beside { .. } => {}
                 FieldKind::Category(_) | FieldKind::Cross(..) => {
                     layout.named += 1;
@@ -264,7 +270,8 @@ impl Encoding {
         let mut stated = self.stated.clone();
         let field = stated.fields.iter_mut().find(|field| field.name == name);
         let Some(Field { kind: FieldKind::Join(join), .. }) = field else { return Err(EncodingError::Table) };
-        join.table = means.iter().map(|&mean| join.scale.apply(Some(mean))).collect();
+        let mean = |&mean: &f64| join.scale.apply(Some(mean)).ok_or(EncodingError::Table);
+        join.table = means.iter().map(mean).collect::<Result<_, _>>()?;
         if join.table.is_empty() { Err(EncodingError::Table) } else { Self::new(stated) }
     }
 
@@ -297,11 +304,25 @@ impl Encoding {
     }
 
     fn numeric(&self) -> impl Iterator<Item = (usize, &Field)> {
-        let numeric = |field: &&Field| matches!(field.kind, FieldKind::Number { .. } | FieldKind::Join(_));
+        let numeric = |field: &&Field| {
+            matches!(field.kind, FieldKind::Number { .. } | FieldKind::Missing { .. } | FieldKind::Join(_))
+        };
         self.stated.fields.iter().filter(numeric).enumerate()
     }
 
-    /// Encodes rows. No row can make it fail.
+    /// Whether a row is encoded: it has a label, and every number that has no rule for missing values.
+    pub fn takes(&self, row: &impl Source) -> bool {
+        let strict = |field: &Field| match &field.kind {
+            FieldKind::Number { column, scale: Scale { missing: None, .. } } => {
+                row.number(*column).and_then(present).is_some()
+            }
+            _ => true,
+        };
+        let label = self.stated.label;
+        label.kind.apply(row.number(label.column)).is_some() && self.stated.fields.iter().all(strict)
+    }
+
+    /// Encodes the rows that it [takes](Encoding::takes), and leaves out the others. No row can make it fail.
     pub fn encode(&self, rows: impl Iterator<Item = impl Source>) -> Encoded {
         let mut encoded = Encoded::beside(self.layout, self.besides().count());
         for row in rows {
@@ -311,12 +332,24 @@ impl Encoding {
     }
 
     fn push(&self, row: &impl Source, encoded: &mut Encoded) {
+        if !self.takes(row) {
+            return;
+        }
         let Parts { numbers, places, labels, beside } = encoded.parts_mut();
         let mut first = 0;
         for (field, prepared) in self.stated.fields.iter().zip(&self.prepared) {
             match (&field.kind, prepared) {
-                (FieldKind::Number { column, scale }, _) => numbers.push(scale.apply(row.number(*column))),
-                (FieldKind::Beside { column, scale }, _) => beside.push(scale.apply(row.number(*column))),
+                // A row whose number is missing without a rule is left out above.
+                (FieldKind::Number { column, scale }, _) => {
+                    numbers.push(scale.apply(row.number(*column)).unwrap_or_default());
+                }
+                (FieldKind::Missing { column }, _) => {
+                    let missing = row.number(*column).and_then(present).is_none();
+                    numbers.push(f32::from(u8::from(missing)));
+                }
+                (FieldKind::Beside { column, scale }, _) => {
+                    beside.push(scale.apply(row.number(*column)).unwrap_or(f32::NAN));
+                }
                 (FieldKind::Join(join), [Some(key), _]) => {
                     let place = join.key.place(key, row);
                     numbers.push(join.table.get(place as usize).copied().unwrap_or(place as f32));
@@ -332,7 +365,8 @@ impl Encoding {
                 _ => unreachable!("every key was prepared when the encoding was made"),
             }
         }
-        labels.push(self.stated.label.kind.apply(row.number(self.stated.label.column)));
+        let label = self.stated.label;
+        labels.push(label.kind.apply(row.number(label.column)).unwrap_or_default() as f32);
     }
 }
 
@@ -340,6 +374,7 @@ impl FieldKind {
     fn check(&self, fields: &[Field]) -> Result<(), EncodingError> {
         match self {
             Self::Number { scale, .. } | Self::Beside { scale, .. } => scale.check(),
+            Self::Missing { .. } => Ok(()),
             Self::Category(key) => key.check(),
             Self::Cross(one, other) => one
                 .check()
@@ -366,13 +401,13 @@ impl FieldKind {
         match self {
             Self::Category(key) => u64::from(key.places()),
             Self::Cross(one, other) => u64::from(one.places()) * u64::from(other.places()),
-            Self::Number { .. } | Self::Beside { .. } | Self::Join(_) => 0,
+            Self::Number { .. } | Self::Missing { .. } | Self::Beside { .. } | Self::Join(_) => 0,
         }
     }
 
     fn prepare(&self) -> [Option<Prepared>; 2] {
         match self {
-            Self::Number { .. } | Self::Beside { .. } => [None, None],
+            Self::Number { .. } | Self::Missing { .. } | Self::Beside { .. } => [None, None],
             Self::Category(key) => [Some(key.prepare()), None],
             Self::Cross(one, other) => [Some(one.prepare()), Some(other.prepare())],
             Self::Join(join) => [Some(join.key.prepare()), None],

@@ -41,11 +41,15 @@ pub(crate) fn hash_key(seed: u64) -> [u64; 3] {
 /// The hash of a whole number: `(a · low + b · high + c) mod p mod count`, where low is the number's rest by 2²⁶ and
 /// high is what is above, made positive. Nothing for a number that is not whole or greater than 2⁵³.
 pub fn hash(number: f64, seed: u64, count: u32) -> Option<u32> {
+    hash_with(number, hash_key(seed), count)
+}
+
+/// [`hash`] with the numbers that [`hash_key`] makes of its seed.
+pub(crate) fn hash_with(number: f64, [a, b, c]: [u64; 3], count: u32) -> Option<u32> {
     if number.abs() > 9_007_199_254_740_992.0 || number.floor() != number || count == 0 {
         return None;
     }
     let whole = number as i64;
-    let [a, b, c] = hash_key(seed);
     let low = whole.rem_euclid(1 << 26) as u64 % PRIME;
     let high = (whole.div_euclid(1 << 26) + (1 << 27)) as u64 % PRIME;
     let mixed = (a * low % PRIME + b * high % PRIME + c) % PRIME;

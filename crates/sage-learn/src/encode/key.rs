@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::encoding::{EncodingError, Source};
 use super::hash::{integer_place, text_place};
+use super::scale::present;
 
 /// The most places of a key: so many keys a table of the kernel has, and `f32` tells them all apart.
 const PLACES_LIMIT: usize = 1 << 24;
@@ -24,8 +25,8 @@ pub struct Key {
 pub enum KeyKind {
     /// One of a list of values.
     OneOf(Categories),
-    /// Between two of so many edges: below the first, from each up to the next, from the last on. What is
-    /// no number has the last place.
+    /// Between two of so many edges: below the first, from each up to the next, from the last on. A missing number
+    /// (null, NaN or infinite) has the last index.
     Bucket(Vec<f64>),
     /// A whole number by [`integer_place`], into so many places and one more for what is none.
     HashInteger(u32),
@@ -91,7 +92,7 @@ impl Key {
             }
             KeyKind::Bucket(edges) => row
                 .number(self.column)
-                .filter(|number| !number.is_nan())
+                .and_then(present)
                 .map(|number| edges.partition_point(|edge| *edge <= number) as u32),
             KeyKind::HashInteger(places) => {
                 row.integer(self.column).and_then(|integer| integer_place(integer, *places))

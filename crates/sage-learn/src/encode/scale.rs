@@ -26,8 +26,14 @@ pub struct Scale {
     pub high: f64,
     /// Where the bounds go.
     pub span: Span,
-    /// What stands for a number that is missing or none, in the span.
-    pub missing: f32,
+    /// What a missing number becomes, in the span; `None` leaves the row out.
+    pub missing: Option<f32>,
+}
+
+/// The number, if it is present: NaN and infinities are missing, as a null is.
+#[inline]
+pub fn present(number: f64) -> Option<f64> {
+    number.is_finite().then_some(number)
 }
 
 impl Scale {
@@ -40,16 +46,18 @@ impl Scale {
             Span::Signed => -1.0,
             Span::Unit => 0.0,
         };
-        if (lowest..=1.0).contains(&self.missing) { Ok(()) } else { Err(EncodingError::Missing) }
+        let spanned = self.missing.is_none_or(|missing| (lowest..=1.0).contains(&missing));
+        if spanned { Ok(()) } else { Err(EncodingError::Missing) }
     }
 
-    /// The number in the span; within it for every bit pattern.
-    pub fn apply(&self, value: Option<f64>) -> f32 {
-        let Some(value) = value.filter(|value| !value.is_nan()) else { return self.missing };
+    /// The number in the span, within it for every bit pattern. A number that is missing (null, NaN or infinite) becomes
+    /// [`Scale::missing`]; `None` if there is no such number.
+    pub fn apply(&self, value: Option<f64>) -> Option<f32> {
+        let Some(value) = value.and_then(present) else { return self.missing };
         let share = ((value.clamp(self.low, self.high) - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
-        match self.span {
+        Some(match self.span {
             Span::Signed => (2.0 * share - 1.0) as f32,
             Span::Unit => share as f32,
-        }
+        })
     }
 }

@@ -9,9 +9,16 @@ pub(super) const DAY: i64 = 86_400;
 /// The days, counted from 1970, of the years 1700 to 2199: other times are null, as in the engine's queries.
 pub(super) const DAYS: std::ops::Range<i64> = -98_615..84_006;
 
+/// Whether a time is inside the years.
+#[inline]
+pub(crate) fn is_time(seconds: f64) -> bool {
+    seconds >= (DAYS.start * DAY) as f64 && seconds < (DAYS.end * DAY) as f64
+}
+
 /// The part, or nothing for a time outside the years.
-pub(super) fn part(part: Part, seconds: f64) -> Option<f64> {
-    if !(seconds >= (DAYS.start * DAY) as f64 && seconds < (DAYS.end * DAY) as f64) {
+#[inline]
+pub(crate) fn part(part: Part, seconds: f64) -> Option<f64> {
+    if !is_time(seconds) {
         return None;
     }
     // Within these years the seconds are far below 2⁵³.
@@ -32,6 +39,7 @@ pub(super) fn part(part: Part, seconds: f64) -> Option<f64> {
     Some(found as f64)
 }
 
+#[inline]
 fn date(days: i64) -> (i64, i64, i64) {
     let from_march = days + 719_468;
     let era = from_march.div_euclid(146_097);

@@ -70,6 +70,7 @@ impl Formula {
             }
             Self::Not(of) => of.wants(schema, Kind::Truth).map(|()| Kind::Truth),
             Self::IsNull(of) => of.kind(schema).map(|_| Kind::Truth),
+            Self::Finite(of) => of.wants(schema, Kind::Number).map(|()| Kind::Number),
             Self::Coalesce(all) => self.one_kind(schema, all.iter()),
             Self::Case(case) => self.check_case(schema, case),
             Self::AsNumber(of) => of.wants(schema, Kind::Truth).map(|()| Kind::Number),

@@ -32,12 +32,16 @@ impl Formula {
             Self::Truth(truth) => Cell::Truth(*truth),
             Self::Null => Cell::Null,
             Self::Function(function, of) => match of.evaluate(schema, row) {
-                Cell::Number(x) => apply(*function, x),
+                Cell::Number(x) if *function == Function::Sqrt && x < 0.0 => Cell::Null,
+                Cell::Number(x) => Cell::Number(apply(*function, x)),
                 _ => Cell::Null,
             },
             Self::Arithmetic(operation, left, right) => {
                 match (left.evaluate(schema, row), right.evaluate(schema, row)) {
-                    (Cell::Number(x), Cell::Number(y)) => combine(*operation, x, y),
+                    (Cell::Number(x), Cell::Number(y)) if *operation == Arithmetic::Power && x == 0.0 && y < 0.0 => {
+                        Cell::Null
+                    }
+                    (Cell::Number(x), Cell::Number(y)) => Cell::Number(combine(*operation, x, y)),
                     _ => Cell::Null,
                 }
             }
@@ -57,6 +61,10 @@ impl Formula {
             },
             Self::Not(of) => of.truth(schema, row).map_or(Cell::Null, |truth| Cell::Truth(!truth)),
             Self::IsNull(of) => Cell::Truth(of.evaluate(schema, row) == Cell::Null),
+            Self::Finite(of) => match of.evaluate(schema, row) {
+                Cell::Number(x) if x.is_finite() => Cell::Number(x),
+                _ => Cell::Null,
+            },
             Self::Coalesce(all) => {
                 let values = all.iter().map(|part| part.evaluate(schema, row));
                 values.into_iter().find(|value| *value != Cell::Null).unwrap_or(Cell::Null)
@@ -110,8 +118,10 @@ fn column(schema: &Schema, name: &str, row: &[Cell]) -> Cell {
     }
 }
 
-fn apply(function: Function, x: f64) -> Cell {
-    Cell::Number(match function {
+/// A function of a number; NaN for the root of a negative number, which is null.
+#[inline]
+pub(crate) fn apply(function: Function, x: f64) -> f64 {
+    match function {
         Function::Negate => -x,
         Function::Abs => x.abs(),
         Function::Ceil => x.ceil(),
@@ -121,7 +131,6 @@ fn apply(function: Function, x: f64) -> Cell {
         Function::Sign if x > 0.0 => 1.0,
         Function::Sign if x < 0.0 => -1.0,
         Function::Sign => x,
-        Function::Sqrt if x < 0.0 => return Cell::Null,
         Function::Sqrt => x.sqrt(),
         Function::Exp => x.exp(),
         Function::Ln => x.ln(),
@@ -129,11 +138,13 @@ fn apply(function: Function, x: f64) -> Cell {
         Function::Cos => x.cos(),
         Function::Tan => x.sin() / x.cos(),
         Function::Tanh => x.tanh(),
-    })
+    }
 }
 
-fn combine(operation: Arithmetic, x: f64, y: f64) -> Cell {
-    Cell::Number(match operation {
+/// What an operation makes of two numbers; infinite for 0 to a negative power, which is null.
+#[inline]
+pub(crate) fn combine(operation: Arithmetic, x: f64, y: f64) -> f64 {
+    match operation {
         Arithmetic::Add => x + y,
         Arithmetic::Subtract => x - y,
         Arithmetic::Multiply => x * y,
@@ -141,12 +152,13 @@ fn combine(operation: Arithmetic, x: f64, y: f64) -> Cell {
         Arithmetic::Divide if y == 0.0 => x / 0.0,
         Arithmetic::Divide => x / y,
         Arithmetic::Remainder => x % y,
-        Arithmetic::Power if x == 0.0 && y < 0.0 => return Cell::Null,
         Arithmetic::Power => x.powf(y),
-    })
+    }
 }
 
-fn compare(comparison: Comparison, x: f64, y: f64) -> bool {
+/// Whether two numbers compare like this: NaN equals itself and is greater than every number.
+#[inline]
+pub(crate) fn compare(comparison: Comparison, x: f64, y: f64) -> bool {
     let less = |x: f64, y: f64| x < y || (!x.is_nan() && y.is_nan());
     let equal = x == y || (x.is_nan() && y.is_nan());
     match comparison {

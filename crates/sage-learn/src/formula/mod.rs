@@ -17,6 +17,7 @@ mod check;
 mod evaluate;
 mod lower;
 mod nodes;
+pub(crate) mod proto;
 mod schema;
 mod tree;
 
@@ -25,5 +26,7 @@ pub use evaluate::Cell;
 pub use schema::{Column, Domain, Keys, Missing, Schema, SchemaRefusal, Table, TableColumn};
 pub use tree::{Arithmetic, Case, Comparison, Formula, Function, Kind, Lookup, Part};
 
+pub(crate) use calendar::{is_time, part as part_of_time};
+pub(crate) use evaluate::{apply, combine, compare};
 pub(crate) use lower::{Lowered, Lowering};
 pub(crate) use nodes::{CATEGORIES, Nodes, Tensor, whole_attribute};

@@ -5,9 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tract_onnx::pb::attribute_proto::AttributeType;
-use tract_onnx::pb::tensor_proto::DataType;
-use tract_onnx::pb::{AttributeProto, NodeProto, TensorProto};
+use super::proto::{AttributeProto, AttributeType, DataType, NodeProto, TensorProto};
 
 /// The domain of the operators for categories.
 pub(crate) const CATEGORIES: &str = "ai.onnx.ml";
@@ -50,7 +48,6 @@ impl Nodes {
             op_type: operator.to_owned(),
             domain: domain.to_owned(),
             attribute: attributes,
-            ..NodeProto::default()
         });
         // What is gathered has the shape of the index, whatever it is gathered from.
         let shaping = if operator == "Gather" { &inputs[1..] } else { inputs };
@@ -152,6 +149,5 @@ fn tensor(name: &str, data_type: DataType, shape: &[usize], bytes: Vec<u8>) -> T
         dims: shape.iter().map(|length| *length as i64).collect(),
         data_type: data_type as i32,
         raw_data: bytes,
-        ..TensorProto::default()
     }
 }

@@ -30,6 +30,8 @@ pub enum Formula {
     Not(Box<Formula>),
     /// Whether anything is null.
     IsNull(Box<Formula>),
+    /// A number where it is finite, and null where it is NaN or infinite: missing values are one state.
+    Finite(Box<Formula>),
     /// The first number or truth value that is not null.
     Coalesce(Vec<Formula>),
     /// The result that belongs to the first condition that is true.
@@ -148,6 +150,7 @@ impl Formula {
             Self::Function(_, of)
             | Self::Not(of)
             | Self::IsNull(of)
+            | Self::Finite(of)
             | Self::AsNumber(of)
             | Self::Part(_, of)
             | Self::Among(of, _) => vec![of],
@@ -213,6 +216,7 @@ impl fmt::Display for Formula {
             Self::Either(left, right) => write!(f, "({left} OR {right})"),
             Self::Not(of) => write!(f, "NOT {of}"),
             Self::IsNull(of) => write!(f, "{of} IS NULL"),
+            Self::Finite(of) => write!(f, "finite({of})"),
             Self::Coalesce(all) => {
                 let all: Vec<String> = all.iter().map(Self::to_string).collect();
                 write!(f, "coalesce({})", all.join(", "))

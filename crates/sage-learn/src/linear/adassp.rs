@@ -12,7 +12,7 @@ use sage_kernel::{
 };
 
 use super::model::LinearModel;
-use super::solve::solve_ridge;
+use super::solve::solve_bounded;
 use crate::encode::{Encoded, Example, Layout};
 use crate::plan::gaussian_mu;
 
@@ -97,6 +97,8 @@ pub struct AdaSsp {
     feature_norm: f64,
     sigma: Sigma,
     ridge: Ridge,
+    /// The longest weight vector, for features as they are and labels from −1 to 1.
+    weight_norm: f64,
 }
 
 impl AdaSsp {
@@ -109,7 +111,12 @@ impl AdaSsp {
         let feature_norm = libm::sqrt(f64::from(layout.numbers) + f64::from(layout.named) + 1.0);
         let half = 0.5 * (label.1 - label.0);
         let fine = label.0.is_finite() && half.is_finite() && half > 0.0;
-        if fine { Ok(Self { layout, label, feature_norm, sigma, ridge }) } else { Err(LinearError::Bounds) }
+        let weight_norm = f64::INFINITY;
+        if fine {
+            Ok(Self { layout, label, feature_norm, sigma, ridge, weight_norm })
+        } else {
+            Err(LinearError::Bounds)
+        }
     }
 
     /// The same with rows shortened to this length, the one that every row has included. Shorter means less
@@ -120,6 +127,16 @@ impl AdaSsp {
     pub fn with_feature_norm(self, feature_norm: f64) -> Result<Self, LinearError> {
         let fine = feature_norm.is_finite() && feature_norm > 0.0;
         if fine { Ok(Self { feature_norm, ..self }) } else { Err(LinearError::Bounds) }
+    }
+
+    /// The same with weights no longer than this, the bias among them, for features as they are and labels moved from
+    /// their bounds to −1 and 1: the class that [`LeastLossCheck`](crate::validate::LeastLossCheck) speaks of. The
+    /// ridge is raised until they are.
+    ///
+    /// # Errors
+    /// When the norm is not above zero.
+    pub fn with_weight_norm(self, weight_norm: f64) -> Result<Self, LinearError> {
+        if weight_norm > 0.0 { Ok(Self { weight_norm, ..self }) } else { Err(LinearError::Bounds) }
     }
 
     /// How many features there are: the inputs, and the one that every row has.
@@ -200,7 +217,8 @@ impl AdaSsp {
         };
         let matrix = session.noisy_matrix(moments, self.sigma)?;
         let cross = session.noisy_cross(moments, self.sigma)?;
-        let (mut weights, ridge) = solve_ridge(&matrix, &cross, ridge, deviation).ok_or(LinearError::Unsolvable)?;
+        let solved = solve_bounded(&matrix, &cross, ridge, deviation, self.weight_norm);
+        let (mut weights, ridge) = solved.ok_or(LinearError::Unsolvable)?;
         let (centre, half) = self.centre();
         weights.iter_mut().for_each(|weight| *weight *= half);
         let bias = weights.pop().unwrap_or(0.0) + centre;

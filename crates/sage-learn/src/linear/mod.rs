@@ -9,4 +9,4 @@ mod solve;
 
 pub use adassp::{AdaSsp, LinearError, Ridge, ridge_target, sigma_for};
 pub use model::LinearModel;
-pub use solve::{Cholesky, solve_ridge};
+pub use solve::{Cholesky, solve_bounded, solve_ridge};

@@ -68,6 +68,41 @@ fn dot(one: &[f64], other: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
+/// As [`solve_ridge`], with a ridge raised until the solution is no longer than `longest`: the least ridge found by
+/// bisection, at the end where the length was seen to be within.
+///
+/// None if the numbers are not finite or `longest` is not above zero.
+pub fn solve_bounded(matrix: &[f64], right: &[f64], ridge: f64, step: f64, longest: f64) -> Option<(Vec<f64>, f64)> {
+    let fits = |solution: &[f64]| libm::sqrt(dot(solution, solution)) <= longest;
+    let first = solve_ridge(matrix, right, ridge, step).filter(|_| longest > 0.0)?;
+    if fits(&first.0) {
+        return Some(first);
+    }
+    let mut low = first.1;
+    let mut high = (2.0 * low).max(step);
+    let mut best = loop {
+        let (solution, ridge) = solve_ridge(matrix, right, high, step)?;
+        if fits(&solution) {
+            break (solution, ridge);
+        }
+        (low, high) = (high, 2.0 * high);
+        if !high.is_finite() {
+            return None;
+        }
+    };
+    for _ in 0..BISECTIONS {
+        let middle = 0.5 * (low + best.1);
+        match solve_ridge(matrix, right, middle, step) {
+            Some(trial) if fits(&trial.0) => best = trial,
+            _ => low = middle,
+        }
+    }
+    Some(best)
+}
+
+/// Enough for the ridge to three digits: a longer search gains nothing beside the noise.
+const BISECTIONS: usize = 10;
+
 /// The solution of (matrix + ridge) x = right and the ridge it took: where the matrix is not positive
 /// definite with the ridge asked for, it is doubled, from `step` on, until it is.
 ///

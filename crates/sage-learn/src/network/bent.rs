@@ -7,14 +7,21 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+use sage_numerics::{dispatch, multiply_add};
 
 use super::product::{Lanes, Onto, Right};
 
-/// Rows of a panel at most: with eight registers of 64 bytes each they leave room in the nearest cache.
-const DEPTH: usize = 50;
-/// Registers across a panel, at most; there are at least half as many.
+/// Bytes of a panel at most: it stays in the nearest cache, beside the rows that meet it.
+const PANEL: usize = 28 << 10;
+/// Rows of a panel at most: each has one bit in a word.
+const DEPTH: usize = 64;
+/// Registers across a panel, at most; there are at least half as many. Every one of them is a sum that does not wait
+/// for the others, and eight are enough for that; more of them share what is done once for each number on the left.
 const WIDE: usize = 8;
+/// The same where registers hold eight numbers: of sixteen registers two are needed for other things. A panel is
+/// smaller than with [`WIDE`] registers of twice the size.
+const WIDE_HALVES: usize = 14;
 /// Columns from which on it pays: fewer are too few sums to add to at the same time.
 const COLUMNS: usize = 64;
 /// Bytes of a line of the cache: reading across two lines takes twice as long.
@@ -22,7 +29,7 @@ const LINE: usize = 64;
 
 /// A matrix made ready to stand on the right of such products.
 pub(crate) struct BentRight {
-    /// Blocks of at most [`DEPTH`] rows, each in panels of [`WIDE`] registers or fewer.
+    /// Blocks of at most [`DEPTH`] rows, each in panels of at most [`PANEL`] bytes.
     packed: Vec<f32>,
     /// Where they begin, so that they lie in whole lines.
     start: usize,
@@ -53,13 +60,13 @@ impl BentRight {
     fn pack(
         rows: usize, columns: usize, mut packed: Vec<f32>, fill: impl Fn(Range<usize>, Range<usize>, usize, &mut [f32]),
     ) -> Self {
-        let lanes = Arch::new().dispatch(Lanes);
+        let lanes = dispatch(Lanes);
         let size = rows * columns.next_multiple_of(lanes);
         packed.resize(size + LINE / size_of::<f32>(), 0.0);
         let start = packed.as_ptr().align_offset(LINE).min(LINE / size_of::<f32>());
         let mut rest = &mut packed[start..];
-        for block in blocks(rows) {
-            for panel in panels(columns.div_ceil(lanes)) {
+        for block in blocks(rows, columns, lanes) {
+            for panel in panels(columns, lanes) {
                 let used = panel.start * lanes..columns.min(panel.end * lanes);
                 let (mine, behind) = rest.split_at_mut(block.len() * panel.len() * lanes);
                 fill(block.clone(), used, panel.len() * lanes, mine);
@@ -72,20 +79,22 @@ impl BentRight {
     /// Adds left · self to `out`, row by row, or writes it there.
     fn product(&self, left: &[f32], out: &mut [f32], onto: Onto<'_>) {
         if self.rows > 0 && !out.is_empty() {
-            Arch::new().dispatch(Product { left, right: self, out, onto });
+            dispatch(Product { left, right: self, out, onto });
         }
     }
 }
 
 /// The rows in blocks of about the same size.
-fn blocks(rows: usize) -> impl Iterator<Item = Range<usize>> {
-    let count = rows.div_ceil(DEPTH);
+fn blocks(rows: usize, columns: usize, lanes: usize) -> impl Iterator<Item = Range<usize>> {
+    let widest = panels(columns, lanes).map(|panel| panel.len()).max().unwrap_or(1);
+    let count = rows.div_ceil(DEPTH.min(PANEL / (widest * lanes * size_of::<f32>())));
     (0..count).map(move |block| rows * block / count..rows * (block + 1) / count)
 }
 
-/// Registers in panels of about the same width.
-fn panels(registers: usize) -> impl Iterator<Item = Range<usize>> {
-    let count = registers.div_ceil(WIDE);
+/// Columns in panels of about the same width, in registers of so many numbers.
+fn panels(columns: usize, lanes: usize) -> impl Iterator<Item = Range<usize>> {
+    let registers = columns.div_ceil(lanes);
+    let count = registers.div_ceil(if lanes == 8 { WIDE_HALVES } else { WIDE });
     (0..count).map(move |panel| registers * panel / count..registers * (panel + 1) / count)
 }
 
@@ -159,12 +168,12 @@ impl WithSimd for Product<'_> {
         let mut used = vec![0u64; out.len() / columns];
         let mut ragged = Ragged::new(columns, S::F32_LANES, out, onto);
         let mut rest = &right.packed[right.start..];
-        for block in blocks(inner) {
+        for block in blocks(inner, columns, S::F32_LANES) {
             for (used, left) in used.iter_mut().zip(left.chunks_exact(inner)) {
                 *used = not_zero(&left[block.clone()]);
             }
             let onto = if block.start == 0 { onto } else { Onto::WhatIsThere };
-            for panel in panels(columns.div_ceil(S::F32_LANES)) {
+            for panel in panels(columns, S::F32_LANES) {
                 let (mine, behind) = rest.split_at(block.len() * panel.len() * S::F32_LANES);
                 rest = behind;
                 let first = panel.start * S::F32_LANES;
@@ -191,7 +200,7 @@ struct Ragged {
 impl Ragged {
     #[inline(always)]
     fn new(columns: usize, lanes: usize, out: &[f32], onto: Onto<'_>) -> Self {
-        let last = panels(columns.div_ceil(lanes)).last().filter(|last| last.end * lanes > columns);
+        let last = panels(columns, lanes).last().filter(|last| last.end * lanes > columns);
         let Some(last) = last else { return Self { sums: Vec::new(), width: 0, first: columns } };
         let (width, first) = (last.len() * lanes, last.start * lanes);
         let mut sums = vec![0.0; out.len() / columns * width];
@@ -215,10 +224,19 @@ impl Ragged {
     }
 }
 
-/// A bit for each number that is not zero; what is no number has one.
+/// A bit for each of at most 64 numbers that is not zero; NaN has one.
 #[inline(always)]
 fn not_zero(values: &[f32]) -> u64 {
-    let bits = values.iter().enumerate().map(|(place, &value)| u64::from(value != 0.0) << place);
+    // Halves of 32, since registers hold twice as many numbers of 32 bits, and of a known size. They may overlap.
+    if let (Some(low), Some(high)) = (values.first_chunk::<32>(), values.last_chunk::<32>()) {
+        return u64::from(half_not_zero(low)) | u64::from(half_not_zero(high)) << (values.len() - 32);
+    }
+    u64::from(half_not_zero(values))
+}
+
+#[inline(always)]
+fn half_not_zero(values: &[f32]) -> u32 {
+    let bits = values.iter().enumerate().map(|(place, &value)| u32::from(value != 0.0).wrapping_shl(place as u32));
     bits.fold(0, |all, bit| all | bit)
 }
 
@@ -244,7 +262,13 @@ impl Rows<'_> {
             5 => self.add::<S, 5>(simd, panel, out, stride, first),
             6 => self.add::<S, 6>(simd, panel, out, stride, first),
             7 => self.add::<S, 7>(simd, panel, out, stride, first),
-            _ => self.add::<S, WIDE>(simd, panel, out, stride, first),
+            WIDE => self.add::<S, WIDE>(simd, panel, out, stride, first),
+            9 => self.add::<S, 9>(simd, panel, out, stride, first),
+            10 => self.add::<S, 10>(simd, panel, out, stride, first),
+            11 => self.add::<S, 11>(simd, panel, out, stride, first),
+            12 => self.add::<S, 12>(simd, panel, out, stride, first),
+            13 => self.add::<S, 13>(simd, panel, out, stride, first),
+            _ => self.add::<S, WIDE_HALVES>(simd, panel, out, stride, first),
         }
     }
 
@@ -269,7 +293,7 @@ impl Rows<'_> {
                 bits &= bits - 1;
                 let value = simd.splat_f32s(left[place]);
                 for (sum, right) in sums.iter_mut().zip(&vectors[place]) {
-                    *sum = simd.mul_add_e_f32s(value, *right, *sum);
+                    *sum = multiply_add(simd, value, *right, *sum);
                 }
             }
             // Copied one by one, so that the sums themselves stay in registers.
@@ -292,7 +316,7 @@ mod tests {
 
     #[test]
     fn products_equal_those_of_the_whole_and_rows_do_not_see_each_other() {
-        for inner in [1usize, 3, 49, 50, 51, 130] {
+        for inner in [1usize, 3, 31, 32, 33, 49, 50, 51, 63, 64, 65, 130] {
             for columns in [1usize, 8, 17, 64, 100, 128, 129, 208, 221, 300] {
                 let weights = bent(inner * columns, 1);
                 let mut turned = vec![0.0; inner * columns];
@@ -320,6 +344,17 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_number_that_is_not_zero_has_its_bit() {
+        for count in 0..=DEPTH {
+            let values: Vec<f32> = bent(count, 4).into_iter().enumerate().map(|(at, x)| x * (at % 3) as f32).collect();
+            let bit = |(at, &value): (usize, &f32)| u64::from(value != 0.0) << at;
+            let expected = values.iter().enumerate().map(bit).sum::<u64>();
+            assert_eq!(not_zero(&values), expected, "{count}");
+            assert_eq!(not_zero(&vec![f32::NAN; count]).count_ones() as usize, count);
         }
     }
 

@@ -7,7 +7,8 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+use sage_numerics::{dispatch, multiply_add};
 
 /// Rows of a tile.
 const TILE: usize = 6;
@@ -49,7 +50,7 @@ impl Right {
     fn pack(
         rows: usize, columns: usize, mut packed: Vec<f32>, take: impl Fn(usize, Range<usize>, &mut Vec<f32>),
     ) -> Self {
-        let lanes = Arch::new().dispatch(Lanes);
+        let lanes = dispatch(Lanes);
         packed.clear();
         packed.reserve(rows * columns.next_multiple_of(lanes));
         for block in (0..rows).step_by(DEPTH) {
@@ -67,7 +68,7 @@ impl Right {
     /// Adds left · self to `out`, row by row, or writes it there.
     pub(super) fn product(&self, left: &[f32], out: &mut [f32], onto: Onto<'_>) {
         if self.rows > 0 && self.columns > 0 {
-            Arch::new().dispatch(Product { left, right: self, out, onto });
+            dispatch(Product { left, right: self, out, onto });
         }
     }
 }
@@ -116,25 +117,13 @@ impl WithSimd for Product<'_> {
                     let rows: [&[f32]; TILE] =
                         std::array::from_fn(|place| &left[(row + place).min(count - 1) * inner + block..][..depth]);
                     let height = TILE.min(count - row);
-                    let mut keep = |sums: &[f32], place: usize| {
-                        if place < height {
-                            let target = &mut out[(row + place) * columns..][used.clone()];
-                            let both = target.iter_mut().zip(sums);
-                            match onto {
-                                // Zero is added so that it stays a few instructions and does not become a call.
-                                Onto::Nothing if block == 0 => both.for_each(|(target, sum)| *target = sum + 0.0),
-                                Onto::Bias(bias) if block == 0 => {
-                                    let both = both.zip(&bias[used.clone()]);
-                                    both.for_each(|((target, sum), bias)| *target = bias + sum);
-                                }
-                                _ => both.for_each(|(target, sum)| *target += sum),
-                            }
-                        }
-                    };
+                    let onto = if block == 0 { onto } else { Onto::WhatIsThere };
+                    let mut target =
+                        Target { out: &mut out[row * columns..], columns, height, used: used.clone(), onto };
                     if width == S::F32_LANES {
-                        tile::<S, 1>(simd, rows, panel, &mut keep);
+                        tile::<S, 1>(simd, rows, panel, &mut target);
                     } else {
-                        tile::<S, 2>(simd, rows, panel, &mut keep);
+                        tile::<S, 2>(simd, rows, panel, &mut target);
                     }
                 }
             }
@@ -142,10 +131,40 @@ impl WithSimd for Product<'_> {
     }
 }
 
+/// Where the sums of a tile go. Not a closure: one that is not inlined is compiled without the caller's registers.
+struct Target<'data> {
+    /// From the tile's first row on.
+    out: &'data mut [f32],
+    columns: usize,
+    /// Rows of the tile that exist.
+    height: usize,
+    /// Columns of the tile that exist.
+    used: Range<usize>,
+    onto: Onto<'data>,
+}
+
+impl Target<'_> {
+    #[inline(always)]
+    fn keep(&mut self, sums: &[f32], place: usize) {
+        if place >= self.height {
+            return;
+        }
+        let target = &mut self.out[place * self.columns..][self.used.clone()];
+        let both = target.iter_mut().zip(sums);
+        match self.onto {
+            // Zero is added so that it stays a few instructions and does not become a call.
+            Onto::Nothing => both.for_each(|(target, sum)| *target = sum + 0.0),
+            Onto::Bias(bias) => {
+                let both = both.zip(&bias[self.used.clone()]);
+                both.for_each(|((target, sum), bias)| *target = bias + sum);
+            }
+            Onto::WhatIsThere => both.for_each(|(target, sum)| *target += sum),
+        }
+    }
+}
+
 #[inline(always)]
-fn tile<S: Simd, const WIDE: usize>(
-    simd: S, rows: [&[f32]; TILE], panel: &[f32], keep: &mut impl FnMut(&[f32], usize),
-) {
+fn tile<S: Simd, const WIDE: usize>(simd: S, rows: [&[f32]; TILE], panel: &[f32], target: &mut Target<'_>) {
     let mut sums = [[simd.splat_f32s(0.0); WIDE]; TILE];
     let (vectors, _) = S::as_simd_f32s(panel);
     let (vectors, _) = vectors.as_chunks::<WIDE>();
@@ -155,14 +174,14 @@ fn tile<S: Simd, const WIDE: usize>(
         for (sums, left) in sums.iter_mut().zip([one, two, three, four, five, six]) {
             let left = simd.splat_f32s(*left);
             for (sum, right) in sums.iter_mut().zip(right) {
-                *sum = simd.mul_add_e_f32s(left, *right, *sum);
+                *sum = multiply_add(simd, left, *right, *sum);
             }
         }
     }
     // Only a copy is ever looked at as memory, so that the sums themselves stay in registers.
     let done: [[S::f32s; WIDE]; TILE] = std::array::from_fn(|row| std::array::from_fn(|place| sums[row][place]));
     for (place, sums) in done.iter().enumerate() {
-        keep(pulp::bytemuck::cast_slice(sums.as_slice()), place);
+        target.keep(pulp::bytemuck::cast_slice(sums.as_slice()), place);
     }
 }
 

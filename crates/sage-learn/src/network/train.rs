@@ -1,8 +1,8 @@
 //! Training: steps of noisy gradients, and what they do to the weights.
 
-use sage_exact::{shares, side_by_side};
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Session, SessionError};
+use sage_numerics::{balanced_chunks, dispatch, map_parallel};
 
 use super::pass::Ready;
 use super::plan::Plan;
@@ -189,10 +189,9 @@ impl Update {
             pieces.extend(parts.map(|((weights, pace), sums)| Piece { update: self, weights, pace, sums }));
         }
         let total: usize = pieces.iter().map(|piece| piece.weights.len()).sum();
-        let shares = shares(pieces, threads.min(1 + total / (2 * PIECE)), |piece| piece.weights.len());
-        let finite = side_by_side(shares, |share| {
-            share.into_iter().fold(true, |finite, piece| pulp::Arch::new().dispatch(piece) & finite)
-        });
+        let chunks = balanced_chunks(pieces, threads.min(1 + total / (2 * PIECE)), |piece| piece.weights.len());
+        let finite =
+            map_parallel(chunks, |chunk| chunk.into_iter().fold(true, |finite, piece| dispatch(piece) & finite));
         finite.into_iter().all(|finite| finite)
     }
 }

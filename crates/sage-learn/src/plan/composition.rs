@@ -7,7 +7,7 @@
 use libm::{exp, expm1, lgamma, log, log1p, sqrt};
 use sage_kernel::accountant::{AccountantError, Certified};
 
-use sage_exact::bisect;
+use sage_numerics::bisect;
 
 use super::number::{log_one_plus_exp, not_negative, positive, probability, raise};
 

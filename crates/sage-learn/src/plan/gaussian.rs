@@ -4,7 +4,7 @@
 use libm::{exp, log};
 use sage_kernel::accountant::{AccountantError, Certified, gaussian_delta, log_normal_cdf};
 
-use sage_exact::bisect;
+use sage_numerics::bisect;
 
 use super::number::{LOG_SQRT_TWO_PI, not_negative, positive, probability, raise};
 

@@ -5,6 +5,7 @@ use sage_kernel::{Lane, Mechanism, Pair, Part, Permit, Rows, Session, Summary, T
 
 use super::interval::{StatisticError, charge_for, noise_reach, range};
 use super::number::mean_of;
+use crate::encode::present;
 use crate::estimate::Estimate;
 
 /// How many rows each key has.
@@ -66,7 +67,7 @@ pub struct Group {
     pub mean: f64,
     /// Whether too few rows show: the noise may be all there is.
     pub too_few: bool,
-    /// Where the mean of the law lies, all keys together but for the chance asked for.
+    /// Where the mean of the distribution lies, all keys together but for the chance asked for.
     pub interval: Estimate,
 }
 
@@ -85,7 +86,8 @@ impl GroupBy {
         Ok(2.0 * noise_reach(self.noise, 0.05 / f64::from(self.keys.max(1)))?)
     }
 
-    /// Every key's group, the empty ones included. Keys beyond the last count nowhere.
+    /// Every key's group, the empty ones included. Keys beyond the last count nowhere, and neither do rows whose value
+    /// is missing: not finite.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -94,6 +96,7 @@ impl GroupBy {
     ) -> Result<Vec<Group>, StatisticError> {
         let chance = chance / f64::from(self.keys.max(1));
         let (reach, fewest) = (noise_reach(self.noise, chance / 8.0)?, self.fewest()?);
+        let value = |row: R::Row<'_>| with_value(value(row));
         let pairs = session.pairs(lane, self.keys, range(self.bounds)?, Taken::AsStatistic, self.noise, value)?;
         Ok(pairs.into_iter().map(|pair| self.group(pair, reach, fewest, chance)).collect())
     }
@@ -106,7 +109,7 @@ impl GroupBy {
         &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[R], value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Option<Summary>, StatisticError> {
         let taken = (range(self.bounds)?, Taken::AsStatistic);
-        Ok(permit.summarise_pairs(part, tag, self.keys, taken, rows, value)?)
+        Ok(permit.summarise_pairs(part, tag, self.keys, taken, rows, |row| with_value(value(row)))?)
     }
 
     fn group(&self, pair: Pair, reach: f64, fewest: f64, chance: f64) -> Group {
@@ -122,4 +125,9 @@ impl GroupBy {
             interval: mean_of(pair, self.bounds, reach, chance),
         }
     }
+}
+
+/// The key and the value of a row whose value is present.
+fn with_value(row: Option<(u32, f64)>) -> Option<(u32, f64)> {
+    row.and_then(|(key, value)| Some((key, present(value)?)))
 }

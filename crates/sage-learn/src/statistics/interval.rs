@@ -9,7 +9,7 @@ use sage_kernel::{Epsilon, Mechanism, Pair, Range, SessionError, TableNoise};
 
 use crate::validate::Noise;
 use crate::validate::decide::{evidence, mean};
-use sage_exact::bisect;
+use sage_numerics::bisect;
 
 /// Why there is no statistic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,8 @@ fn plan(join: &Join, noise: TableNoise) -> GroupBy {
 /// Fits the joined field of this name on the train lane, puts its means into the rows of both lanes, and gives
 /// the encoding that holds the table.
 ///
-/// One table with this noise is used up on the train lane. Keys with too few rows get the middle of the bounds.
+/// One table with this noise is used up on the train lane. Rows whose value is missing are in no group; keys with too
+/// few rows get the middle of the bounds.
 /// Rows that were joined before hold no key any more, so a field is fitted once in a session.
 ///
 /// # Errors

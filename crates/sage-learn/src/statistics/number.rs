@@ -4,6 +4,7 @@ use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Mechanism, Pair, Rows, SCALE, Session, TableNoise, Taken};
 
 use super::interval::{StatisticError, charge_for, noise_reach, range, shares};
+use crate::encode::present;
 use crate::estimate::Estimate;
 
 /// The number of rows.
@@ -47,7 +48,8 @@ impl Sum {
         charge_for(self.noise).into_iter().collect()
     }
 
-    /// The sum of the clipped numbers; the interval is for that sum itself.
+    /// The sum of the clipped numbers; the interval is for that sum itself. A value that is not finite is missing: its
+    /// row adds nothing.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -78,7 +80,8 @@ impl Mean {
         charge_for(self.noise).into_iter().collect()
     }
 
-    /// The mean; the interval is for the mean of the law that rows are drawn from, one by one.
+    /// The mean; the interval is for the mean of the distribution that rows are drawn from, one by one, given that the
+    /// value is present. A value that is not finite is missing: its row is in neither the sum nor the count.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -106,7 +109,8 @@ impl Variance {
         charge_for(self.noise).into_iter().flat_map(|part| [part.clone(), part]).collect()
     }
 
-    /// The variance of the law that rows are drawn from.
+    /// The variance of the distribution that rows are drawn from, given that the value is present. A value that is not
+    /// finite is missing: its row is in neither the sums nor the counts.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -118,7 +122,7 @@ impl Variance {
         let (low, high) = self.bounds;
         range(self.bounds)?;
         let (middle, half) = (low + 0.5 * (high - low), 0.5 * (high - low));
-        let distance = |row: R::Row<'_>| value(row).clamp(low, high) - middle;
+        let distance = |row: R::Row<'_>| present(value(row)).map_or(f64::NAN, |value| value.clamp(low, high) - middle);
         let squares = (0.0, half * half);
         let first = pair(session, lane, (-half, half), self.noise, distance)?;
         let second = pair(session, lane, squares, self.noise, |row| distance(row).powi(2))?;
@@ -133,10 +137,12 @@ impl Variance {
     }
 }
 
+/// The pair of sums over the rows whose value is present.
 fn pair<R: Rows, N: NoiseSource>(
     session: &mut Session<R, N>, lane: Lane, bounds: (f64, f64), noise: TableNoise, value: impl Fn(R::Row<'_>) -> f64,
 ) -> Result<Pair, StatisticError> {
-    let pairs = session.pairs(lane, 1, range(bounds)?, Taken::AsStatistic, noise, |row| Some((0, value(row))))?;
+    let value = |row: R::Row<'_>| present(value(row)).map(|value| (0, value));
+    let pairs = session.pairs(lane, 1, range(bounds)?, Taken::AsStatistic, noise, value)?;
     pairs.first().copied().ok_or(StatisticError::Bounds)
 }
 

@@ -10,6 +10,7 @@ use sage_kernel::{Lane, Mechanism, Rows, SCALE, Session, TableNoise};
 
 use super::interval::{StatisticError, charge_for};
 use crate::count::laplace_sum_quantile;
+use crate::encode::present;
 
 /// A plan to find quantiles.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,9 +51,10 @@ impl Quantiles {
         charge_for(self.noise).into_iter().flat_map(|part| vec![part; self.levels as usize]).collect()
     }
 
-    /// The quantiles of these shares, all from one run. What is no number counts as below the first edge.
+    /// The quantiles of these shares, all from one run. A value that is not finite is missing: its row is not counted.
     ///
-    /// The intervals are for the quantiles of the law that rows are drawn from, all together but for `chance`.
+    /// The intervals are for the quantiles of the distribution that rows are drawn from, given that the value is
+    /// present, all together but for `chance`.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -63,8 +65,8 @@ impl Quantiles {
         found.into_iter().next().ok_or(StatisticError::Bounds)
     }
 
-    /// The same for every key from 0 to `keys` − 1, at the same charge: a row has one key at most. Rows without one
-    /// count nowhere.
+    /// The same for every key from 0 to `keys` − 1, at the same charge: a row has one key at most. Rows without a key or
+    /// a value are not counted.
     ///
     /// The intervals of all keys hold together but for `chance`.
     ///
@@ -85,6 +87,7 @@ impl Quantiles {
         for level in 1..=levels {
             let counted = session.histogram(lane, cells(level)?, self.noise, |row| {
                 let (key, number) = value(row).filter(|(key, _)| *key < keys)?;
+                let number = present(number)?;
                 let bucket = self.edges.partition_point(|edge| *edge <= number);
                 Some((key << level) + (bucket >> (levels - level)) as u32)
             })?;

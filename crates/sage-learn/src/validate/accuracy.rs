@@ -32,14 +32,16 @@ impl AccuracyCheck {
         Ok((Lane::Test, self.noise.mechanism()?))
     }
 
-    /// Runs the test on the test lane; `right` says whether the model is right about a row.
+    /// Runs the test on the test lane; `right` returns whether the model is right about a row. A row for which it returns
+    /// `None`, such as one without a label, is not counted: the test is about the other rows.
     ///
     /// # Errors
     /// When the charge does not cover it or there is no randomness.
-    pub fn run<R: Rows, N: NoiseSource>(
-        &self, session: &mut Session<R, N>, right: impl Fn(R::Row<'_>) -> bool,
+    pub fn run<R: Rows, N: NoiseSource, A: Into<Option<bool>>>(
+        &self, session: &mut Session<R, N>, right: impl Fn(R::Row<'_>) -> A,
     ) -> Result<Verdict, SessionError> {
-        let counts = session.histogram(Lane::Test, 2, self.noise, |row| Some(u32::from(!right(row))))?;
+        let answer = |row: R::Row<'_>| right(row).into().map(|right| u32::from(!right));
+        let counts = session.histogram(Lane::Test, 2, self.noise, answer)?;
         Ok(self.judge(counts[0], counts[1]))
     }
 

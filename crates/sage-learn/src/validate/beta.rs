@@ -7,7 +7,7 @@
 use libm::{exp, log1p, sqrt};
 
 use super::decide::evidence;
-use sage_exact::bisect;
+use sage_numerics::bisect;
 
 /// The largest sum of arguments: more rows than any lane has, at which the fraction still ends in seconds.
 const LARGEST: f64 = 1e12;

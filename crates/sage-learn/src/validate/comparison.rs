@@ -36,16 +36,17 @@ impl ComparisonCheck {
         Ok((Lane::Test, self.noise.mechanism()?))
     }
 
-    /// Runs the test on the test lane; `losses` gives the new model's loss and the old one's.
+    /// Runs the test on the test lane; `losses` returns the new model's loss and the old one's. A row for which it
+    /// returns `None`, such as one without a label, is left out of the sum and of the count.
     ///
     /// # Errors
     /// When the charge does not cover it or there is no randomness.
-    pub fn run<R: Rows, N: NoiseSource>(
-        &self, session: &mut Session<R, N>, losses: impl Fn(R::Row<'_>) -> (f64, f64),
+    pub fn run<R: Rows, N: NoiseSource, L: Into<Option<(f64, f64)>>>(
+        &self, session: &mut Session<R, N>, losses: impl Fn(R::Row<'_>) -> L,
     ) -> Result<Verdict, SessionError> {
         let range = Range::new(0.0, 1.0).ok_or(SessionError::Parameter("shares are from zero to one"))?;
         let value = |row: R::Row<'_>| {
-            let (new, old) = losses(row);
+            let (new, old) = losses(row).into()?;
             Some((0, self.target.of_row(new, old)))
         };
         let sums = session.pairs(Lane::Test, 1, range, Taken::AsLoss, self.noise, value)?;

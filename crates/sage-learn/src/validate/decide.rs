@@ -10,7 +10,7 @@ use sage_kernel::{Pair, Triple};
 
 use super::beta::incomplete_beta;
 use super::margin::Margin;
-use sage_exact::bisect;
+use sage_numerics::bisect;
 
 /// A bound on how far a mean of shares falls from its expectation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,6 @@
-//! Could any linear model of a bounded class meet the target?
+//! Could any linear model of a bounded class meet the target? The class is that of models whose weights are no longer
+//! than a bound, and a learner that is rejected by it must be bounded likewise
+//! ([`AdaSsp::with_weight_norm`](crate::linear::AdaSsp::with_weight_norm)).
 //!
 //! On the train lane, beside the training: the least sum of squared losses over the class can only be below
 //! that of the best model there is, so if even it is too large, the class is hopeless. The kernel computes it
@@ -51,6 +53,11 @@ impl LeastLossCheck {
         Self { shown, ..self }
     }
 
+    /// How far a prediction of the class moves at most, in the label's own units, as one input moves from −1 to 1.
+    pub fn sweep(&self) -> f64 {
+        2.0 * self.weight_norm * libm::sqrt(self.shown)
+    }
+
     /// What must be charged, and where: on top of the training, on the same lane.
     pub const fn cost(&self) -> (Lane, Mechanism) {
         (Lane::Train, Mechanism::Laplace { epsilon: self.epsilon, count: 1 })
@@ -89,18 +96,23 @@ impl LeastLossCheck {
         let estimate = Estimate { value, low, high: most };
         let confidence = 1.0 - self.risk.chance();
         let wanted = short(self.target * self.shown);
+        let class = format!(
+            "a linear model whose prediction, not clipped, moves by at most {} as one input moves across its scale",
+            short(self.sweep())
+        );
         let (decision, explanation) = if rejects(sums, target, best.gap, margin, self.tail) {
             let (low, chance) = (short(low), short(self.risk.chance()));
             let text = format!(
                 "no model of this class has a mean loss below {low}, and none meets the target {wanted}, but for a \
-                 chance of {chance}: other features, a larger class or a higher target are needed."
+                 chance of {chance}; the class is {class}. Other features, inputs whose scale is closer to their values \
+                 or a higher target are needed."
             );
             (Decision::Reject, text)
         } else {
             let sure = percent(confidence);
             let text = format!(
                 "a model of this class may still meet the target {wanted}: the best is only known to have a mean loss \
-                 of {} or more, with confidence {sure}.",
+                 of {} or more, with confidence {sure}; the class is {class}.",
                 short(low)
             );
             (Decision::Retry, text)

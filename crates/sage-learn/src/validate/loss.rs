@@ -65,15 +65,16 @@ impl LossCheck {
         Ok((Lane::Test, self.noise.mechanism()?))
     }
 
-    /// Runs the test on the test lane. A loss that is no number counts as the bound.
+    /// Runs the test on the test lane. A row for which `loss` returns `None`, such as one without a label, is left out
+    /// of the sum and of the count: the test is about the rows that have a loss. A loss that is NaN counts as the bound.
     ///
     /// # Errors
     /// When the charge does not cover it or there is no randomness.
-    pub fn run<R: Rows, N: NoiseSource>(
-        &self, session: &mut Session<R, N>, loss: impl Fn(R::Row<'_>) -> f64,
+    pub fn run<R: Rows, N: NoiseSource, L: Into<Option<f64>>>(
+        &self, session: &mut Session<R, N>, loss: impl Fn(R::Row<'_>) -> L,
     ) -> Result<Verdict, SessionError> {
         let (range, taken) = (self.target.range, Taken::AsLoss);
-        let value = |row: R::Row<'_>| Some((0, loss(row)));
+        let value = |row: R::Row<'_>| loss(row).into().map(|loss| (0, loss));
         match self.bound {
             Bound::OfPair(tail) => {
                 let sums = session.pairs(Lane::Test, 1, range, taken, self.noise, value)?;

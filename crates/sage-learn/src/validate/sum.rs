@@ -14,6 +14,7 @@ use super::margin::Margin;
 use super::risk::Risk;
 use super::target::{OutOfRange, PrecisionTarget};
 use super::verdict::{Decision, Verdict};
+use crate::encode::present;
 use crate::estimate::Estimate;
 
 /// A test of means of a bounded value, one for each of some groups: accept or retry.
@@ -49,14 +50,15 @@ impl SumCheck {
         Ok((lane, self.noise.mechanism()?))
     }
 
-    /// Releases the sums of all groups and judges them. A row has one group at most; what is no number counts
-    /// as the lower end.
+    /// Releases the sums of all groups and judges them. A row has one group at most; a value that is not finite is
+    /// missing, and its row is in neither the sum nor the count.
     ///
     /// # Errors
     /// When the charge does not cover it, there are too many groups or there is no randomness.
     pub fn run<R: Rows, N: NoiseSource>(
         &self, session: &mut Session<R, N>, lane: Lane, value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<(Vec<Pair>, Verdict), SessionError> {
+        let value = |row: R::Row<'_>| value(row).and_then(|(group, value)| Some((group, present(value)?)));
         let sums = session.pairs(lane, self.groups.get(), self.range, Taken::AsStatistic, self.noise, value)?;
         let verdict = self.judge(&sums);
         Ok((sums, verdict))

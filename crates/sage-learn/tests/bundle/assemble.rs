@@ -5,11 +5,12 @@ use sage_learn::bundle::{Bundle, Feature, Model, Predictor, fields};
 use sage_learn::encode::{
     Categories, Encoding, Field, FieldKind, Join, Key, KeyKind, Label, LabelKind, Mean, Scale, Source, Span, Stated,
 };
-use sage_learn::formula::{Cell, Column, Domain, Formula, Missing, Part};
+use sage_learn::formula::{Arithmetic, Cell, Column, Domain, Formula, Missing, Part};
 use sage_learn::linear::LinearModel;
 use sage_learn::network::{Inputs, Loss, Network, Shape};
 
 use super::draw::Draw;
+use super::exported::{self, try_out};
 use super::files::card;
 
 /// The columns of the stream; the label is none of them.
@@ -36,11 +37,17 @@ fn sources() -> Vec<Feature> {
     sources
 }
 
+/// The column of the label, which every row has.
+const LABEL: u32 = 9;
+
 /// A row as an encoding sees it: the values of the sources.
 struct Seen(Vec<Cell>);
 
 impl Source for Seen {
     fn number(&self, column: u32) -> Option<f64> {
+        if column == LABEL {
+            return Some(0.0);
+        }
         match self.0.get(column as usize)? {
             Cell::Number(number) => Some(*number),
             Cell::Whole(whole) => Some(*whole as f64),
@@ -63,7 +70,7 @@ fn encoding() -> Encoding {
     let hours = || KeyKind::OneOf(Categories::Integers((0..24).collect()));
     let zones = || KeyKind::OneOf(Categories::Integers(vec![4, 12, 13, 200]));
     let miles = || KeyKind::Bucket(vec![0.5, 2.0, 7.25]);
-    let scale = |low, high, span, missing| Scale { low, high, span, missing };
+    let scale = |low, high, span, missing| Scale { low, high, span, missing: Some(missing) };
     let join = |key: Key, mean, scale| FieldKind::Join(Join { key, mean, scale, table: Vec::new() });
     let kinds = vec![
         FieldKind::Number { column: 1, scale: scale(0.0, 30.0, Span::Signed, 0.25) },
@@ -80,7 +87,7 @@ fn encoding() -> Encoding {
         join(key(2, zones()), Mean::Label, scale(-2.0, 3.0, Span::Unit, 0.0)),
     ];
     let fields = kinds.into_iter().enumerate().map(|(place, kind)| Field { name: format!("field {place}"), kind });
-    let label = Label { column: 9, kind: LabelKind::Number { low: -2.0, high: 3.0 } };
+    let label = Label { column: LABEL, kind: LabelKind::Number { low: -2.0, high: 3.0 } };
     let encoding = Encoding::new(Stated { fields: fields.collect(), label }).unwrap();
     let mut draw = Draw(5);
     let joins: Vec<(String, usize)> =
@@ -162,7 +169,7 @@ fn a_graph_predicts_what_the_trainer_predicts() {
 
 #[test]
 fn what_a_graph_cannot_hold_is_refused_before_training() {
-    let label = Label { column: 9, kind: LabelKind::Truth };
+    let label = Label { column: LABEL, kind: LabelKind::Truth };
     let refused = |kind: FieldKind| {
         let fields_ = vec![Field { name: "odd".to_owned(), kind }];
         let encoding = Encoding::new(Stated { fields: fields_, label }).unwrap();
@@ -171,9 +178,67 @@ fn what_a_graph_cannot_hold_is_refused_before_training() {
     assert!(refused(FieldKind::Category(Key { column: 3, kind: KeyKind::HashText(8) })).contains("odd"));
     let odd = Categories::Integers((0..500).map(|number| number * 2).collect());
     assert!(refused(FieldKind::Category(Key { column: 2, kind: KeyKind::OneOf(odd) })).contains("hash them"));
-    let scale = Scale { low: 0.0, high: 1.0, span: Span::Unit, missing: 0.0 };
+    let scale = Scale { low: 0.0, high: 1.0, span: Span::Unit, missing: Some(0.0) };
     let key = Key { column: 3, kind: KeyKind::OneOf(Categories::Texts(vec!["cab".to_owned()])) };
     let join = Join { key, mean: Mean::Label, scale, table: Vec::new() };
     assert!(refused(FieldKind::Join(join)).contains("fitted"));
     assert!(refused(FieldKind::Number { column: 7, scale }).contains("no formula"));
+}
+
+/// A prediction for a row whose number is missing was that of the low bound. The rules for missing numbers hold in the
+/// encoding that is trained on, in what is served and in the exported graph alike, for nulls, NaN and infinities.
+#[test]
+fn missing_numbers_follow_their_rules_in_training_serving_and_onnx() {
+    let divided = Formula::Arithmetic(
+        Arithmetic::Divide,
+        Box::new(Formula::Column("miles".to_owned())),
+        Box::new(Formula::Column("zone".to_owned())),
+    );
+    let sources = [Feature { name: "per zone".to_owned(), formula: divided }];
+    let scale = |missing| Scale { low: -2.0, high: 8.0, span: Span::Unit, missing };
+    let number = |missing| FieldKind::Number { column: 0, scale: scale(missing) };
+    let bucket = FieldKind::Category(Key { column: 0, kind: KeyKind::Bucket(vec![0.0, 3.0]) });
+    for (kinds, left_out) in [
+        (vec![number(None), bucket.clone()], true),
+        (vec![number(Some(0.75)), bucket.clone()], false),
+        (vec![number(Some(0.0)), FieldKind::Missing { column: 0 }, bucket], false),
+    ] {
+        let named = kinds.into_iter().zip(["a", "b", "c"]).map(|(kind, name)| Field { name: name.to_owned(), kind });
+        let label = Label { column: LABEL, kind: LabelKind::Number { low: 0.0, high: 1.0 } };
+        let encoding = Encoding::new(Stated { fields: named.collect(), label }).unwrap();
+        let mut draw = Draw(23);
+        let shape = Shape::new(encoding.layout(), Inputs::Direct, vec![5], Loss::Squared).unwrap();
+        let network = drawn(shape, &mut draw);
+        let graph = fields(&columns(), &sources, &encoding).unwrap().with(Model::Network(&network)).unwrap();
+        assert_eq!(graph.outline().leaves_rows_out(), left_out);
+        assert!(try_out(&graph).is_ok(), "synthetic rows with nulls are predicted or left out alike");
+        let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        let miles =
+            odd.map(Cell::Number).into_iter().chain([0.0, 4.0, -7.0, 1e308].map(Cell::Number)).chain([Cell::Null]);
+        let zones = || [0, 1, -3].map(Cell::Whole).into_iter().chain([Cell::Null]);
+        let rows: Vec<Vec<Cell>> = miles.flat_map(|miles| zones().map(move |zone| vec![miles.clone(), zone])).collect();
+        let value = |row: &[Cell]| match (&row[0], &row[1]) {
+            (Cell::Number(miles), Cell::Whole(zone)) => *miles / *zone as f64,
+            _ => f64::NAN,
+        };
+        let predictor = Predictor::new(&graph).unwrap();
+        let together = predictor.rows(&rows).unwrap();
+        let exported = exported::predict(&graph, &rows).unwrap();
+        let (mut missing, mut present) = (0, 0);
+        for (place, row) in rows.iter().enumerate() {
+            let batch = encoding.encode(std::iter::once(Seen(vec![Cell::Number(value(row))])));
+            let trained = (batch.count() == 1).then(|| network.forward(&batch.row(0)));
+            assert_eq!(trained.is_none(), left_out && !value(row).is_finite(), "{row:?}");
+            assert_eq!(predictor.leaves_out(row), trained.is_none(), "{row:?}");
+            let alone = predictor.rows(std::slice::from_ref(row)).unwrap()[0];
+            for served in [together[place], alone, exported[place]] {
+                match trained {
+                    Some(trained) => assert!((served - trained).abs() <= 1e-5, "{row:?}: {served} {trained}"),
+                    None => assert!(served.is_nan(), "{row:?}: {served}"),
+                }
+            }
+            *(if value(row).is_finite() { &mut present } else { &mut missing }) += 1;
+        }
+        assert!(missing > 10 && present > 5, "{missing} {present}");
+    }
 }

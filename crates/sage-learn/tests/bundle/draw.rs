@@ -93,13 +93,13 @@ fn suffix(draw: &mut Draw) -> &'static str {
     draw.pick(&["", "?"])
 }
 
-fn column(draw: &mut Draw, name: &str) -> Formula {
+pub fn column(draw: &mut Draw, name: &str) -> Formula {
     Formula::Column(format!("{name}{}", suffix(draw)))
 }
 
 /// A formula whose value is known to the last bits but one. It is outermost, and no place depends on it: nothing is
 /// promised of edges drawn exactly at such a value.
-fn smooth(draw: &mut Draw, depth: usize) -> Formula {
+pub fn smooth(draw: &mut Draw, depth: usize) -> Formula {
     let inner = Box::new(number(draw, depth));
     let functions = [Function::Exp, Function::Ln, Function::Sin, Function::Cos, Function::Tan, Function::Tanh];
     match draw.below(7) {
@@ -219,7 +219,7 @@ pub fn truth(draw: &mut Draw, depth: usize) -> Formula {
 
 pub fn scaled(feature: &str) -> Field {
     let feature = feature.to_owned();
-    Field::Number(Scaled { feature, low: -50.0, high: 2_500.0, shift: 3.0, factor: 0.01, missing: 0.25 })
+    Field::Number(Scaled { feature, low: -50.0, high: 2_500.0, shift: 3.0, factor: 0.01, missing: Some(0.25) })
 }
 
 fn place(draw: &mut Draw, features: &[Feature], depth: usize) -> Place {

@@ -1,10 +1,10 @@
-//! What is served, and tract on the whole graph, give what the plain forward pass gives.
+//! What is served, and the exported file in tract, give what the plain forward pass gives.
 
-use sage_learn::bundle::{Activation, Exported, Field, Graph, Layer, Link, Predictor, Shape, Weights};
+use sage_learn::bundle::{Activation, Field, Graph, Layer, Link, Predictor, Shape, Weights};
 use sage_learn::formula::Cell;
 
 use crate::draw::{self, Draw};
-use crate::reference;
+use crate::{exported, reference};
 
 /// How far a graph's answers may be from the plain ones, of values around one.
 const TOLERANCE: f32 = 1e-5;
@@ -17,8 +17,7 @@ fn random_graphs_agree_with_the_plain_forward_pass() {
         let draw = &mut Draw(seed ^ 0xA11C_E5ED);
         let rows: Vec<Vec<Cell>> = (0..64).map(|_| draw::row(draw, &graph.outline().schema)).collect();
         let served = predictor.rows(&rows).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        let exported = Exported::new(&graph).and_then(|exported| exported.rows(&rows));
-        let exported = exported.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let exported = exported::predict(&graph, &rows).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         for found in [&served, &exported] {
             for (row, found) in rows.iter().zip(found.chunks(predictor.outputs())) {
                 let plain = reference::predict(&graph, row);

@@ -1,8 +1,9 @@
 //! What a bundle holds, that it is the same every time, and that it can be read back.
 
-use sage_learn::bundle::{Activation, Bundle, Card, Door, Graph, Link, Predictor, TrialRefusal, Validation, try_out};
+use sage_learn::bundle::{Activation, Bundle, Card, Door, Graph, Link, Predictor, TrialRefusal, Validation};
 
 use crate::draw::{self, Draw};
+use crate::exported::try_out;
 
 pub fn card() -> Card {
     Card {

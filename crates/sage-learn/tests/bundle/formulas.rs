@@ -23,7 +23,8 @@ fn written(number: f64) -> Box<Formula> {
 
 /// A graph whose prediction is the formula's value, and −1 for null.
 fn bare(schema: Schema, formula: Formula) -> Graph {
-    let scaled = Scaled { feature: "f".to_owned(), low: -1e30, high: 1e30, shift: 0.0, factor: 1.0, missing: -1.0 };
+    let scaled =
+        Scaled { feature: "f".to_owned(), low: -1e30, high: 1e30, shift: 0.0, factor: 1.0, missing: Some(-1.0) };
     let outline = Outline {
         schema,
         features: vec![Feature { name: "f".to_owned(), formula }],

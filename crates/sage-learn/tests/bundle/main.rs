@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot get its value has failed")]
 
 mod assemble;
+mod columns;
 mod draw;
 mod equality;
+mod exported;
 mod files;
 mod foreign;
 mod formulas;

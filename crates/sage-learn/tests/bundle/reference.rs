@@ -80,7 +80,7 @@ fn as_number(cell: &Cell) -> Option<f64> {
 fn number(outline: &Outline, scaled: &Scaled, row: &[Cell]) -> f32 {
     let found = as_number(&feature(outline, &scaled.feature, row));
     let scale = |x: f64| (x.clamp(scaled.low, scaled.high) - scaled.shift) * scaled.factor;
-    found.map_or(scaled.missing, scale) as f32
+    found.map_or(scaled.missing.unwrap_or(f64::NAN), scale) as f32
 }
 
 fn place(outline: &Outline, of: &Place, row: &[Cell]) -> u64 {

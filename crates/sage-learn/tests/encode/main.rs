@@ -43,7 +43,7 @@ fn texts() -> KeyKind {
 }
 
 fn scale(low: f64, high: f64) -> Scale {
-    Scale { low, high, span: Span::Signed, missing: 0.0 }
+    Scale { low, high, span: Span::Signed, missing: Some(0.0) }
 }
 
 fn field(name: &str, kind: FieldKind) -> Field {
@@ -94,14 +94,74 @@ fn every_field_goes_where_it_says() {
     assert_eq!(numbers, [0.5, integer_place(5, 7).expect("small") as f32]);
     assert_eq!(places, [1, 4 + 3, 9 + text_place("bus", 11), 21 + 4 + 2]);
     assert!((label - 1.5).abs() < 1e-9);
-    let (numbers, places, label) = encoded(Vec::new());
+    let (numbers, places, label) = encoded(vec![Value::Null, Value::Null, Value::Null, Value::Number(-9.0)]);
     assert_eq!(numbers, [0.0, 7.0]);
     assert_eq!(places, [3, 4 + 4, 9 + 11, 21 + 15]);
-    assert!((label + 2.0).abs() < 1e-9, "a missing label is the lower bound");
-    let (_, places, label) =
-        encoded(vec![Value::Number(-1.0), text("Bus"), Value::Integer(9), Value::Number(f64::NAN)]);
+    assert!((label + 2.0).abs() < 1e-9, "a label is clipped to its bounds");
+    let (_, places, label) = encoded(vec![Value::Number(-1.0), text("Bus"), Value::Integer(9), Value::Number(9.0)]);
     assert_eq!(places, [3, 4 + 1, 9 + text_place("Bus", 11), 21 + 12]);
-    assert!((label + 2.0).abs() < 1e-9);
+    assert!((label - 5.0).abs() < 1e-9);
+}
+
+const NOT_FINITE: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+
+/// A missing label was the lower bound of the label, so that a model learned the bound and was tested against it.
+#[test]
+fn a_row_without_a_label_is_left_out() {
+    let row = |label: Value| Row(vec![Value::Number(1.0), Value::Null, Value::Integer(2), label]);
+    let missing = NOT_FINITE.map(Value::Number).into_iter().chain([Value::Null, Value::Text("1".to_owned())]);
+    for kind in [LABEL.kind, LabelKind::Truth] {
+        let encoding = Encoding::new(Stated { label: Label { kind, ..LABEL }, ..stated() }).unwrap();
+        for label in missing.clone() {
+            assert!(!encoding.takes(&row(label.clone())), "{kind:?} {label:?}");
+            let batch = encoding.encode([row(Value::Number(1.0)), row(label), row(Value::Number(0.0))].into_iter());
+            assert_eq!((batch.count(), batch.row(0).label, batch.row(1).label), (2, 1.0, 0.0), "{kind:?}");
+        }
+        assert_eq!(encoding.encode(std::iter::once(Row(Vec::new()))).count(), 0);
+    }
+}
+
+/// The rules for a missing number: left out, a constant, a constant and an indicator; and beside the row.
+#[test]
+fn a_missing_number_follows_its_rule() {
+    let none = Scale { missing: None, ..scale(0.0, 10.0) };
+    let of = |kinds: Vec<FieldKind>| {
+        let fields = kinds.into_iter().zip(["a", "b"]).map(|(kind, name)| field(name, kind)).collect();
+        Encoding::new(Stated { fields, label: LABEL }).unwrap()
+    };
+    let number = |scale| FieldKind::Number { column: 0, scale };
+    let left_out = of(vec![number(none)]);
+    let constant = of(vec![number(Scale { missing: Some(0.25), ..none })]);
+    let indicator = of(vec![number(Scale { missing: Some(0.0), ..none }), FieldKind::Missing { column: 0 }]);
+    let beside = of(vec![FieldKind::Missing { column: 0 }, FieldKind::Beside { column: 0, scale: none }]);
+    assert_eq!(indicator.layout().numbers, 2);
+    let missing = NOT_FINITE.map(Value::Number).into_iter().chain([Value::Null, Value::Text("1".to_owned())]);
+    for value in missing {
+        let row = || std::iter::once(Row(vec![value.clone(), Value::Null, Value::Null, Value::Number(1.0)]));
+        assert_eq!(left_out.encode(row()).count(), 0, "{value:?}");
+        assert_eq!(constant.encode(row()).row(0).numbers, [0.25]);
+        assert_eq!(indicator.encode(row()).row(0).numbers, [0.0, 1.0]);
+        let batch = beside.encode(row());
+        assert_eq!((batch.count(), batch.row(0).numbers), (1, &[1.0][..]));
+        assert!(batch.row(0).beside[0].is_nan(), "it is in no group mean");
+    }
+    let row = || std::iter::once(Row(vec![Value::Number(7.5), Value::Null, Value::Null, Value::Number(1.0)]));
+    assert_eq!(left_out.encode(row()).row(0).numbers, [0.5]);
+    assert_eq!(indicator.encode(row()).row(0).numbers, [0.5, 0.0]);
+    assert_eq!(beside.encode(row()).row(0).beside, [0.5]);
+}
+
+/// An infinite number is missing: it was in the last bucket.
+#[test]
+fn a_missing_number_has_a_bucket_of_its_own() {
+    let bucket = FieldKind::Category(Key { column: 0, kind: KeyKind::Bucket(vec![0.0, 1.0]) });
+    let encoding = Encoding::new(Stated { fields: vec![field("a", bucket)], label: LABEL }).unwrap();
+    let place = |value: Value| {
+        let row = Row(vec![value, Value::Null, Value::Null, Value::Number(1.0)]);
+        encoding.encode(std::iter::once(row)).row(0).places[0]
+    };
+    assert_eq!([-1e308, 0.5, 1e308].map(|number| place(Value::Number(number))), [0, 1, 2]);
+    assert!(NOT_FINITE.iter().all(|&number| place(Value::Number(number)) == 3) && place(Value::Null) == 3);
 }
 
 const HASH_KEY: [i128; 3] = [1_843_378, 44_564_083, 43_317_574];
@@ -152,9 +212,12 @@ fn what_is_no_encoding_is_refused() {
     for (low, high) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (f64::MIN, f64::MAX)] {
         assert_eq!(number(scale(low, high)), Some(EncodingError::Bounds));
     }
-    assert_eq!(number(Scale { missing: 1.5, ..scale(0.0, 1.0) }), Some(EncodingError::Missing));
-    assert_eq!(number(Scale { missing: f32::NAN, ..scale(0.0, 1.0) }), Some(EncodingError::Missing));
-    assert_eq!(number(Scale { missing: -0.5, span: Span::Unit, ..scale(0.0, 1.0) }), Some(EncodingError::Missing));
+    assert_eq!(number(Scale { missing: Some(1.5), ..scale(0.0, 1.0) }), Some(EncodingError::Missing));
+    assert_eq!(number(Scale { missing: Some(f32::NAN), ..scale(0.0, 1.0) }), Some(EncodingError::Missing));
+    assert_eq!(
+        number(Scale { missing: Some(-0.5), span: Span::Unit, ..scale(0.0, 1.0) }),
+        Some(EncodingError::Missing)
+    );
     let categories = [
         KeyKind::OneOf(Categories::Texts(Vec::new())),
         KeyKind::OneOf(Categories::Texts(vec!["a".to_owned(), "a".to_owned()])),
@@ -189,7 +252,7 @@ fn what_is_no_encoding_is_refused() {
 fn a_joined_table_takes_the_place_of_the_key() {
     let means: Vec<f64> = (0..8).map(|key| f64::from(key) - 2.0).collect();
     let fitted = encoding().with_table("rate", &means).unwrap();
-    let row = |integer| Row(vec![Value::Number(1.0), Value::Null, Value::Integer(integer), Value::Null]);
+    let row = |integer| Row(vec![Value::Number(1.0), Value::Null, Value::Integer(integer), Value::Number(0.0)]);
     let mut before = encoding().encode((0..50).map(row));
     let after = fitted.encode((0..50).map(row));
     before.join(1, &fitted.joins().next().unwrap().2.table);
@@ -222,7 +285,11 @@ proptest! {
         let means = [0.5; 8];
         for encoding in [encoding(), encoding().with_table("rate", &means).unwrap()] {
             let batch = encoding.encode(rows.iter().map(|row| Row(row.clone())));
-            assert_eq!(batch.count(), rows.len());
+            let labelled = |row: &&Vec<Value>| match row.get(3) {
+                Some(Value::Number(label)) => label.is_finite(),
+                other => matches!(other, Some(Value::Integer(_))),
+            };
+            assert_eq!(batch.count(), rows.iter().filter(labelled).count());
             let layout = encoding.layout();
             for place in 0..batch.count() {
                 let row = batch.row(place);
@@ -242,6 +309,7 @@ proptest! {
         let encoding = Encoding::new(Stated { label, ..stated() }).unwrap();
         let number = f64::from_bits(bits);
         let batch = encoding.encode(std::iter::once(Row(vec![Value::Number(number)])));
-        assert!((batch.row(0).label - f32::from(number >= 0.5)).abs() < 1e-9);
+        assert_eq!(batch.count(), usize::from(number.is_finite()));
+        assert!(!number.is_finite() || (batch.row(0).label - f32::from(number >= 0.5)).abs() < 1e-9);
     }
 }

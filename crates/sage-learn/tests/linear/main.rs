@@ -8,7 +8,9 @@ mod support;
 
 use sage_kernel::{BlockId, Lane, Part, Rows, SessionError, Sigma, Tag};
 use sage_learn::encode::{Encoded, Layout};
-use sage_learn::linear::{AdaSsp, Cholesky, LinearError, LinearModel, Ridge, ridge_target, sigma_for, solve_ridge};
+use sage_learn::linear::{
+    AdaSsp, Cholesky, LinearError, LinearModel, Ridge, ridge_target, sigma_for, solve_bounded, solve_ridge,
+};
 use std::sync::Arc;
 use support::{Dice, noise, permit, session};
 
@@ -198,6 +200,45 @@ fn models_come_from_summaries_too() {
     let mut session = opened.unwrap();
     let model = plan.train(&mut session, Lane::Train).unwrap();
     assert!(error(&model, &rows(PLACES, 20_000, 99)) < 0.15);
+}
+
+/// A learner that can be rejected by a certificate for short weights has short weights, whatever the noise made of them.
+#[test]
+fn weights_stay_within_their_bound() {
+    let length = |model: &LinearModel| {
+        let half = 0.5 * (LABEL.1 - LABEL.0);
+        let bias = (model.bias - (LABEL.0 + half)) / half;
+        (model.weights.iter().map(|weight| (weight / half).powi(2)).sum::<f64>() + bias * bias).sqrt()
+    };
+    for (seed, layout) in [(1, PLACES), (2, MIXED), (3, PLACES), (4, MIXED)] {
+        for kind in [Ridge::Adaptive, Ridge::Fixed] {
+            let free = plan(layout, "0.5", kind);
+            let unbounded = length(&train(&free, rows(layout, 4_000, seed)).unwrap());
+            for longest in [0.01, 0.3, 1e6] {
+                let bounded = free.with_weight_norm(longest).unwrap();
+                let found = length(&train(&bounded, rows(layout, 4_000, seed)).unwrap());
+                assert!(found <= longest * (1.0 + 1e-9), "{layout:?} {kind:?}: {found} of {longest}");
+                assert!(found > 0.8 * longest.min(unbounded), "{layout:?} {kind:?}: {found} of {longest}");
+            }
+        }
+    }
+    for bad in [0.0, -1.0, f64::NAN] {
+        assert_eq!(plan(PLACES, "1", Ridge::Fixed).with_weight_norm(bad), Err(LinearError::Bounds));
+    }
+}
+
+#[test]
+fn a_bounded_solution_is_the_ridge_solution_of_its_ridge() {
+    let (matrix, right) = ([4.0, 1.0, 1.0, 3.0], [8.0, -2.0]);
+    let (free, _) = solve_ridge(&matrix, &right, 0.5, 1.0).unwrap();
+    let length = |solution: &[f64]| solution.iter().map(|value| value * value).sum::<f64>().sqrt();
+    for longest in [0.1, 0.5, 1.0, 1.9, 10.0] {
+        let (solution, ridge) = solve_bounded(&matrix, &right, 0.5, 1.0, longest).unwrap();
+        assert_eq!(solve_ridge(&matrix, &right, ridge, 1.0).unwrap().0, solution);
+        assert!(length(&solution) <= longest && length(&solution) > 0.99 * longest.min(length(&free)), "{longest}");
+    }
+    assert!(solve_bounded(&matrix, &right, 0.5, 1.0, 0.0).is_none());
+    assert!(solve_bounded(&matrix, &[f64::NAN, 1.0], 0.5, 1.0, 1.0).is_none());
 }
 
 #[test]

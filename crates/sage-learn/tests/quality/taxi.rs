@@ -105,7 +105,7 @@ impl Rides {
     }
 
     fn number(&self, name: &str, low: f64, high: f64) -> Field {
-        let scale = Scale { low, high, span: Span::Signed, missing: 0.0 };
+        let scale = Scale { low, high, span: Span::Signed, missing: Some(0.0) };
         Field { name: name.to_owned(), kind: FieldKind::Number { column: self.table.place(name), scale } }
     }
 

@@ -5,6 +5,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod missing;
+
 use sage_kernel::{Epsilon, Lane, Mechanism, SessionError, Sigma, TableNoise};
 use sage_learn::encode::{
     Encoding, Field, FieldKind, Join, Key, KeyKind, Label, LabelKind, Mean as MeanOf, Scale, Source, Span, Stated,
@@ -221,7 +223,7 @@ impl Source for Ride {
 /// A mean by key is fitted on the train lane alone, joined into both lanes, and kept in the encoding.
 #[test]
 fn a_mean_by_key_is_fitted_and_joined() {
-    let scale = |low, high| Scale { low, high, span: Span::Signed, missing: 0.0 };
+    let scale = |low, high| Scale { low, high, span: Span::Signed, missing: Some(0.0) };
     for (mean, bounds) in [(MeanOf::Label, (0.0, 50.0)), (MeanOf::Field("speed".to_owned()), (0.0, 20.0))] {
         let join = Join {
             key: Key { column: 0, kind: KeyKind::Bucket(vec![1.0, 2.0, 3.0]) },

@@ -271,6 +271,36 @@ fn a_hopeless_class_is_rejected() {
     }
 }
 
+/// Inputs that fill a twentieth of their scale, x from 0.50 to 0.55 of [0, 1], and a label that follows them exactly:
+/// the line is steep, its loss nothing. It was once rejected, with confidence, for a class of flatter lines than the
+/// learner's own. The certificate is for the class that is trained, and says how steep its lines are.
+#[test]
+fn a_steep_line_that_fits_exactly_is_not_rejected() {
+    let mut yard = Yard::new();
+    let rows: Vec<Vec<f64>> = (0..40_000)
+        .map(|row| {
+            let share = f64::from(row * 7919 % 1000) / 999.0;
+            vec![2.0 * (0.50 + 0.05 * share) - 1.0, 2.0 * share - 1.0]
+        })
+        .collect();
+    let bounds = MomentBounds { width: 2, feature_norm: 2f64.sqrt(), label_size: 1.0 };
+    for (weight_norm, decision) in [(4.0, Decision::Reject), (16.0, Decision::Retry)] {
+        let epsilon = Epsilon::cost("1").unwrap();
+        let check = LeastLossCheck::new(0.05, bounds, weight_norm, Tail::default(), epsilon, risk(0.025));
+        let check = check.unwrap();
+        let mut session = yard.charged(check.cost(), &rows);
+        let verdict = check.run(&mut session, |row, features| {
+            features.copy_from_slice(&[row[0], 1.0]);
+            row[1]
+        });
+        let verdict = verdict.unwrap();
+        assert_eq!(verdict.decision, decision, "{weight_norm}: {verdict}");
+        // Labels from −1 to 1 are two wide.
+        let class = format!("moves by at most {} as one input moves across its scale", 2.0 * weight_norm);
+        assert!(verdict.explanation.contains(&class), "{verdict}");
+    }
+}
+
 /// Of every key nine answers in ten are alike: no function of the key does better.
 #[test]
 fn answers_out_of_reach_are_rejected() {
@@ -348,4 +378,55 @@ fn an_attempt_is_charged_on_both_lanes_and_judged_once() {
     assert_eq!((rejected.decision, rejected.estimates.len()), (Decision::Reject, 3));
     assert_eq!(Verdict::together(Vec::new(), Vec::new()).decision, Decision::Retry);
     assert_eq!(costs([]).unwrap(), [None, None]);
+}
+
+/// Rows without a label were counted with the label's low bound: a model that predicts the bound looked right about
+/// them. They are left out of the sum and of the count, so every test is about the rows that have a label.
+#[test]
+fn rows_without_a_label_are_in_no_test() {
+    let mut yard = Yard::new();
+    // Half of the rows have no label; the loss of the others is 4, or 1 in every fourth.
+    let rows: Vec<Vec<f64>> = (0..4000)
+        .map(|row| match row % 8 {
+            0 => vec![1.0],
+            2 | 4 | 6 => vec![4.0],
+            _ => vec![f64::NAN],
+        })
+        .collect();
+    let label = |row: &[f64]| Some(row[0]).filter(|label| label.is_finite());
+    for (_, bound) in Bound::NAMES {
+        for (target, decision) in [(4.5, Decision::Accept), (2.0, Decision::Retry)] {
+            let check = loss_check(target, bound, laplace("1"));
+            let mut session = yard.charged(check.cost().unwrap(), &rows);
+            let verdict = check.run(&mut session, label).unwrap();
+            assert_eq!(verdict.decision, decision, "{bound:?} {target}: {verdict}");
+            let estimate = verdict.estimates[0];
+            assert!((estimate.value.unwrap() - 3.25).abs() < 0.1, "{verdict}");
+            assert!(estimate.low <= 3.25 && 3.25 <= estimate.high, "{verdict}");
+        }
+    }
+    // Right about a quarter of the rows with a label.
+    for (target, decision) in [(0.2, Decision::Accept), (0.3, Decision::Retry)] {
+        let target = AccuracyTarget::new(target).unwrap();
+        let check = AccuracyCheck { target, noise: laplace("1"), risk: risk(0.05) };
+        let mut session = yard.charged(check.cost().unwrap(), &rows);
+        let verdict = check.run(&mut session, |row| label(row).map(|label| label < 2.0)).unwrap();
+        assert_eq!(verdict.decision, decision, "{verdict}");
+        assert!((verdict.estimates[0].value.unwrap() - 0.25).abs() < 0.02, "{verdict}");
+    }
+    // The old model's loss is one more wherever there is a label, so the difference is −1 and not −1/2.
+    let target = ComparisonTarget::new(0.2, 10.0).unwrap();
+    let check = ComparisonCheck { target, tail: Tail::default(), noise: laplace("1"), risk: risk(0.05) };
+    let mut session = yard.charged(check.cost().unwrap(), &rows);
+    let verdict = check.run(&mut session, |row| label(row).map(|label| (label, label + 1.0))).unwrap();
+    assert_eq!(verdict.decision, Decision::Accept, "{verdict}");
+    assert!((verdict.estimates[0].value.unwrap() + 1.0).abs() < 0.1, "{verdict}");
+    // A released mean is that of the values that are present; an infinite one is missing too.
+    let target = PrecisionTarget::new(0.5).unwrap();
+    let check = SumCheck::new((0.0, 10.0), NonZeroU32::MIN, target, laplace("1"), risk(0.05)).unwrap();
+    let mut session = yard.charged(check.cost(Lane::Train).unwrap(), &rows);
+    let infinite = |row: &[f64]| Some((0, if row[0].is_nan() { f64::NEG_INFINITY } else { row[0] }));
+    let (_, verdict) = check.run(&mut session, Lane::Train, infinite).unwrap();
+    assert_eq!(verdict.decision, Decision::Accept, "{verdict}");
+    assert!((verdict.estimates[0].value.unwrap() - 3.25).abs() < 0.1, "{verdict}");
 }

@@ -1,8 +1,8 @@
-//! The files of the box: a root of its own, in memory and read-only, into which what may be seen is mounted.
+//! The file system of the sandbox: its own read-only root in memory, into which the visible files are mounted.
 //!
-//! What is not mounted does not exist there. Everything that comes from the machine is read-only and without
-//! set-user bits and devices; what can be written is in memory, bounded by the kernel in bytes and in number,
-//! and gone with the box.
+//! What is not mounted does not exist there. Everything from the host is mounted read-only, without set-user bits and
+//! devices. What the command can write is in memory, limited by the kernel in bytes and number of files, and discarded
+//! with the sandbox.
 
 use std::ffi::CString;
 use std::fs::{self, File, Permissions};
@@ -18,15 +18,15 @@ use rustix::fs::{
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::mount::{mount, mount_bind, mount_bind_recursive, mount_change, mount_remount, unmount};
 
-use crate::order::{INSIDE, Orders, Refusal, Step};
+use crate::protocol::{RUN_ROOT, SetupFailure, StageRequest, StepContext};
 
-/// Where the machine's root is while the box is being built.
-const OLD: &str = "/old";
+/// Where the host's root is mounted while the sandbox is being built.
+const HOST_ROOT: &str = "/old";
 
-/// What a program needs of the machine to run at all, if it is there.
+/// The folders of the host that a program needs to run, if they exist.
 const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
 
-/// Of the settings only what the loader of programs and the clock's zone need.
+/// The only settings: those of the dynamic loader and the time zone.
 const SETTINGS: &[&str] =
     &["/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime"];
 
@@ -39,56 +39,56 @@ const WRITTEN: &[(&str, &str)] = &[
     ("/etc/hosts", "127.0.0.1 localhost sage\n"),
 ];
 
-/// Flags of everything that comes from the machine.
+/// Mount flags of everything that comes from the host.
 fn read_only() -> MountFlags {
     MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV
 }
 
-/// Builds the root and moves into it. Gives the pipe of messages, to be read, and the output folder.
-pub(super) fn build(orders: &Orders) -> Result<(OwnedFd, OwnedFd), Refusal> {
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).step("parting from the mounts")?;
-    memory_folder("/tmp", "size=4m,nr_inodes=4096,mode=0755").step("mounting a root")?;
-    fs::create_dir(format!("/tmp{OLD}")).step("mounting a root")?;
-    rustix::process::pivot_root("/tmp", format!("/tmp{OLD}")).step("changing the root")?;
+/// Builds the root and moves into it. Returns the message pipe, for reading, and the output folder.
+pub(super) fn build(request: &StageRequest) -> Result<(OwnedFd, OwnedFd), SetupFailure> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).step("making the mounts private")?;
+    mount_tmpfs("/tmp", "size=4m,nr_inodes=4096,mode=0755").step("mounting a root")?;
+    fs::create_dir(format!("/tmp{HOST_ROOT}")).step("mounting a root")?;
+    rustix::process::pivot_root("/tmp", format!("/tmp{HOST_ROOT}")).step("changing the root")?;
     rustix::process::chdir("/").step("changing the root")?;
-    processes().step("mounting /proc")?;
-    system()?;
-    devices()?;
-    scratch(orders).step("mounting the temporary folder")?;
-    let run = run_folder(orders).step("mounting the output folder")?;
-    for shown in &orders.shown {
-        let step = || format!("showing {}", shown.inside.display());
-        bind(&shown.folder, &shown.inside, read_only()).step(step())?;
+    mount_proc().step("mounting /proc")?;
+    mount_system()?;
+    mount_devices()?;
+    mount_scratch(request).step("mounting the temporary folder")?;
+    let run = mount_run_folder(request).step("mounting the output folder")?;
+    for mount in &request.mounts {
+        let step = || format!("mounting {}", mount.target.display());
+        bind(&mount.source, &mount.target, read_only()).step(step())?;
     }
-    unmount(OLD, UnmountFlags::DETACH).step("leaving the machine's files")?;
-    fs::remove_dir(OLD).step("leaving the machine's files")?;
+    unmount(HOST_ROOT, UnmountFlags::DETACH).step("unmounting the host's files")?;
+    fs::remove_dir(HOST_ROOT).step("unmounting the host's files")?;
     mount_remount("/", MountFlags::BIND | read_only(), "").step("making the root read-only")?;
     Ok(run)
 }
 
-fn memory_folder(place: &str, options: &str) -> io::Result<()> {
+fn mount_tmpfs(target: &str, options: &str) -> io::Result<()> {
     let options = CString::new(options)?;
-    Ok(mount("tmpfs", place, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?)
+    Ok(mount("tmpfs", target, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())?)
 }
 
-/// Only processes, and only those of the box: no settings of the kernel, which would be there else.
-fn processes() -> io::Result<()> {
+/// Mounts `/proc` with the processes of the sandbox only, without kernel settings.
+fn mount_proc() -> io::Result<()> {
     fs::create_dir("/proc")?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     Ok(mount("proc", "/proc", "proc", flags, c"subset=pid")?)
 }
 
-fn system() -> Result<(), Refusal> {
+fn mount_system() -> Result<(), SetupFailure> {
     fs::create_dir("/etc").step("making /etc")?;
     for path in SYSTEM.iter().chain(SETTINGS) {
-        let place = Path::new(path);
-        let Ok(status) = fs::symlink_metadata(old(place)) else { continue };
+        let target = Path::new(path);
+        let Ok(status) = fs::symlink_metadata(on_host(target)) else { continue };
         if status.is_symlink() {
-            fs::read_link(old(place))
-                .and_then(|target| symlink(target, place))
+            fs::read_link(on_host(target))
+                .and_then(|link| symlink(link, target))
                 .step(format!("copying the link {path}"))?;
         } else {
-            bind(place, place, read_only()).step(format!("showing {path}"))?;
+            bind(target, target, read_only()).step(format!("mounting {path}"))?;
         }
     }
     for (path, text) in WRITTEN {
@@ -97,11 +97,11 @@ fn system() -> Result<(), Refusal> {
     Ok(())
 }
 
-fn devices() -> Result<(), Refusal> {
+fn mount_devices() -> Result<(), SetupFailure> {
     fs::create_dir("/dev").step("making /dev")?;
     for path in DEVICES {
         let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC;
-        bind(Path::new(path), Path::new(path), flags).step(format!("showing {path}"))?;
+        bind(Path::new(path), Path::new(path), flags).step(format!("mounting {path}"))?;
     }
     let links = [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")];
     for (name, number) in links {
@@ -110,61 +110,61 @@ fn devices() -> Result<(), Refusal> {
     Ok(())
 }
 
-/// One bounded folder in memory, seen as `/tmp` and as `/dev/shm`.
-fn scratch(orders: &Orders) -> io::Result<()> {
+/// One bounded in-memory folder, mounted as `/tmp` and as `/dev/shm`.
+fn mount_scratch(request: &StageRequest) -> io::Result<()> {
     let hidden = "/scratch";
     fs::create_dir(hidden)?;
-    // A page for each file at least, so that many small files are bounded too.
-    let files = (orders.limits.scratch_bytes / 4096).max(16);
-    memory_folder(hidden, &format!("size={},nr_inodes={files},mode=0755", orders.limits.scratch_bytes))?;
-    for (name, place) in [("tmp", "/tmp"), ("shm", "/dev/shm")] {
+    // At least one page per file, so that the number of small files is bounded too.
+    let files = (request.limits.scratch_bytes / 4096).max(16);
+    mount_tmpfs(hidden, &format!("size={},nr_inodes={files},mode=0755", request.limits.scratch_bytes))?;
+    for (name, target) in [("tmp", "/tmp"), ("shm", "/dev/shm")] {
         let source = format!("{hidden}/{name}");
         fs::create_dir(&source)?;
         fs::set_permissions(&source, Permissions::from_mode(0o1777))?;
-        fs::create_dir(place)?;
-        mount_bind(&source, place)?;
+        fs::create_dir(target)?;
+        mount_bind(&source, target)?;
     }
     unmount(hidden, UnmountFlags::DETACH)?;
     fs::remove_dir(hidden)
 }
 
-fn run_folder(orders: &Orders) -> io::Result<(OwnedFd, OwnedFd)> {
-    fs::create_dir(INSIDE)?;
-    let messages = format!("{INSIDE}/messages");
+fn mount_run_folder(request: &StageRequest) -> io::Result<(OwnedFd, OwnedFd)> {
+    fs::create_dir(RUN_ROOT)?;
+    let messages = format!("{RUN_ROOT}/messages");
     mkfifoat(CWD, &messages, Mode::RUSR)?;
     fs::set_permissions(&messages, Permissions::from_mode(0o666))?;
-    // Open for both, the pipe never ends and never breaks, whoever opens and closes it inside.
+    // Opened for reading and writing, the pipe never reports an end or an error when the command opens and closes it.
     let pipe = open(&messages, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
-    let output = format!("{INSIDE}/output");
+    let output = format!("{RUN_ROOT}/output");
     fs::create_dir(&output)?;
-    let owner = orders.become_user.map_or(String::new(), |user| format!(",uid={user},gid={user}"));
-    // The folder itself is a file too.
-    let files = orders.limits.output_files.saturating_add(1);
-    memory_folder(&output, &format!("size={},nr_inodes={files},mode=0700{owner}", orders.limits.output_bytes))?;
+    let owner = request.become_user.map_or(String::new(), |user| format!(",uid={user},gid={user}"));
+    // The folder itself counts as a file.
+    let files = request.limits.output_files.saturating_add(1);
+    mount_tmpfs(&output, &format!("size={},nr_inodes={files},mode=0700{owner}", request.limits.output_bytes))?;
     Ok((pipe, File::open(&output)?.into()))
 }
 
-fn old(path: &Path) -> PathBuf {
-    Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
+fn on_host(path: &Path) -> PathBuf {
+    Path::new(HOST_ROOT).join(path.strip_prefix("/").unwrap_or(path))
 }
 
-/// Shows a file or folder of the machine, with everything that is mounted below it.
-fn bind(source: &Path, place: &Path, flags: MountFlags) -> io::Result<()> {
-    // Opened first, following no link: the path was real when the caller looked, and who may write there could
-    // have changed it since.
-    let root = open(OLD, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+/// Mounts a file or folder of the host, with everything that is mounted below it.
+fn bind(source: &Path, target: &Path, flags: MountFlags) -> io::Result<()> {
+    // Opened first without following links: the path had none when the caller checked it, but it could have been changed
+    // since.
+    let root = open(HOST_ROOT, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let path = source.strip_prefix("/").unwrap_or(source);
     let flags_of_path = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let opened = openat2(&root, path, flags_of_path, Mode::empty(), resolve)?;
     if FileType::from_raw_mode(fstat(&opened)?.st_mode) == FileType::Directory {
-        fs::create_dir_all(place)?;
-    } else if !place.exists() {
-        File::create(place)?;
+        fs::create_dir_all(target)?;
+    } else if !target.exists() {
+        File::create(target)?;
     }
-    mount_bind_recursive(format!("/proc/self/fd/{}", opened.as_raw_fd()), place)?;
-    for mounted in mounts_below(&fs::read("/proc/self/mountinfo")?, place) {
-        // What the machine has forbidden there may not be allowed here, nor can it.
+    mount_bind_recursive(format!("/proc/self/fd/{}", opened.as_raw_fd()), target)?;
+    for mounted in mounts_below(&fs::read("/proc/self/mountinfo")?, target) {
+        // Restrictions of the host's mount must be kept; the kernel does not allow dropping them.
         let kept = statvfs(&mounted)?.f_flag;
         let mut all = MountFlags::BIND | flags;
         for (has, keeps) in [
@@ -183,17 +183,17 @@ fn bind(source: &Path, place: &Path, flags: MountFlags) -> io::Result<()> {
     Ok(())
 }
 
-/// The places of the mounts at and below a path, as `/proc/self/mountinfo` lists them.
-fn mounts_below(list: &[u8], place: &Path) -> Vec<PathBuf> {
+/// The mount points at and below a path, from `/proc/self/mountinfo`.
+fn mounts_below(list: &[u8], target: &Path) -> Vec<PathBuf> {
     let lines = list.split(|byte| *byte == b'\n');
-    let places = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(plain);
-    places.filter(|mounted| mounted.starts_with(place)).collect()
+    let targets = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(unescape);
+    targets.filter(|mounted| mounted.starts_with(target)).collect()
 }
 
-/// A path in which space, tab, newline and backslash are written as three octal digits.
-fn plain(written: &[u8]) -> PathBuf {
+/// Decodes a path in which space, tab, newline and backslash are octal escapes.
+fn unescape(escaped: &[u8]) -> PathBuf {
     let mut bytes = Vec::new();
-    let mut rest = written;
+    let mut rest = escaped;
     while let [byte, after @ ..] = rest {
         let digits = after.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {

@@ -1,21 +1,21 @@
-//! How much memory the processes of the box use together.
+//! The total memory of all processes of the sandbox.
 //!
-//! The kernel holds each process to the limit by itself. A control group would hold their sum, but making one
-//! needs rights that an ordinary user mostly lacks; so the sum is looked at from time to time.
+//! The kernel enforces the limit per process. A control group could enforce the total, but creating one needs
+//! privileges that an ordinary user usually lacks, so the total is polled.
 
 use std::fs;
 
-/// Whether the sum is above the limit. Pages that processes share are counted once, but that is slow to find
-/// out, so it is asked only when it matters.
-pub(super) fn is_over(limit: u64) -> bool {
+/// Whether the total is above the limit. Shared pages are counted once, which is slow to compute, so it is done only if
+/// the sum of the resident sizes is above the limit.
+pub(super) fn exceeds(limit: u64) -> bool {
     let processes = processes();
     let sum = |measure: fn(u32) -> Option<u64>| {
         processes.iter().filter_map(|process| measure(*process)).fold(0, u64::saturating_add)
     };
-    sum(resident) > limit && sum(|process| share(process).or_else(|| resident(process))) > limit
+    sum(resident) > limit && sum(|process| proportional_size(process).or_else(|| resident(process))) > limit
 }
 
-/// All processes of the box but its first.
+/// All processes of the sandbox except init.
 fn processes() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -28,11 +28,11 @@ fn resident(process: u32) -> Option<u64> {
     Some(pages.saturating_mul(rustix::param::page_size() as u64))
 }
 
-fn share(process: u32) -> Option<u64> {
-    proportional(&fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?)
+fn proportional_size(process: u32) -> Option<u64> {
+    parse_proportional(&fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?)
 }
 
-fn proportional(text: &str) -> Option<u64> {
+fn parse_proportional(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes.saturating_mul(1024))
@@ -40,15 +40,16 @@ fn proportional(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{processes, proportional, resident, share};
+    use super::{parse_proportional, processes, proportional_size, resident};
 
     #[test]
-    fn the_kernels_words_are_understood() {
-        assert_eq!(proportional("Rss:    12 kB\nPss:    3 kB\nPss_Dirty:  1 kB\n"), Some(3072));
-        assert_eq!(proportional("Rss: 12 kB\n"), None);
+    fn the_kernels_reports_are_parsed() {
+        assert_eq!(parse_proportional("Rss:    12 kB\nPss:    3 kB\nPss_Dirty:  1 kB\n"), Some(3072));
+        assert_eq!(parse_proportional("Rss: 12 kB\n"), None);
         let this = std::process::id();
         assert!(processes().contains(&this));
-        let (resident, share) = (resident(this).expect("resident"), share(this).expect("share"));
-        assert!(share > 100_000 && share < resident + (8 << 20), "{share} of {resident}");
+        let (resident, proportional) =
+            (resident(this).expect("resident"), proportional_size(this).expect("proportional size"));
+        assert!(proportional > 100_000 && proportional < resident + (8 << 20), "{proportional} of {resident}");
     }
 }

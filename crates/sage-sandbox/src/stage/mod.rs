@@ -1,18 +1,18 @@
-//! The program started again, as one of the processes that close the box.
+//! The setup stages: the program re-executed as one of the processes that set up the sandbox.
 //!
-//! Three of them follow each other, each started from the last by exec, so that no code runs between fork and exec
-//! in a process with threads: `outer` leaves the namespaces of the machine, `first` is the first process of
-//! the new ones, makes the files and watches, and `door` gives up what is left of its rights and becomes the
-//! command. Each reads its orders as one packet from descriptor 0, which the command never gets. If the
-//! caller dies, that channel ends, and the first process with it, and the kernel kills all others of the box.
+//! There are three, each started by the one before with exec, so that no code runs between fork and exec in a process
+//! with threads. `outer` leaves the namespaces of the host. `init` is the first process of the new ones, builds the file
+//! system and supervises. `exec` drops the remaining privileges and becomes the command. Each stage reads its request as
+//! one packet from descriptor 0, which the command never gets. If the caller dies, that channel closes, `init` exits, and
+//! the kernel kills all other processes of the sandbox.
 
-mod calls;
-mod door;
+mod exec;
 mod files;
-mod first;
+mod init;
 mod memory;
 mod outer;
-mod rights;
+mod privileges;
+mod seccomp;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
@@ -21,15 +21,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use crate::channel;
-use crate::order::{Answer, MARKER, Orders, Refusal, Step};
+use crate::protocol::{MARKER, SetupFailure, StageEvent, StageRequest, StepContext};
 
-/// A stage that cannot go on ends with this code. Nobody reads it: the reason went through the channel.
+/// The exit code of a stage that failed. It is not evaluated: the reason is sent through the channel.
 const REFUSED: i32 = 70;
 
-/// Turns the program into a stage of the box if it was started as one, and then never returns.
+/// Runs a setup stage and never returns, if the program was started as one; otherwise does nothing.
 ///
-/// To be called first in `main`, before anything starts a thread or opens a file.
-pub fn enter_if_asked() {
+/// Must be called first in `main`, before anything starts a thread or opens a file.
+pub fn enter_if_requested() {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_none_or(|argument| argument != MARKER) {
         return;
@@ -39,48 +39,48 @@ pub fn enter_if_asked() {
         std::process::exit(REFUSED);
     };
     let done = match name.to_str() {
-        Some("outer") => orders(&control).and_then(|orders| outer::outer(&orders, &control)),
-        Some("first") => orders(&control).and_then(|orders| first::first(&orders, &control)),
-        Some("door") => orders(&control).and_then(|orders| door::door(&orders, &control)),
-        Some("bare") => orders(&control).and_then(|orders| door::bare(&orders, &control)),
+        Some("outer") => read_request(&control).and_then(|request| outer::run(&request, &control)),
+        Some("init") => read_request(&control).and_then(|request| init::run(&request, &control)),
+        Some("exec") => read_request(&control).and_then(|request| exec::run_isolated(&request, &control)),
+        Some("unisolated") => read_request(&control).and_then(|request| exec::run_unisolated(&request, &control)),
         _ => std::process::exit(REFUSED),
     };
     match done {
         Ok(()) => std::process::exit(0),
-        Err(Refusal { step, reason }) => {
-            // If nobody listens any more, nobody wants to know.
-            drop(channel::send(&control, &Answer::Refused { step, reason }, &[]));
+        Err(SetupFailure { step, reason }) => {
+            // If the caller has closed its end, nobody needs the reason.
+            drop(channel::send(&control, &StageEvent::Refused { step, reason }, &[]));
             std::process::exit(REFUSED)
         }
     }
 }
 
-fn orders(control: &OwnedFd) -> Result<Orders, Refusal> {
-    let received = channel::receive::<Orders>(control).step("reading the orders")?;
-    received.map(|(orders, _)| orders).ok_or("the caller has gone").step("reading the orders")
+fn read_request(control: &OwnedFd) -> Result<StageRequest, SetupFailure> {
+    let received = channel::receive::<StageRequest>(control).step("reading the request")?;
+    received.map(|(request, _)| request).ok_or("the caller has exited").step("reading the request")
 }
 
-/// Starts this very program as the next stage, which reads the next packet of the same channel.
-fn start(stage: &str) -> Result<Child, Refusal> {
+/// Starts this program as the next stage, which reads the next packet of the same channel.
+fn start(stage: &str) -> Result<Child, SetupFailure> {
     let mut command = Command::new("/proc/self/exe");
     command.arg(MARKER).arg(stage).env_clear().stdin(Stdio::inherit());
     command.spawn().step(format!("starting the stage `{stage}`"))
 }
 
-/// From here on the death of the process that started this one is its own.
-fn die_with_parent(control: BorrowedFd<'_>) -> Result<(), Refusal> {
+/// Makes this process die with the one that started it.
+fn die_with_parent(control: BorrowedFd<'_>) -> Result<(), SetupFailure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).step("asking to die with the caller")?;
-    // It may have died just before; then the channel has ended too.
+    // The parent may have died just before; then the channel is closed too.
     match caller_gone(control) {
-        true => Err("it has gone already").step("asking to die with the caller"),
+        true => Err("it has exited already").step("asking to die with the caller"),
         false => Ok(()),
     }
 }
 
 /// Whether the caller has closed its end.
 fn caller_gone(control: BorrowedFd<'_>) -> bool {
-    let mut watched = [PollFd::from_borrowed_fd(control, PollFlags::RDHUP)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let result = poll(&mut watched, Some(&at_once));
-    result.is_err() || watched[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
+    let mut polled = [PollFd::from_borrowed_fd(control, PollFlags::RDHUP)];
+    let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let result = poll(&mut polled, Some(&no_wait));
+    result.is_err() || polled[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
 }

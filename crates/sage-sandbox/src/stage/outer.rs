@@ -1,61 +1,61 @@
-//! The first stage: leaves the namespaces of the machine.
+//! The first stage: leaves the namespaces of the host.
 //!
-//! An ordinary user gets a user namespace, in which it may do the rest. The superuser needs none for that; it
-//! gives up its identity in the next stage, after the files are in place.
+//! An ordinary user gets a user namespace, in which it may do the rest. The superuser does not need one; it
+//! changes its user in the next stage, after the file system is built.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::thread::UnshareFlags;
 
-use super::rights;
+use super::privileges;
 use crate::bindings;
-use crate::order::{Orders, Refusal, Step};
+use crate::protocol::{SetupFailure, StageRequest, StepContext};
 
-/// The user and group that the command sees itself as.
-const INSIDE_ID: u32 = 1000;
+/// The user and group ID of the command inside the sandbox.
+const SANDBOX_ID: u32 = 1000;
 
-/// Settings that switch user namespaces off, and the value that does.
+/// Kernel settings that disable user namespaces, with the disabling value.
 const SWITCHES: &[(&str, &str)] = &[
     ("/proc/sys/user/max_user_namespaces", "0"),
     ("/proc/sys/kernel/unprivileged_userns_clone", "0"),
     ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
 ];
 
-pub(super) fn outer(orders: &Orders, control: &OwnedFd) -> Result<(), Refusal> {
+pub(super) fn run(request: &StageRequest, control: &OwnedFd) -> Result<(), SetupFailure> {
     super::die_with_parent(control.as_fd())?;
     bindings::close_others_on_exec().step("closing other descriptors")?;
-    // A terminal of its own, which is none: keys typed there are not for the command, and it can type none.
+    // A session without a terminal: the command can neither read from the caller's terminal nor write to it.
     rustix::process::setsid().step("starting a session")?;
     rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
-    // If memory runs out the box goes first. A kernel that does not let us say so is no reason to refuse.
+    // If memory runs out, the sandbox is killed first. A kernel that refuses this setting is no reason to fail.
     drop(fs::write("/proc/self/oom_score_adj", "1000"));
-    let spaces = UnshareFlags::NEWNS
+    let namespaces = UnshareFlags::NEWNS
         | UnshareFlags::NEWPID
         | UnshareFlags::NEWNET
         | UnshareFlags::NEWIPC
         | UnshareFlags::NEWUTS
         | UnshareFlags::NEWCGROUP;
-    if orders.become_user.is_some() {
-        bindings::unshare(spaces).step("leaving the machine's namespaces")?;
+    if request.become_user.is_some() {
+        bindings::unshare(namespaces).step("leaving the host's namespaces")?;
     } else {
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        bindings::unshare(spaces | UnshareFlags::NEWUSER).step(user_namespace_step())?;
+        bindings::unshare(namespaces | UnshareFlags::NEWUSER).step(user_namespace_step())?;
         map_identity(user, group)?;
-        rights::keep_capabilities_over_exec()?;
+        privileges::keep_capabilities_over_exec()?;
     }
-    let mut first = super::start("first")?;
-    // The first process of a process namespace ends after all others: when this returns the box is empty.
-    first.wait().step("waiting for the box")?;
+    let mut init = super::start("init")?;
+    // The init process of a PID namespace ends after all others, so the sandbox is empty when this returns.
+    init.wait().step("waiting for the sandbox")?;
     Ok(())
 }
 
-/// Makes a user and a group of the machine known in the new user namespace, and no others.
-pub(super) fn map_identity(user: u32, group: u32) -> Result<(), Refusal> {
+/// Maps one user and one group of the host into the new user namespace, and no others.
+pub(super) fn map_identity(user: u32, group: u32) -> Result<(), SetupFailure> {
     let files = [
         ("setgroups", "deny".to_owned()),
-        ("uid_map", format!("{INSIDE_ID} {user} 1")),
-        ("gid_map", format!("{INSIDE_ID} {group} 1")),
+        ("uid_map", format!("{SANDBOX_ID} {user} 1")),
+        ("gid_map", format!("{SANDBOX_ID} {group} 1")),
     ];
     for (file, text) in files {
         fs::write(format!("/proc/self/{file}"), text).step(format!("writing the user namespace's {file}"))?;
@@ -63,10 +63,10 @@ pub(super) fn map_identity(user: u32, group: u32) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Names the step and, where one is, the setting that stands against it.
+/// The name of the step, with the kernel setting that prevents it, if there is one.
 pub(super) fn user_namespace_step() -> String {
-    let against = SWITCHES.iter().find(|(path, off)| fs::read_to_string(path).is_ok_and(|text| text.trim() == *off));
-    match against {
+    let disabled = SWITCHES.iter().find(|(path, off)| fs::read_to_string(path).is_ok_and(|text| text.trim() == *off));
+    match disabled {
         Some((path, value)) => format!("making a user namespace, while {path} is {value}"),
         None => "making a user namespace".to_owned(),
     }

@@ -1,4 +1,4 @@
-"""What every attack begins with. An attack says ESCAPED if it came through and HELD if it did not."""
+"""The prelude of every attack. An attack prints ESCAPED if it succeeds and BLOCKED if it does not."""
 import ctypes, errno, fcntl, glob, json, mmap, os, resource, signal, socket, stat, struct, sys, time
 
 NUMBERS = {}
@@ -8,31 +8,31 @@ output = os.environ['SAGE_OUTPUT']
 rows = json.load(open(os.environ['SAGE_CONTEXT']))['rows']
 
 
-def say(word, what):
+def finish(word, what):
     os.write(1, f'{word} {what}\n'.encode())
     os._exit(0)
 
 
 def escaped(what=''):
-    say('ESCAPED', what)
+    finish('ESCAPED', what)
 
 
-def held(what):
-    say('HELD', what)
+def blocked(what):
+    finish('BLOCKED', what)
 
 
 def call(name, *arguments):
-    """A system call by its name: its result and its error."""
+    """Makes a system call by name; returns its result and its error."""
     ctypes.set_errno(0)
     result = libc.syscall(ctypes.c_long(NUMBERS[name]), *[ctypes.c_long(value) for value in arguments])
     return result, ctypes.get_errno()
 
 
-def taken(name, *arguments):
-    """Whether the kernel as much as looks at the arguments, which are chosen so that nothing comes of it."""
+def reaches_kernel(name, *arguments):
+    """Whether the kernel evaluates the arguments, which are invalid so that the call has no effect."""
     result, error = call(name, *arguments)
     if result < 0 and error in REFUSED:
-        held(errno.errorcode[error])
+        blocked(errno.errorcode[error])
     escaped(errno.errorcode.get(error, result))
 
 
@@ -44,5 +44,5 @@ def read(path):
 try:
     BODY
 except (OSError, MemoryError, ValueError) as error:
-    held(repr(error))
-held('nothing came of it')
+    blocked(repr(error))
+blocked('no effect')

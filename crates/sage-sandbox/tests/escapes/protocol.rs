@@ -1,4 +1,4 @@
-//! What a command that behaves finds, says and leaves, and what is made of one that does not know how to.
+//! The protocol of a command: environment, messages, exit codes and output, for well-behaved and for misbehaving commands.
 
 use std::fs::{self, File, Permissions};
 use std::io::Write;
@@ -10,37 +10,39 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
-use sage_sandbox::{Containment, Ending, Exit, Landlock, Line, Run, RunError, Sandbox, Shown, Walls, Watch};
+use sage_sandbox::{
+    Containment, Ending, Exit, Isolation, Landlock, Line, Observer, ReadOnlyMount, Run, RunError, Sandbox,
+};
 use serde_json::json;
 
 use crate::Test;
-use crate::stand::{Ran, no_walls, open_folder, python, run, run_folder, small, superuser};
+use crate::harness::{RunResult, no_isolation, python, readable_folder, run, run_folder, small_limits, superuser};
 
 pub(crate) const TESTS: &[Test] = &[
-    ("protocol: a command that behaves", behaves),
-    ("protocol: the same without walls", behaves_without_walls),
+    ("protocol: a well-behaved command", well_behaved),
+    ("protocol: the same without isolation", well_behaved_without_isolation),
     ("protocol: exit codes", exit_codes),
     ("protocol: a signal", signal),
     ("protocol: garbage in messages and print", garbage),
     ("protocol: messages from a shell", shell_messages),
-    ("protocol: the environment and nothing else", environment),
-    ("protocol: descriptors and nothing else", descriptors),
+    ("protocol: only the documented environment", environment),
+    ("protocol: only the standard descriptors", descriptors),
     ("protocol: links in the output are not followed", output_links),
-    ("protocol: a folder that is shown", shown),
+    ("protocol: a read-only mount", read_only_mount),
     ("protocol: a socket that is given", socket_given),
-    ("protocol: a program that is not there", no_program),
+    ("protocol: a program that does not exist", no_program),
     ("protocol: a folder without rows", no_rows),
-    ("protocol: rows that the box cannot read", unreadable_rows),
+    ("protocol: rows that the sandbox cannot read", unreadable_rows),
     ("protocol: stopped by the caller", stopped),
     ("protocol: ordinary tools work", ordinary_tools),
-    ("protocol: a set-user program gives nothing", set_user),
-    ("protocol: calls by the processor's other door", other_door),
-    ("protocol: where a box can be closed, it says so", available),
-    ("protocol: where none can, it says why", unavailable),
-    ("protocol: a program that is no stage", no_stage),
+    ("protocol: a set-user program gains nothing", set_user),
+    ("protocol: system calls of another architecture", other_architecture),
+    ("protocol: an available sandbox is reported", available),
+    ("protocol: an unavailable sandbox is explained", unavailable),
+    ("protocol: a program that is not a stage", not_a_stage),
 ];
 
-const BEHAVES: &str = "
+const WELL_BEHAVED: &str = "
 import json, os
 context = json.load(open(os.environ['SAGE_CONTEXT']))
 messages = open(os.environ['SAGE_MESSAGES'], 'w')
@@ -54,42 +56,43 @@ print(json.dumps({'kind': 'done'}), file=messages)
 print('trained')
 ";
 
-fn good(ran: &Ran) {
-    assert_eq!(ran.report.ending, Ending::Exit(Exit::Ready), "{}", ran.printed());
+fn assert_success(ran: &RunResult) {
+    assert_eq!(ran.report.ending, Ending::Exit(Exit::Success), "{}", ran.printed());
 }
 
-fn check_behaviour(containment: Containment) -> Ran {
-    let ran = python(containment, BEHAVES, small());
-    good(&ran);
+fn check_behaviour(containment: Containment) -> RunResult {
+    let ran = python(containment, WELL_BEHAVED, small_limits());
+    assert_success(&ran);
     let progress = Line::Json(json!({"kind": "progress", "file": "part-0.csv"}));
     assert_eq!(ran.lines, [progress, Line::Json(json!({"kind": "done"}))]);
     let listing = ran.report.output.files().expect("a listing");
-    assert_eq!((listing.files.len(), listing.left_out), (1, 0));
+    assert_eq!((listing.files.len(), listing.skipped), (1, 0));
     assert_eq!(ran.report.output.read(Path::new("model.bin")).expect("the model"), b"6");
     assert_eq!(ran.report.standard_output.text(), "trained\n");
     ran
 }
 
-fn behaves() -> Result<(), Failed> {
-    let begun = Instant::now();
-    let ran = check_behaviour(Containment::Closed);
-    assert!(matches!(ran.report.walls, Walls::Closed { .. }));
-    let took = begun.elapsed();
+fn well_behaved() -> Result<(), Failed> {
+    let started = Instant::now();
+    let ran = check_behaviour(Containment::Isolated);
+    assert!(matches!(ran.report.isolation, Isolation::Full { .. }));
+    let took = started.elapsed();
     assert!(took < Duration::from_secs(2), "{took:?}");
     Ok(())
 }
 
-fn behaves_without_walls() -> Result<(), Failed> {
-    let ran = check_behaviour(no_walls());
-    assert_eq!(ran.report.walls, Walls::None { allowed_by: "a test".to_owned() });
+fn well_behaved_without_isolation() -> Result<(), Failed> {
+    let ran = check_behaviour(no_isolation());
+    assert_eq!(ran.report.isolation, Isolation::None { allowed_by: "a test".to_owned() });
     Ok(())
 }
 
 fn exit_codes() -> Result<(), Failed> {
-    for (code, exit) in [("0", Exit::Ready), ("75", Exit::TryLater), ("1", Exit::Failed(1)), ("255", Exit::Failed(255))]
+    for (code, exit) in
+        [("0", Exit::Success), ("75", Exit::TryLater), ("1", Exit::Failed(1)), ("255", Exit::Failed(255))]
     {
-        for containment in [Containment::Closed, no_walls()] {
-            let ran = run(containment, &["sh", "-c", &format!("exit {code}")], None, small()).expect("it runs");
+        for containment in [Containment::Isolated, no_isolation()] {
+            let ran = run(containment, &["sh", "-c", &format!("exit {code}")], None, small_limits()).expect("it runs");
             assert_eq!(ran.report.ending, Ending::Exit(exit), "{code}");
         }
     }
@@ -97,8 +100,8 @@ fn exit_codes() -> Result<(), Failed> {
 }
 
 fn signal() -> Result<(), Failed> {
-    for containment in [Containment::Closed, no_walls()] {
-        let ran = run(containment, &["sh", "-c", "kill -SEGV $$"], None, small()).expect("it runs");
+    for containment in [Containment::Isolated, no_isolation()] {
+        let ran = run(containment, &["sh", "-c", "kill -SEGV $$"], None, small_limits()).expect("it runs");
         assert_eq!(ran.report.ending, Ending::Signal(11));
     }
     Ok(())
@@ -107,8 +110,8 @@ fn signal() -> Result<(), Failed> {
 fn garbage() -> Result<(), Failed> {
     let program = "import os\nfile = open(os.environ['SAGE_MESSAGES'], 'wb')\n\
                    file.write(bytes(range(256)) * 40 + b'\\n{\"a\": \\n[1]\\nno newline')\nos.write(1, bytes(range(256)))\n";
-    let ran = python(Containment::Closed, program, small());
-    good(&ran);
+    let ran = python(Containment::Isolated, program, small_limits());
+    assert_success(&ran);
     assert!(ran.lines.contains(&Line::Json(json!([1]))), "{:?}", ran.lines);
     assert_eq!(ran.lines.last(), Some(&Line::Text("no newline".to_owned())));
     assert_eq!(ran.report.standard_output.total(), 256);
@@ -117,15 +120,15 @@ fn garbage() -> Result<(), Failed> {
 
 fn shell_messages() -> Result<(), Failed> {
     let script = "echo '{\"a\":1}' > $SAGE_MESSAGES; echo '{\"a\":2}' >> \"$SAGE_MESSAGES\"; echo said > /dev/stderr; echo $$ > /dev/null";
-    let ran = run(Containment::Closed, &["sh", "-c", script], None, small()).expect("it runs");
-    good(&ran);
+    let ran = run(Containment::Isolated, &["sh", "-c", script], None, small_limits()).expect("it runs");
+    assert_success(&ran);
     assert_eq!(ran.lines, [Line::Json(json!({"a": 1})), Line::Json(json!({"a": 2}))]);
     assert_eq!(ran.report.standard_error.text(), "said\n");
     Ok(())
 }
 
 fn environment() -> Result<(), Failed> {
-    let ran = run(Containment::Closed, &["env"], None, small()).expect("it runs");
+    let ran = run(Containment::Isolated, &["env"], None, small_limits()).expect("it runs");
     let mut lines: Vec<String> = ran.report.standard_output.text().lines().map(str::to_owned).collect();
     lines.sort();
     let expected = [
@@ -142,34 +145,34 @@ fn environment() -> Result<(), Failed> {
 }
 
 fn descriptors() -> Result<(), Failed> {
-    // A descriptor that every child of this process inherits, as a careless library may leave one.
+    // A descriptor that every child of this process inherits, as a careless library may leave open.
     let leak = File::open("/dev/zero").expect("a file");
     rustix::io::fcntl_setfd(&leak, rustix::io::FdFlags::empty()).expect("inheritable");
     let list = "ls -l /proc/self/fd";
     let plain = Command::new("sh").args(["-c", list]).output().expect("it runs");
     assert!(String::from_utf8_lossy(&plain.stdout).contains("/dev/zero"), "nothing leaks");
-    let ran = run(Containment::Closed, &["sh", "-c", list], None, small()).expect("it runs");
+    let ran = run(Containment::Isolated, &["sh", "-c", list], None, small_limits()).expect("it runs");
     let text = ran.report.standard_output.text();
     assert!(!text.contains("/dev/zero") && !text.contains("socket:"), "{text}");
-    // Three, and the folder that is being listed.
+    // The three standard ones, and the folder that is being listed.
     assert_eq!(text.lines().filter(|line| line.contains("->")).count(), 4, "{text}");
     Ok(())
 }
 
 fn output_links() -> Result<(), Failed> {
-    let place = open_folder();
-    let secret = place.path().join("secret");
+    let folder = readable_folder();
+    let secret = folder.path().join("secret");
     fs::write(&secret, "secret").expect("a secret");
     let script = format!(
         "cd $SAGE_OUTPUT; ln -s {} link; ln -s / root; mkfifo pipe; echo model > model; ln model again",
         secret.display()
     );
-    for containment in [Containment::Closed, no_walls()] {
-        let ran = run(containment, &["sh", "-c", &script], None, small()).expect("it runs");
-        good(&ran);
+    for containment in [Containment::Isolated, no_isolation()] {
+        let ran = run(containment, &["sh", "-c", &script], None, small_limits()).expect("it runs");
+        assert_success(&ran);
         let listing = ran.report.output.files().expect("a listing");
         let names: Vec<_> = listing.files.iter().map(|file| file.path.to_string_lossy().into_owned()).collect();
-        assert_eq!((names, listing.left_out), (vec!["again".to_owned(), "model".to_owned()], 3));
+        assert_eq!((names, listing.skipped), (vec!["again".to_owned(), "model".to_owned()], 3));
         let below = format!("root{}", secret.display());
         for path in ["link", "pipe", below.as_str(), "../context.json"] {
             assert!(ran.report.output.read(Path::new(path)).is_err(), "{path}");
@@ -178,23 +181,29 @@ fn output_links() -> Result<(), Failed> {
     Ok(())
 }
 
-fn with_folder(edit: impl FnOnce(&mut Run)) -> Result<Ran, RunError> {
-    let place = open_folder();
-    let sandbox = Sandbox::new(Containment::Closed);
-    let folder = run_folder(place.path(), &sandbox);
-    let mut run =
-        Run { command: vec!["true".to_owned()], folder, code: None, shown: Vec::new(), socket: None, limits: small() };
+fn with_folder(edit: impl FnOnce(&mut Run)) -> Result<RunResult, RunError> {
+    let parent = readable_folder();
+    let sandbox = Sandbox::new(Containment::Isolated);
+    let folder = run_folder(parent.path(), &sandbox);
+    let mut run = Run {
+        command: vec!["true".to_owned()],
+        folder,
+        code: None,
+        mounts: Vec::new(),
+        socket: None,
+        limits: small_limits(),
+    };
     edit(&mut run);
     let mut lines = Vec::new();
     let report = sandbox.run(&run, &mut |line| lines.push(line))?;
-    Ok(Ran { report, lines, _place: place })
+    Ok(RunResult { report, lines, _folder: parent })
 }
 
-/// The one that is given can be connected to, as often as one likes; with it come no others.
+/// The command can connect to the given socket, repeatedly, and to no other.
 fn socket_given() -> Result<(), Failed> {
     const CLIENT: &str = "
 import os, socket
-def heard(address):
+def receive(address):
     peer = socket.socket(socket.AF_UNIX)
     peer.settimeout(5)
     try:
@@ -202,9 +211,9 @@ def heard(address):
         return peer.recv(5)
     except OSError as error:
         return None
-assert heard('/sage/socket') == b'hello' and heard('/sage/socket') == b'hello'
+assert receive('/sage/socket') == b'hello' and receive('/sage/socket') == b'hello'
 for other in ['@OTHER@', '@GIVEN@', '\\0@ABSTRACT@', '/proc/@TEST@/root@OTHER@', '/sage/socket/../other']:
-    assert heard(other) is None, other
+    assert receive(other) is None, other
 for family in [socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET]:
     try:
         socket.socket(family, socket.SOCK_RAW if family > 10 else socket.SOCK_STREAM)
@@ -219,8 +228,8 @@ for change, rest in [(os.unlink, []), (os.rename, ['/tmp/x']), (os.chmod, [0])]:
         continue
     raise SystemExit(4)
 ";
-    let place = open_folder();
-    let (given, other) = (place.path().join("given"), place.path().join("other"));
+    let folder = readable_folder();
+    let (given, other) = (folder.path().join("given"), folder.path().join("other"));
     let abstract_name = format!("sage-test-{}", std::process::id());
     let name = SocketAddr::from_abstract_name(&abstract_name).expect("a name");
     for listener in [UnixListener::bind(&given), UnixListener::bind(&other), UnixListener::bind_addr(&name)] {
@@ -241,33 +250,34 @@ for change, rest in [(os.unlink, []), (os.rename, ['/tmp/x']), (os.chmod, [0])]:
         run.command = ["python3", "-c", &program].map(str::to_owned).to_vec();
         run.socket = Some(given.clone());
     });
-    good(&ran.expect("it runs"));
-    let file = place.path().join("file");
+    assert_success(&ran.expect("it runs"));
+    let file = folder.path().join("file");
     fs::write(&file, "no socket").expect("a file");
     let refused = with_folder(|run| run.socket = Some(file));
-    assert!(matches!(refused, Err(RunError::Order(_))), "{refused:?}");
+    assert!(matches!(refused, Err(RunError::Invalid(_))), "{refused:?}");
     Ok(())
 }
 
-fn shown() -> Result<(), Failed> {
-    let place = open_folder();
-    fs::write(place.path().join("library"), "shown").expect("a file");
+fn read_only_mount() -> Result<(), Failed> {
+    let folder = readable_folder();
+    fs::write(folder.path().join("library"), "shown").expect("a file");
     let ran = with_folder(|run| {
         let script = "cat /opt/environment/library; echo x > /opt/environment/library";
         run.command = ["sh", "-c", script].map(str::to_owned).to_vec();
-        run.shown = vec![Shown { folder: place.path().to_owned(), inside: "/opt/environment".into() }];
+        run.mounts = vec![ReadOnlyMount { source: folder.path().to_owned(), target: "/opt/environment".into() }];
     });
     let ran = ran.expect("it runs");
     assert_eq!(ran.report.standard_output.text(), "shown");
-    assert_ne!(ran.report.ending, Ending::Exit(Exit::Ready));
-    let over = with_folder(|run| run.shown = vec![Shown { folder: place.path().to_owned(), inside: "/proc".into() }]);
-    assert!(matches!(over, Err(RunError::Order(_))), "{over:?}");
+    assert_ne!(ran.report.ending, Ending::Exit(Exit::Success));
+    let reserved = ReadOnlyMount { source: folder.path().to_owned(), target: "/proc".into() };
+    let refused = with_folder(|run| run.mounts = vec![reserved]);
+    assert!(matches!(refused, Err(RunError::Invalid(_))), "{refused:?}");
     Ok(())
 }
 
 fn no_program() -> Result<(), Failed> {
-    for containment in [Containment::Closed, no_walls()] {
-        let ran = run(containment, &["no-program-has-this-name"], None, small());
+    for containment in [Containment::Isolated, no_isolation()] {
+        let ran = run(containment, &["no-program-has-this-name"], None, small_limits());
         assert!(matches!(&ran, Err(RunError::Refused { step, .. }) if step.contains("no-program")), "{ran:?}");
     }
     Ok(())
@@ -275,9 +285,9 @@ fn no_program() -> Result<(), Failed> {
 
 fn no_rows() -> Result<(), Failed> {
     let ran = with_folder(|run| fs::remove_file(run.folder.join("context.json")).expect("removed"));
-    assert!(matches!(ran, Err(RunError::Order(_))), "{ran:?}");
+    assert!(matches!(ran, Err(RunError::Invalid(_))), "{ran:?}");
     let ran = with_folder(|run| run.command.clear());
-    assert!(matches!(ran, Err(RunError::Order(_))), "{ran:?}");
+    assert!(matches!(ran, Err(RunError::Invalid(_))), "{ran:?}");
     Ok(())
 }
 
@@ -292,22 +302,22 @@ fn unreadable_rows() -> Result<(), Failed> {
 
 struct Impatient(u32);
 
-impl Watch for Impatient {
+impl Observer for Impatient {
     fn message(&mut self, _: Line) {}
 
-    fn stop(&mut self) -> bool {
+    fn should_stop(&mut self) -> bool {
         self.0 += 1;
         self.0 > 5
     }
 }
 
 fn stopped() -> Result<(), Failed> {
-    for containment in [Containment::Closed, no_walls()] {
-        let place = open_folder();
+    for containment in [Containment::Isolated, no_isolation()] {
+        let parent = readable_folder();
         let sandbox = Sandbox::new(containment);
-        let folder = run_folder(place.path(), &sandbox);
+        let folder = run_folder(parent.path(), &sandbox);
         let command = vec!["sleep".to_owned(), "600".to_owned()];
-        let run = Run { command, folder, code: None, shown: Vec::new(), socket: None, limits: small() };
+        let run = Run { command, folder, code: None, mounts: Vec::new(), socket: None, limits: small_limits() };
         let report = sandbox.run(&run, &mut Impatient(0)).expect("it runs");
         assert_eq!(report.ending, Ending::Stopped);
         assert!(report.time < Duration::from_secs(5));
@@ -333,8 +343,8 @@ datetime.datetime.now().astimezone()
 try: os.abort() if os.fork() == 0 else os.wait()
 finally: print('done')
 ";
-    let ran = python(Containment::Closed, program, small());
-    good(&ran);
+    let ran = python(Containment::Isolated, program, small_limits());
+    assert_success(&ran);
     Ok(())
 }
 
@@ -343,20 +353,20 @@ fn set_user() -> Result<(), Failed> {
     if !superuser() {
         return Ok(());
     }
-    let place = open_folder();
-    let program = place.path().join("id");
+    let folder = readable_folder();
+    let program = folder.path().join("id");
     fs::copy("/usr/bin/id", &program).expect("a copy");
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).expect("a mode");
     let words = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
     let plain = Command::new("setpriv").args(words).arg(&program).arg("-u").output().expect("it runs");
-    assert_eq!(String::from_utf8_lossy(&plain.stdout), "0\n", "it gives nothing anyway");
-    let ran = run(Containment::Closed, &["./id", "-u"], Some(place.path()), small()).expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&plain.stdout), "0\n", "the set-user bit has no effect here");
+    let ran = run(Containment::Isolated, &["./id", "-u"], Some(folder.path()), small_limits()).expect("it runs");
     assert_eq!(ran.report.standard_output.text(), "1000\n");
     Ok(())
 }
 
-/// System calls of 32-bit programs have other numbers, which the list does not know.
-fn other_door() -> Result<(), Failed> {
+/// 32-bit system calls have different numbers, which the seccomp filter does not allow.
+fn other_architecture() -> Result<(), Failed> {
     if !cfg!(target_arch = "x86_64") {
         return Ok(());
     }
@@ -368,24 +378,24 @@ call = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer
 print('before', flush=True)
 print('after', call())
 ";
-    let ran = python(Containment::Closed, program, small());
+    let ran = python(Containment::Isolated, program, small_limits());
     assert_eq!(ran.report.standard_output.text(), "before\n");
-    // Killed by the list of calls, or by a kernel that has no such door.
+    // Killed by the seccomp filter, or by a kernel without 32-bit system calls.
     assert!(matches!(ran.report.ending, Ending::Signal(31 | 11)), "{}", ran.report.ending);
     Ok(())
 }
 
 fn available() -> Result<(), Failed> {
-    let walls = Sandbox::new(Containment::Closed).available().expect("a box can be closed here");
-    assert!(matches!(walls, Walls::Closed { landlock: Landlock::Full | Landlock::Partial | Landlock::Absent }));
+    let isolation = Sandbox::new(Containment::Isolated).available().expect("a sandbox is available here");
+    assert!(matches!(isolation, Isolation::Full { landlock: Landlock::Full | Landlock::Partial | Landlock::Absent }));
     Ok(())
 }
 
-/// In a user namespace that may have no others, nobody can close a box.
+/// In a user namespace that may not create others, no sandbox can be set up.
 fn unavailable() -> Result<(), Failed> {
-    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" --ask-whether-available";
-    let place = open_folder();
-    let copy = place.path().join("asks");
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" --check-available";
+    let folder = readable_folder();
+    let copy = folder.path().join("asks");
     fs::copy("/proc/self/exe", &copy).expect("a copy");
     let output = Command::new("unshare").args(["--user", "--map-root-user", "sh", "-c", script]).arg(&copy).output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -394,11 +404,11 @@ fn unavailable() -> Result<(), Failed> {
     Ok(())
 }
 
-fn no_stage() -> Result<(), Failed> {
+fn not_a_stage() -> Result<(), Failed> {
     for program in ["/bin/true", "/bin/cat"] {
-        let sandbox = Sandbox::made_by(Containment::Closed, program.into());
-        let answer = sandbox.available();
-        assert!(matches!(answer, Err(RunError::NoAnswer)), "{program}: {answer:?}");
+        let sandbox = Sandbox::with_program(Containment::Isolated, program.into());
+        let result = sandbox.available();
+        assert!(matches!(result, Err(RunError::NoResponse)), "{program}: {result:?}");
     }
     Ok(())
 }

@@ -32,6 +32,8 @@ kind = "ridge"
 metric = "mse"
 target = 0.0185
 bound = 0.25
+[adapt]
+timeout = "52w"
 "#;
 
 const NETWORK: &str = r#"
@@ -59,6 +61,8 @@ rows = ROWS
 metric = "mse"
 target = 0.0235
 bound = 0.25
+[adapt]
+timeout = "52w"
 "#;
 
 const SPEED: &str = r#"
@@ -77,6 +81,8 @@ bounds = [0, 60]
 [validate]
 metric = "precision"
 target = TARGET
+[adapt]
+timeout = "52w"
 "#;
 
 /// The mean speed by a part of the time, every line of it as near to the truth as the target says.

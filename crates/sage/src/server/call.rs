@@ -1,15 +1,17 @@
 //! One request and its answer, apart from how they travel.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use sage_engine::stream::Role;
-use sage_engine::{Engine, EngineError, Principal, ReleaseView, RunView};
+use sage_engine::{Engine, Head, Principal, ReleaseView, RunView};
 use serde_json::Value;
 
 use super::Server;
+use super::admission::Reservation;
+use super::browser;
 use super::problem::Problem;
 use crate::work::now;
 
@@ -34,8 +36,12 @@ pub(crate) struct Call<'server> {
     pub(crate) caller: Option<Caller>,
     pub(crate) parameters: BTreeMap<String, String>,
     pub(crate) query: BTreeMap<String, String>,
+    /// Whether the client's end of the connection is encrypted.
+    pub(crate) secure: bool,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// The memory that is reserved for this request.
+    pub(super) memory: Mutex<Reservation>,
 }
 
 /// What is sent back.
@@ -79,6 +85,16 @@ impl Call<'_> {
 
     pub(crate) fn who(&self) -> Result<&Principal, Problem> {
         Ok(&self.caller()?.who)
+    }
+
+    /// Reserves memory for what is about to be made, beyond the body and what was read from it.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<(), Problem> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
+    }
+
+    /// The hidden field that every form of a page has, for whoever is logged in with a cookie.
+    pub(crate) fn form_field(&self) -> String {
+        browser::form_field(browser::cookie(&self.headers).filter(|_| self.caller.is_some()))
     }
 
     /// A part of the path.
@@ -135,6 +151,19 @@ impl Call<'_> {
         })
     }
 
+    /// The head of the log that the caller may know: the present one with a role in every stream, otherwise the one at the
+    /// end of the last disclosure interval of the streams without one. That something happened in a stream is not shown
+    /// earlier, whatever it was.
+    pub(crate) fn log_head(&self) -> Result<Head, Problem> {
+        let engine = self.engine();
+        let unseen: Vec<String> = engine.stream_names().into_iter().filter(|stream| !self.sees(stream)).collect();
+        let length = match unseen.is_empty() {
+            true => engine.log_length()?,
+            false => self.server.ticks.outside(engine, now()).length_without(&unseen),
+        };
+        Ok(engine.head_at(length)?)
+    }
+
     /// Whether the caller is more than a consumer.
     pub(crate) fn has_a_role(&self) -> bool {
         self.engine().stream_names().iter().any(|stream| self.sees(stream))
@@ -147,25 +176,25 @@ impl Call<'_> {
         self.release_named(&text)
     }
 
-    /// The release that is meant by `name`, `name@3`, `name@champion` or `name@latest`, if the caller may know of it:
-    /// outside its stream that is once the tick is over in which it was released.
+    /// The release that is meant by `name`, `name@3`, `name@champion` or `name@latest`, among those that the caller may
+    /// know of.
     pub(crate) fn release_named(&self, text: &str) -> Result<ReleaseView, Problem> {
-        let release = self.engine().release_named(text)?;
-        if self.sees(&release.stream) || self.server.ticks.outside(self.engine(), now()).has(&release) {
-            return Ok(release);
-        }
-        let latest = text.split_once('@').is_none_or(|(_, which)| which == "latest");
-        let older = |one: &ReleaseView| latest && one.name == release.name && one.withdrawn.is_none();
-        let newest = self.releases().into_iter().filter(older).max_by_key(|one| one.version);
-        newest.ok_or_else(|| EngineError::NoRelease(text.to_owned()).into())
+        Ok(self.engine().release_shown(text, &self.shown())?)
     }
 
     /// All releases that the caller may know of, by name and version.
     pub(crate) fn releases(&self) -> Vec<ReleaseView> {
-        let outside = self.server.ticks.outside(self.engine(), now());
-        let mut all = self.engine().releases();
-        all.retain(|release| outside.has(release) || self.sees(&release.stream));
-        all
+        self.engine().releases_shown(&self.shown())
+    }
+
+    /// Whether the caller may know of a release: with a role in its stream at once, without one when the disclosure
+    /// interval is over in which it was released.
+    pub(crate) fn shown(&self) -> impl Fn(&ReleaseView) -> bool {
+        let outside = std::cell::OnceCell::new();
+        move |release| {
+            let found = || self.server.ticks.outside(self.engine(), now());
+            self.sees(&release.stream) || outside.get_or_init(found).has(release)
+        }
     }
 }
 

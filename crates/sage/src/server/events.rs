@@ -17,6 +17,7 @@ use sage_engine::{Engine, EventView, ProgressView};
 use serde_json::json;
 
 use super::Server;
+use super::admission::Listener;
 use super::call::{Caller, sees};
 use super::problem::Problem;
 use crate::runs::instant;
@@ -42,21 +43,12 @@ struct Watch {
     /// When to tell no more, for those who listen for a time.
     until: Option<Instant>,
     /// Given back when the listener goes away.
-    _room: Room,
-}
-
-/// A place among those who listen.
-struct Room(Arc<Server>);
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.0.watchers.add_permits(1);
-    }
+    _listener: Listener,
 }
 
 /// Events after the one with this number, or from now on; for so many seconds, or for ever.
 pub(super) fn watch(
-    server: Arc<Server>, caller: Caller, after: Option<&str>, seconds: Option<&str>,
+    server: Arc<Server>, caller: Caller, listener: Listener, after: Option<&str>, seconds: Option<&str>,
 ) -> Result<Response, Problem> {
     let until = match seconds.map(str::parse::<u64>) {
         None => None,
@@ -76,10 +68,7 @@ pub(super) fn watch(
     let outside = shown.lengths().map(|(tick, length)| (tick, inside.min(length))).collect();
     let progress = engine.progress_length();
     drop(engine);
-    let room = server.watchers.try_acquire().map_err(|_| Problem::busy("too many listen already; try again"))?;
-    room.forget();
-    let room = Room(Arc::clone(&server));
-    let start = Watch { server, caller, inside, outside, progress, told: Instant::now(), until, _room: room };
+    let start = Watch { server, caller, inside, outside, progress, told: Instant::now(), until, _listener: listener };
     let first = futures::stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b": listening\n\n")) });
     let rest = futures::stream::unfold(start, |watch| async { watch.news().await });
     let mut response = Response::new(Body::from_stream(futures::StreamExt::chain(first, rest)));

@@ -1,12 +1,25 @@
 //! Released statistics in the shape of Feast's online features: `view:feature` for keys that the caller names.
 //!
-//! A view is a release and its one feature is `value`; the entity is the key by which the statistic was made.
+//! A view is a release and its features are `value`, `low` and `high`; the entity is the key by which the statistic was
+//! made. The size of a response is the product of two lists that the caller chooses, so the product is bounded and its
+//! memory is reserved before anything is looked up; the response is written as text, without a tree of values.
 
-use sage_engine::run::Published;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use sage_engine::run::Line;
 use serde_json::{Map, Value, json};
 
 use super::call::{Answer, Call};
 use super::problem::Problem;
+
+/// The most cells of one response: keys times features, the keys themselves included.
+pub(super) const MOST_CELLS: usize = 1_000_000;
+/// The most bytes of one cell in a response: a number and its status.
+const CELL_BYTES: usize = 48;
+
+/// The lines of a statistic by their keys.
+type Lines = BTreeMap<String, Line>;
 
 pub(super) fn online(call: &Call<'_>) -> Result<Answer, Problem> {
     let asked = call.object()?;
@@ -14,42 +27,76 @@ pub(super) fn online(call: &Call<'_>) -> Result<Answer, Problem> {
         asked["features"].as_array().ok_or_else(|| Problem::unfit("\"features\" is a list of \"view:value\""))?;
     let full = asked["full_feature_names"].as_bool().unwrap_or(false);
     let (entity, keys) = entity(&asked["entities"])?;
-    let present = vec![json!("PRESENT"); keys.len()];
+    let cells = keys.len().saturating_mul(features.len().saturating_add(1)).saturating_add(features.len());
+    if cells > MOST_CELLS {
+        return Err(Problem::unfit(format!(
+            "{} features of {} keys are more than the {MOST_CELLS} values of one request; ask for fewer at a time",
+            features.len(),
+            keys.len()
+        )));
+    }
+    call.reserve(cells.saturating_mul(CELL_BYTES).saturating_add(2 * call.body.len()))?;
+    let texts: Vec<String> =
+        keys.iter().map(|key| key.as_str().map_or_else(|| key.to_string(), str::to_owned)).collect();
+    let mut views: BTreeMap<&str, Lines> = BTreeMap::new();
     let mut names = vec![json!(entity)];
-    let mut results = vec![json!({"values": keys, "statuses": present})];
+    let mut results = String::new();
+    column(&mut results, keys.iter().map(Some));
     for feature in features {
         let text = feature.as_str().unwrap_or_default();
         let (view, what) = text.split_once(':').unwrap_or((text, "value"));
         if !matches!(what, "value" | "low" | "high") {
             return Err(Problem::unfit(format!("{text:?}: a statistic has the features value, low and high")));
         }
-        let published = call.engine().statistic(&call.release_named(view)?)?;
+        // A view that is named again is read once.
+        if !views.contains_key(view) {
+            views.insert(view, lines(call, view)?);
+        }
+        let lines = &views[view];
         names.push(json!(if full { format!("{view}__{what}") } else { what.to_owned() }));
-        results.push(column(&published, what, &keys));
+        let number = |line: &Line| match what {
+            "low" => line.low,
+            "high" => line.high,
+            _ => line.value,
+        };
+        results.push(',');
+        column(&mut results, texts.iter().map(|key| lines.get(key).and_then(number).map(Value::from)));
     }
-    Ok(Answer::json(&json!({"metadata": {"feature_names": names}, "results": results})))
+    let names = Value::Array(names);
+    Ok(Answer::of(
+        "application/json",
+        format!("{{\"metadata\":{{\"feature_names\":{names}}},\"results\":[{results}]}}"),
+    ))
 }
 
-fn entity(entities: &Value) -> Result<(String, Vec<Value>), Problem> {
+fn lines(call: &Call<'_>, view: &str) -> Result<Lines, Problem> {
+    let published = call.engine().statistic(&call.release_named(view)?)?;
+    Ok(published.lines.into_iter().filter_map(|line| Some((line.key.clone()?, line))).collect())
+}
+
+fn entity(entities: &Value) -> Result<(&str, &[Value]), Problem> {
     let wrong = || Problem::unfit("\"entities\" has one entry: a name and the list of its keys");
     let entities: &Map<String, Value> = entities.as_object().filter(|one| one.len() == 1).ok_or_else(wrong)?;
     let (name, keys) = entities.iter().next().ok_or_else(wrong)?;
     let keys = keys.as_array().filter(|keys| keys.len() <= 100_000).ok_or_else(wrong)?;
-    Ok((name.clone(), keys.clone()))
+    Ok((name, keys))
 }
 
-/// What a statistic says of each key; null where it says nothing.
-fn column(published: &Published, what: &str, keys: &[Value]) -> Value {
-    let found = keys.iter().map(|key| {
-        let key = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
-        let line = published.lines.iter().find(|line| line.key.as_ref() == Some(&key))?;
-        match what {
-            "low" => line.low,
-            "high" => line.high,
-            _ => line.value,
+/// One column of a response: a value for each key, `null` where there is none, and whether there is one.
+fn column<Cell: std::fmt::Display>(out: &mut String, values: impl Iterator<Item = Option<Cell>>) {
+    let mut statuses = String::new();
+    out.push_str("{\"values\":[");
+    for (place, value) in values.enumerate() {
+        if place > 0 {
+            out.push(',');
+            statuses.push(',');
         }
-    });
-    let values: Vec<Option<f64>> = found.collect();
-    let status = |value: &Option<f64>| if value.is_some() { "PRESENT" } else { "NOT_FOUND" };
-    json!({"values": values, "statuses": values.iter().map(status).collect::<Vec<_>>()})
+        // Writing to a text does not fail.
+        let _ = match &value {
+            Some(value) => write!(out, "{value}"),
+            None => write!(out, "null"),
+        };
+        statuses.push_str(if value.is_some() { "\"PRESENT\"" } else { "\"NOT_FOUND\"" });
+    }
+    let _ = write!(out, "],\"statuses\":[{statuses}]}}");
 }

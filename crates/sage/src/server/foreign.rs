@@ -1,24 +1,26 @@
 //! Routes in the words of other projects: the Open Inference Protocol's, Feast's, MLflow's.
 
-use super::table::{Gives, Route, Takes, get, post};
+use super::table::{Gives, Route, Takes, fixed, get, post};
 use super::{features, health, inference, mlflow};
 
 const MLFLOW_PAGED: &[&str] = &["filter", "max_results", "page_token"];
 const NAME_AND_VERSION: &[&str] = &["name", "version"];
 const VERSION: &[Gives] = &[Gives::Json(200, "MlflowVersionAnswer")];
 const READY: &[Gives] = &[Gives::Json(200, "InferenceReady")];
+const READY_PROBE: &[Gives] = &[Gives::Json(200, "Ready")];
 const MODEL: &[Gives] = &[Gives::Json(200, "InferenceModel")];
 
 pub(super) const ROUTES: &[Route] = &[
     get("/v2", "What this server is", inference::server).gives(&[Gives::Json(200, "InferenceServer")]),
-    get("/v2/health/live", "Whether the process answers", health::live).open().gives(&[Gives::Json(200, "Live")]),
-    get("/v2/health/ready", "Whether models can be asked", health::ready).open().gives(&[Gives::Json(200, "Ready")]),
+    fixed("/v2/health/live", "Whether the process answers", health::live).gives(&[Gives::Json(200, "Live")]),
+    get("/v2/health/ready", "Whether models can be asked", health::ready).open().probe().gives(READY_PROBE),
     get("/v2/models/{name}", "What a model takes and gives", inference::describe).gives(MODEL),
     get("/v2/models/{name}/ready", "Whether a model can be asked", inference::ready).gives(READY),
     get("/v2/models/{name}/versions/{version}", "What a version takes and gives", inference::describe).gives(MODEL),
     get("/v2/models/{name}/versions/{version}/ready", "Whether a version can be asked", inference::ready).gives(READY),
     post("/get-online-features", Takes::Json, "Lines of released statistics, as Feast gives them", features::online)
         .asking()
+        .costly()
         .of("FeaturesAsked")
         .gives(&[Gives::Json(200, "Features")]),
     get("/api/2.0/mlflow/registered-models/alias", "MLflow: a version by alias", mlflow::by_alias)

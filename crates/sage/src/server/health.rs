@@ -8,12 +8,13 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
+use super::Server;
 use super::call::{Answer, Call};
 use super::problem::Problem;
 use crate::work::now;
 
-pub(super) fn live(_: &Call<'_>) -> Result<Answer, Problem> {
-    Ok(Answer::json(&json!({"live": true})))
+pub(super) fn live() -> Answer {
+    Answer::json(&json!({"live": true}))
 }
 
 /// Ready: the log answers, and the worker has not met a failure of it.
@@ -26,8 +27,8 @@ pub(super) fn ready(call: &Call<'_>) -> Result<Answer, Problem> {
     Ok(Answer::json(&json!({"ready": true})))
 }
 
-pub(super) fn version(_: &Call<'_>) -> Result<Answer, Problem> {
-    Ok(Answer::json(&json!({"name": "sage", "version": env!("CARGO_PKG_VERSION")})))
+pub(super) fn version() -> Answer {
+    Answer::json(&json!({"name": "sage", "version": env!("CARGO_PKG_VERSION")}))
 }
 
 /// Numbers in Prometheus' text form.
@@ -89,6 +90,28 @@ fn operator(call: &Call<'_>, put: &mut impl FnMut(std::fmt::Arguments<'_>)) {
     put(format_args!("sage_writable {}", u8::from(!server.standing.is_troubled())));
     put(format_args!("# HELP sage_spans_dropped_total Spans not sent.\n# TYPE sage_spans_dropped_total counter"));
     put(format_args!("sage_spans_dropped_total {}", server.telemetry.dropped()));
+    load(server, put);
+}
+
+/// What is in use of what there is, and what was refused.
+fn load(server: &Server, put: &mut impl FnMut(std::fmt::Arguments<'_>)) {
+    let [requests, listeners, memory] = server.admission.in_use();
+    for (name, help, value) in [
+        ("sage_connections", "Open connections.", server.connections.count()),
+        ("sage_connections_limit", "Connections that may be open.", server.connections.most()),
+        ("sage_requests_in_flight", "Requests that are worked on.", requests),
+        ("sage_listeners", "Listeners to events.", listeners),
+        ("sage_request_memory_bytes", "Memory that requests have reserved.", memory),
+    ] {
+        put(format_args!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"));
+    }
+    put(format_args!(
+        "# HELP sage_refused_total Connections and requests refused or cut off, by reason.\n# TYPE sage_refused_total \
+         counter"
+    ));
+    for (reason, count) in server.admission.refusals.counted() {
+        put(format_args!("sage_refused_total{{reason=\"{}\"}} {count}", reason.word()));
+    }
 }
 
 fn label(text: &str) -> String {

@@ -6,6 +6,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::admission::Usage;
+
 /// So many each second, and so many seconds' worth of them at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
@@ -36,6 +38,8 @@ pub(super) struct Rates {
 pub(super) struct Meters {
     pub(super) requests: Meter,
     pub(super) changes: Meter,
+    /// What its requests use at the moment.
+    pub(super) usage: Usage,
 }
 
 /// A count of what was asked.

@@ -5,10 +5,14 @@
 //! run beside the threads that wait for the network. Nothing here decides about a budget or sees a row of a stream
 //! but to hand a batch on.
 
+mod admission;
 mod answers;
+mod browser;
 mod call;
+mod certificates;
 mod charges;
 mod compress;
+mod connections;
 mod events;
 mod features;
 mod foreign;
@@ -20,6 +24,7 @@ mod log;
 mod mlflow;
 mod models;
 mod openapi;
+mod pacing;
 mod pages;
 mod problem;
 mod programs;
@@ -53,11 +58,14 @@ use crate::operator::OperatorArgs;
 use crate::output::{LogFormat, print, talk, tell};
 use crate::place::PlaceArgs;
 use crate::work::Stop;
+use admission::{Admission, Capacity};
 use answers::Answers;
+use browser::Exposure;
+use connections::Connections;
 use limits::{Rate, Rates};
-use listen::{Door, ListenArgs};
+use listen::{ListenArgs, Listening, Patience, at_least_one};
 use models::Models;
-pub(crate) use problem::KEY_REUSED;
+pub(crate) use problem::{CHARGED_BUT_FAILED, KEY_REUSED};
 use requests::Requests;
 use standing::Standing;
 use telemetry::{Export, Telemetry};
@@ -88,6 +96,12 @@ pub(crate) struct ServeArgs {
     /// How many changes a second one token may make, after a burst of five seconds' worth
     #[arg(long, value_name = "NUMBER", env = "SAGE_MOST_CHANGES", default_value_t = 20)]
     most_changes: u32,
+    /// How many megabytes of memory requests may use together; one token has half of it, one request a quarter
+    #[arg(long, value_name = "MEGABYTES", env = "SAGE_MOST_MEMORY", default_value_t = 1024, value_parser = at_least_one)]
+    most_memory: usize,
+    /// How many listeners to events one token may have
+    #[arg(long, value_name = "NUMBER", env = "SAGE_MOST_LISTENERS", default_value_t = 16, value_parser = at_least_one)]
+    most_listeners: usize,
     /// How to talk on standard error: with json also a line for each request
     #[arg(long, value_name = "FORMAT", env = "SAGE_LOG_FORMAT", value_enum, default_value = "text")]
     log_format: LogFormat,
@@ -100,8 +114,12 @@ pub(crate) struct ServeArgs {
     pub(crate) place: PlaceArgs,
 }
 
-/// How many requests are worked on at a time; more are asked to come again.
-const AT_ONCE: usize = 256;
+impl ServeArgs {
+    /// The directory, with what the operator says about attempts and disclosure intervals.
+    fn places(&self) -> PlaceArgs {
+        self.place.under(&self.operator).with_interval(Duration::from_secs(self.tick))
+    }
+}
 
 /// Everything that requests share.
 pub(crate) struct Server {
@@ -116,20 +134,20 @@ pub(crate) struct Server {
     models: Models,
     rates: Rates,
     telemetry: Telemetry,
-    /// Whether clients come over TLS of our own.
-    secure: bool,
+    /// How clients reach the server.
+    exposure: Exposure,
+    patience: Patience,
     /// Attempts performed since the start.
     attempts: AtomicU64,
     /// Whether the worker is well.
     working: AtomicBool,
     woken: Mutex<bool>,
     bell: Condvar,
-    /// Room for requests.
-    room: Semaphore,
-    /// Room for batches of rows, which are held whole while they are taken in.
-    batches: Semaphore,
-    /// Room for those who watch events.
-    watchers: Semaphore,
+    /// What requests may use at a time.
+    admission: Admission,
+    connections: Arc<Connections>,
+    /// Batches of rows that are ingested at a time.
+    batches: Arc<Semaphore>,
     /// Answers so far by their status.
     answers: Answers,
 }
@@ -145,9 +163,9 @@ impl Server {
 pub(crate) fn run(asked: &ServeArgs) -> Result<(), Failure> {
     talk(asked.log_format);
     let stop = Stop::listen()?;
-    let door = asked.listen.door()?;
-    let engine = opened(&asked.place.under(&asked.operator))?;
-    let (server, export) = furnished(asked, engine, stop, &door)?;
+    let listening = asked.listen.prepare()?;
+    let engine = opened(&asked.places())?;
+    let (server, export) = furnished(asked, engine, stop, &listening)?;
     let server = Arc::new(server);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(started)?;
     let worker = {
@@ -161,7 +179,7 @@ pub(crate) fn run(asked: &ServeArgs) -> Result<(), Failure> {
         runtime.spawn(export.run());
     }
     let router = routes::router(&server);
-    let served = runtime.block_on(door.serve(Arc::clone(&server), router, |address| {
+    let served = runtime.block_on(listening.serve(Arc::clone(&server), router, |address| {
         print(&format!("{address}\n"))?;
         tell("ready; stop it with Ctrl-C, and what is under way is brought to its end");
         Ok(())
@@ -195,31 +213,39 @@ fn opened(place: &PlaceArgs) -> Result<Engine, Failure> {
     place.open_or_make()
 }
 
-fn furnished(asked: &ServeArgs, engine: Engine, stop: Stop, door: &Door) -> Result<(Server, Option<Export>), Failure> {
+fn furnished(
+    asked: &ServeArgs, engine: Engine, stop: Stop, listening: &Listening,
+) -> Result<(Server, Option<Export>), Failure> {
     let directory = asked.place.dir.clone();
     let requests = Requests::open(&directory)
         .map_err(|error| Failure::no_answer(format!("submissions.jsonl: {error}"), "mend the file or its rights"))?;
     let (telemetry, export) = Telemetry::new(|name| std::env::var(name).ok());
+    let capacity =
+        Capacity { memory_bytes: asked.most_memory.saturating_mul(1_000_000), listeners_each: asked.most_listeners };
+    let admission = Admission::new(capacity);
+    let descriptors = connections::descriptors();
+    let connections = Connections::new(listening.most(), descriptors, Arc::clone(&admission.refusals));
     let server = Server {
-        ticks: Ticks::new(asked.tick),
+        ticks: Ticks::default(),
         standing: Standing::new(engine),
         tokens: Tokens::new(&directory),
         requests,
         stop,
-        place: asked.place.under(&asked.operator),
+        place: asked.places(),
         directory,
         start: Instant::now(),
         models: Models::new(),
         rates: Rates { requests: Rate::new(asked.most_requests, 1), changes: Rate::new(asked.most_changes, 5) },
         telemetry,
-        secure: door.is_secure(),
+        exposure: listening.exposure(),
+        patience: listening.patience(),
         attempts: AtomicU64::new(0),
         working: AtomicBool::new(true),
         woken: Mutex::new(false),
         bell: Condvar::new(),
-        room: Semaphore::new(AT_ONCE),
-        batches: Semaphore::new(4),
-        watchers: Semaphore::new(AT_ONCE / 4),
+        admission,
+        connections,
+        batches: Arc::new(Semaphore::new(4)),
         answers: Answers::new(),
     };
     Ok((server, export))

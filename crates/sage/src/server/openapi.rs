@@ -1,15 +1,24 @@
 //! The description of the server (OpenAPI 3.1), made from the table of routes.
 
+use std::sync::OnceLock;
+
+use bytes::Bytes;
 use sage_engine::EVENT_KINDS;
 use serde_json::{Map, Value, json};
 
-use super::call::{Answer, Call};
+use super::call::Answer;
 use super::events::LONGEST;
-use super::problem::{Problem, Style};
+use super::problem::Style;
 use super::schemas;
 use super::table::{Gives, Needs, Route, Takes, Verb, routes};
 
-pub(super) fn describe(_: &Call<'_>) -> Result<Answer, Problem> {
+/// The description. It is made once: it follows from the program alone.
+pub(super) fn describe() -> Answer {
+    static MADE: OnceLock<Bytes> = OnceLock::new();
+    Answer::of("application/json", MADE.get_or_init(|| Bytes::from(description().to_string())).clone())
+}
+
+fn description() -> Value {
     let mut paths = Map::new();
     for route in routes() {
         let path = route.path.replace("{*", "{");
@@ -20,7 +29,7 @@ pub(super) fn describe(_: &Call<'_>) -> Result<Answer, Problem> {
         paths.entry(path).or_insert_with(|| json!({}))[verb] = operation(route);
     }
     let schemas: Map<String, Value> = schemas::ALL.iter().map(|(name, make)| ((*name).to_owned(), make())).collect();
-    Ok(Answer::json(&json!({
+    json!({
         "openapi": "3.1.0",
         "info": {"title": "Sage", "version": env!("CARGO_PKG_VERSION"), "license": {"name": "Apache-2.0"}},
         "paths": paths,
@@ -28,7 +37,7 @@ pub(super) fn describe(_: &Call<'_>) -> Result<Answer, Problem> {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "schemas": schemas,
         },
-    })))
+    })
 }
 
 fn of(name: &str) -> Value {

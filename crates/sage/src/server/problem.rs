@@ -27,6 +27,8 @@ pub(crate) struct Problem {
 const PLAIN: &str = "about:blank";
 /// The key of a request was used for another one.
 pub(crate) const KEY_REUSED: &str = "urn:sage:key-reused";
+/// The request was charged and failed afterwards.
+pub(crate) const CHARGED_BUT_FAILED: &str = "urn:sage:charged-but-failed";
 
 /// Whose shape an error has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,22 @@ impl Problem {
         Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 
+    /// The request was charged and failed afterwards. A conflict with what is in the log already, and not a 503: clients
+    /// repeat those by themselves, and each repetition would be charged.
+    fn charged_but_failed(charge: u64, cause: &EngineError) -> Self {
+        tell(&format!("a query failed after its charge (event {charge} of the log): {cause}"));
+        let detail = format!(
+            "this query was charged and gave no result; the charge stands (event {charge} of the log). Do not repeat \
+             it: a new query is charged again, and the same Idempotency-Key gives this response. The operator finds the \
+             cause in the server's output"
+        );
+        Self {
+            kind: CHARGED_BUT_FAILED,
+            unwritten: is_of_storage(cause).then(|| cause.to_string()),
+            ..Self::new(StatusCode::CONFLICT, detail)
+        }
+    }
+
     /// More was asked than one token may.
     pub(crate) fn too_often(detail: impl Into<String>, wait: std::time::Duration) -> Self {
         let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
@@ -116,8 +134,8 @@ impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         use EngineError as E;
         let status = match &error {
-            E::NotInRole { .. } | E::Door(_) => StatusCode::FORBIDDEN,
-            E::NoStream(_) | E::NoBlock(_) | E::NoRun(_) => StatusCode::NOT_FOUND,
+            E::NotInRole { .. } | E::Suspended { .. } | E::Door(_) => StatusCode::FORBIDDEN,
+            E::NoStream(_) | E::NoBlock(_) | E::NoQuarantine(_) | E::NoRun(_) => StatusCode::NOT_FOUND,
             E::Members(refusal) => match refusal {
                 MemberRefusal::NoContext(_) => StatusCode::NOT_FOUND,
                 MemberRefusal::Unnamed { .. } => StatusCode::UNPROCESSABLE_ENTITY,
@@ -126,23 +144,31 @@ impl From<EngineError> for Problem {
             },
             E::NoRelease(_) | E::Withdrawn(..) => StatusCode::NOT_FOUND,
             E::StreamExists(_) | E::RunOver(_) | E::Stage { .. } | E::Served(_) | E::Refused(_) => StatusCode::CONFLICT,
-            E::NothingToApprove(_) | E::OtherPolicy(_) | E::Change(_) => StatusCode::CONFLICT,
+            E::NothingToApprove(_) | E::ProposalChanged(_) | E::OtherPolicy(_) | E::Change(_) => StatusCode::CONFLICT,
+            E::Suspension { .. } | E::NameTaken(_) => StatusCode::CONFLICT,
             E::Gate(GateError::NotAllowed) => StatusCode::CONFLICT,
             E::StreamFile(_) | E::PipelineFile(_) | E::Plan(_) | E::OtherLabel(_) | E::Alias(_) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             E::Question(_) => StatusCode::UNPROCESSABLE_ENTITY,
             E::OtherQuestion(_) => return Self::key_reused(error.to_string()),
+            E::ChargedButFailed { charge, cause } => return Self::charged_but_failed(*charge, cause),
             E::Ingest(_) | E::Query(_) | E::Blocks(_) | E::Cost(_) | E::Predict(_) => StatusCode::UNPROCESSABLE_ENTITY,
             other => {
                 tell(&format!("a request failed: {error}"));
-                let writing = matches!(other, E::Gate(_) | E::File(..) | E::Store(_) | E::Heads(_));
+                let writing = is_of_storage(other);
                 let detail = "the server cannot use its log or its files; its operator finds why in its output";
                 return Self { unwritten: writing.then(|| error.to_string()), ..Self::busy(detail) };
             }
         };
         Self::new(status, error.to_string())
     }
+}
+
+/// Whether an error means that the directory can no longer be written.
+const fn is_of_storage(error: &EngineError) -> bool {
+    use EngineError as E;
+    matches!(error, E::Gate(_) | E::File(..) | E::Store(_) | E::Heads(_))
 }
 
 impl From<crate::failure::Failure> for Problem {

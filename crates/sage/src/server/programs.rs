@@ -6,9 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sage_engine::EngineError;
 use sage_engine::pipeline::Pipeline;
 use sage_engine::stream::Role;
+use sage_engine::{EngineError, private};
 use serde_json::{Map, Value};
 
 use super::call::{Answer, Call};
@@ -40,7 +40,7 @@ impl Folder {
     fn new(directory: &Path) -> Result<Self, Problem> {
         let name = super::tokens::random::<8>().map_err(|error| failed(directory, error))?;
         let path = directory.join(format!("incoming-{name}"));
-        fs::create_dir(&path).map_err(|error| failed(&path, error))?;
+        private::make_directories(&path).map_err(|error| failed(&path, error))?;
         Ok(Self(path))
     }
 
@@ -55,18 +55,20 @@ impl Folder {
             let text = content.as_str().ok_or_else(|| Problem::unfit("every entry of \"files\" is a text"))?;
             let path = self.0.join(name);
             let parent = path.parent().unwrap_or(&self.0);
-            fs::create_dir_all(parent).and_then(|()| fs::write(&path, text)).map_err(|error| {
-                match error.kind() {
-                    // One name is a file and a folder at once.
-                    std::io::ErrorKind::NotADirectory | std::io::ErrorKind::IsADirectory => {
-                        Problem::unfit("a path of \"files\" is both a file and a folder")
+            private::make_directories(parent).and_then(|()| private::write(&path, text.as_bytes())).map_err(
+                |error| {
+                    match error.kind() {
+                        // One name is a file and a folder at once.
+                        std::io::ErrorKind::NotADirectory | std::io::ErrorKind::IsADirectory => {
+                            Problem::unfit("a path of \"files\" is both a file and a folder")
+                        }
+                        std::io::ErrorKind::AlreadyExists => {
+                            Problem::unfit("a path of \"files\" is both a file and a folder")
+                        }
+                        _ => failed(&path, error),
                     }
-                    std::io::ErrorKind::AlreadyExists => {
-                        Problem::unfit("a path of \"files\" is both a file and a folder")
-                    }
-                    _ => failed(&path, error),
-                }
-            })?;
+                },
+            )?;
         }
         Ok(())
     }

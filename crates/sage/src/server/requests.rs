@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sage_engine::{Engine, EngineError, Principal};
+use sage_engine::{Engine, EngineError, Principal, Shown};
 use serde::{Deserialize, Serialize};
 
 use super::problem::Problem;
@@ -80,10 +80,10 @@ impl Requests {
 
     /// Submits a pipeline, once for each key. Gives the run and whether it is new.
     pub(super) fn submit(
-        &self, engine: &Engine, by: &Principal, key: Option<&str>, submission: &Submission<'_>,
+        &self, engine: &Engine, by: &Principal, key: Option<&str>, submission: &Submission<'_>, shown: &Shown<'_>,
     ) -> Result<(u64, bool), Problem> {
         let Submission { text, code, sent } = *submission;
-        let Some(key) = key else { return Ok((engine.submit_with(by, text, code, now())?, true)) };
+        let Some(key) = key else { return Ok((engine.submit_shown(by, text, code, now(), shown)?, true)) };
         if key.is_empty() || key.len() > LONGEST {
             return Err(Problem::wrong(format!("Idempotency-Key has from 1 to {LONGEST} signs")));
         }
@@ -105,11 +105,11 @@ impl Requests {
             }
             None => {
                 // A pipeline that cannot be submitted leaves no key behind.
-                engine.preview(by, text)?;
+                engine.preview_shown(by, text, shown)?;
                 inner.write(by, key, body).map_err(|error| EngineError::File("submissions.jsonl".to_owned(), error))?
             }
         };
-        Ok((engine.submit_with(by, text, code, at)?, true))
+        Ok((engine.submit_shown(by, text, code, at, shown)?, true))
     }
 }
 

@@ -2,7 +2,7 @@
 //! description at `/openapi.json` and the test of who may do what.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
@@ -14,16 +14,23 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
 use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
 
+use super::admission::{Permit, Processor, Reservation, Who};
 use super::call::{Answer, Call, Caller, no_role, sees};
+use super::connections::Peer;
 use super::limits::since;
 use super::models::Protocol;
+use super::pacing::BodyDeadline;
 use super::problem::{Problem, Style};
-use super::table::{Does, Needs, Route, Takes, Verb, routes};
+use super::table::{Does, Effort, Needs, Route, Takes, Verb, routes};
 use super::telemetry::{Kind, Parent, Told, nanoseconds};
 use super::tokens::Holder;
-use super::{Server, compress, events, inference, pages};
+use super::{Server, browser, compress, events, inference, pacing, pages};
 use crate::output::{talks_json, tell_fields};
+
+/// Where a token becomes a cookie.
+const LOGIN: &str = "/login";
 
 /// The router of all routes.
 pub(super) fn router(server: &Arc<Server>) -> Router {
@@ -136,65 +143,122 @@ fn tell_of(
 async fn attempted(
     server: &Arc<Server>, route: &'static Route, parameters: RawPathParams, request: Request,
 ) -> Result<Response, Problem> {
-    let _room = server.room.try_acquire().map_err(|_| Problem::busy("too many requests at once; try again"))?;
+    if let Does::Fixed(answer) = route.does {
+        return Ok(respond(answer()));
+    }
     let (head, body) = request.into_parts();
-    let holder = holder(server, &head.headers);
-    if holder.is_none() && route.needs == Needs::Token && route.style() == Style::Page {
+    let peer = head.extensions.get::<Peer>().ok_or_else(ended_badly)?;
+    let (way, peer) = (server.exposure.route(peer, &head.headers), server.exposure.client(peer, &head.headers));
+    let (cookie, bearer) = (browser::cookie(&head.headers), browser::bearer(&head.headers));
+    let holder = bearer.or(cookie).and_then(|token| server.tokens.found(token));
+    if holder.is_some() {
+        peer.is_known();
+    } else if route.needs == Needs::Token && route.style() == Style::Page {
         return Ok(respond(Answer::elsewhere("/login")));
     }
     let parameters = parameters.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let caller = admitted(server, route, holder.as_deref(), &parameters)?;
-    let _batch = match route.takes {
-        Takes::Rows => {
-            Some(server.batches.try_acquire().map_err(|_| Problem::busy("other batches come in; try again"))?)
+    let who = holder.as_ref().map_or(Who::Address(peer.address), |holder| Who::Token(&holder.meters.usage));
+    let stall = server.patience.stall;
+    let deadline = if holder.is_some() { BodyDeadline::token(stall) } else { BodyDeadline::anonymous(stall) };
+    let (mut memory, refusals) = (server.admission.memory(who), &server.admission.refusals);
+    // The body comes before the permit: a client that stalls holds its connection and what it has sent.
+    let body = pacing::whole(body, &head.headers, route.takes.most(), deadline, &mut memory, refusals).await?;
+    if route.verb == Verb::Post {
+        match cookie.filter(|_| bearer.is_none() && holder.is_some()) {
+            _ if route.path == LOGIN => way.check_login(&head.headers)?,
+            Some(cookie) => way.check_form(&head.headers, cookie, &body)?,
+            None => {}
         }
-        _ => None,
-    };
-    let body = whole(body, route.takes.most()).await?;
+    }
     let query = url::form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
     let query: BTreeMap<String, String> = query.into_owned().collect();
-    let asked = Asked { route: route.path, caller, parameters, query, headers: head.headers, body };
+    let asked = Asked { route, caller, parameters, query, secure: way.secure, headers: head.headers, body, memory };
     match route.does {
-        Does::Watch => {
-            let caller = asked.caller.ok_or_else(Problem::unknown_caller)?;
-            let from = asked.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-            let from = from.or_else(|| asked.query.get("after").cloned());
-            let seconds = asked.query.get("seconds").cloned();
-            let shared = Arc::clone(server);
-            let watching =
-                tokio::task::spawn_blocking(move || events::watch(shared, caller, from.as_deref(), seconds.as_deref()));
-            watching.await.map_err(|_| ended_badly())?
-        }
-        Does::Predict(protocol) => predicted(server, protocol, asked).await,
-        Does::Answer(answer) => beside(server, asked, answer).await,
+        Does::Watch => watched(server, who, asked).await,
+        Does::Predict(protocol) => predicted(server, who, protocol, asked).await,
+        Does::Answer(answer) => beside(server, who, route.effort, asked, answer).await,
+        Does::Fixed(answer) => Ok(respond(answer())),
     }
 }
 
-/// A request that was let in.
+/// A request that was let in, with its whole body.
 struct Asked {
-    route: &'static str,
+    route: &'static Route,
     caller: Option<Caller>,
     parameters: BTreeMap<String, String>,
     query: BTreeMap<String, String>,
+    secure: bool,
     headers: HeaderMap,
     body: Bytes,
+    memory: Reservation,
 }
 
 fn ended_badly() -> Problem {
     Problem::busy("this request ended badly, and nothing came of it")
 }
 
+/// Streams events to a listener.
+async fn watched(server: &Arc<Server>, who: Who<'_>, asked: Asked) -> Result<Response, Problem> {
+    let caller = asked.caller.ok_or_else(Problem::unknown_caller)?;
+    let Who::Token(usage) = who else { return Err(Problem::unknown_caller()) };
+    let listener = server.admission.listener(usage)?;
+    let from = asked.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let from = from.or_else(|| asked.query.get("after").cloned());
+    let seconds = asked.query.get("seconds").cloned();
+    let shared = Arc::clone(server);
+    let watching = move || events::watch(shared, caller, listener, from.as_deref(), seconds.as_deref());
+    tokio::task::spawn_blocking(watching).await.map_err(|_| ended_badly())?
+}
+
+/// What a request has of the machine while it is worked on. It is moved to the thread that works: where the client goes
+/// away the work goes on, and so must what is counted for it.
+struct Held {
+    _permit: Permit,
+    _processor: Option<Processor>,
+    _batch: Option<OwnedSemaphorePermit>,
+}
+
+/// How long a batch of rows waits for others to be ingested.
+const BATCH_PATIENCE: Duration = Duration::from_secs(10);
+
+async fn hold(server: &Arc<Server>, who: Who<'_>, effort: Effort, asked: &mut Asked) -> Result<Held, Problem> {
+    if effort == Effort::Probe {
+        return Ok(Held { _permit: server.admission.probe()?, _processor: None, _batch: None });
+    }
+    let permit = server.admission.admit(who)?;
+    let batch = match asked.route.takes {
+        Takes::Rows => {
+            let turn = tokio::time::timeout(BATCH_PATIENCE, Arc::clone(&server.batches).acquire_owned()).await;
+            Some(turn.ok().and_then(Result::ok).ok_or_else(|| Problem::busy("other batches come in; try again"))?)
+        }
+        _ => None,
+    };
+    let processor = match effort {
+        Effort::Costly => Some(server.admission.processor(who).await?),
+        Effort::Small | Effort::Probe => None,
+    };
+    asked.memory.wait_for(asked.route.takes.memory(&asked.body)).await?;
+    Ok(Held { _permit: permit, _processor: processor, _batch: batch })
+}
+
 /// Answers beside the threads that wait for the network.
 async fn beside(
-    server: &Arc<Server>, asked: Asked, answer: impl FnOnce(&Call<'_>) -> Result<Answer, Problem> + Send + 'static,
+    server: &Arc<Server>, who: Who<'_>, effort: Effort, mut asked: Asked,
+    answer: impl FnOnce(&Call<'_>) -> Result<Answer, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {
+    let held = hold(server, who, effort, &mut asked).await?;
     let shared = Arc::clone(server);
     let work = move || {
-        let Asked { route, caller, parameters, query, headers, body } = asked;
+        let _held = held;
+        let Asked { route, caller, parameters, query, secure, headers, body, memory } = asked;
         let zipped = compress::is_wanted(headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()));
-        let engine = shared.standing.engine()?;
-        let found = answer(&Call { server: &shared, engine, route, caller, parameters, query, headers, body })?;
-        Ok(respond(if zipped { compress::compressed(found) } else { found }))
+        let (engine, route) = (shared.standing.engine()?, route.path);
+        let memory = Mutex::new(memory);
+        let call = Call { server: &shared, engine, route, caller, parameters, query, secure, headers, body, memory };
+        let found = answer(&call)?;
+        let memory = call.memory.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(respond_metered(if zipped { compress::compressed(found) } else { found }, memory))
     };
     tokio::task::spawn_blocking(work).await.map_err(|_| ended_badly())?
 }
@@ -203,16 +267,17 @@ async fn beside(
 const SHORT: usize = 16 << 10;
 
 /// Asks a model: at once if it was found a moment ago and the question is short, otherwise beside.
-async fn predicted(server: &Arc<Server>, protocol: Protocol, asked: Asked) -> Result<Response, Problem> {
+async fn predicted(server: &Arc<Server>, who: Who<'_>, protocol: Protocol, asked: Asked) -> Result<Response, Problem> {
     let part = |name: &str| asked.parameters.get(name).or_else(|| asked.query.get(name)).map_or("", String::as_str);
     let token = asked.caller.as_ref().map_or("", |caller| caller.token.as_str());
     let key = format!("{token}\n{}\n{}\n{}", part("name"), part("version"), part("model"));
-    if asked.body.len() <= SHORT
+    let effort = if asked.body.len() <= SHORT { Effort::Small } else { Effort::Costly };
+    if effort == Effort::Small
         && let Some(model) = server.models.fresh(&key)
     {
         return inference::predict(protocol, &model, &asked.body).map(respond);
     }
-    beside(server, asked, move |call| {
+    beside(server, who, effort, asked, move |call| {
         let model = Arc::new(inference::asked(call, protocol)?);
         call.server.models.keep(key, Arc::clone(&model));
         inference::predict(protocol, &model, &call.body)
@@ -256,26 +321,6 @@ fn admitted(
     Ok(Some(caller))
 }
 
-/// The whole body, if it is not too large and does not take for ever.
-async fn whole(body: Body, most: usize) -> Result<Bytes, Problem> {
-    const PATIENCE: Duration = Duration::from_secs(60);
-    let read = tokio::time::timeout(PATIENCE, axum::body::to_bytes(body, most)).await;
-    let read = read.map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long; send it again"))?;
-    read.map_err(|_| {
-        let detail = format!("the body is cut off, or larger than the {most} bytes taken here");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
-    })
-}
-
-/// Who asks: the holder of the token in the header, or of the one that logged in.
-fn holder(server: &Server, headers: &HeaderMap) -> Option<Arc<Holder>> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let bearer = text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
-    let cookies = text(header::COOKIE).unwrap_or_default().split(';');
-    let token = bearer.or_else(|| cookies.map(str::trim).find_map(|cookie| cookie.strip_prefix("sage_token=")))?;
-    server.tokens.found(token.trim())
-}
-
 fn failed(problem: &Problem, style: Style) -> Response {
     let mut answer = match style {
         Style::Page => pages::problem(problem),
@@ -293,17 +338,31 @@ fn failed(problem: &Problem, style: Style) -> Response {
     respond(answer)
 }
 
-/// What every answer carries: nothing is loaded from elsewhere, guessed at, framed or kept.
+/// What every answer carries: nothing is loaded from elsewhere, guessed at, framed or kept. With a referrer policy of
+/// `no-referrer` browsers would send `Origin: null` with forms of our own pages.
 const ALWAYS: [(&str, &str); 5] = [
     ("content-security-policy", "default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'"),
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
-    ("referrer-policy", "no-referrer"),
+    ("referrer-policy", "same-origin"),
     ("cache-control", "no-store"),
 ];
 
 pub(super) fn respond(answer: Answer) -> Response {
-    let mut response = Response::new(Body::from(answer.body));
+    let body = Body::from(answer.body.clone());
+    with_head(answer, body)
+}
+
+/// A response whose memory stays reserved until it has left.
+fn respond_metered(answer: Answer, memory: Reservation) -> Response {
+    let (length, body) = (answer.body.len(), pacing::metered(answer.body.clone(), memory));
+    let mut response = with_head(answer, body);
+    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    response
+}
+
+fn with_head(answer: Answer, body: Body) -> Response {
+    let mut response = Response::new(body);
     *response.status_mut() = answer.status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.kind));

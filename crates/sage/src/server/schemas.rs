@@ -61,6 +61,10 @@ fn decimal() -> Value {
     json!({"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?$"})
 }
 
+fn policy_states() -> Value {
+    either(&["the same", "the same, proposal withdrawn", "in force", "waits for another officer"])
+}
+
 fn lane() -> Value {
     object(&[("epsilon_spent", decimal()), ("epsilon_left", decimal())])
 }
@@ -208,12 +212,41 @@ pub(super) const ALL: &[Schema] = &[
             ("epsilon_spent", decimal()),
             ("blocks", json!({"type": "object", "additionalProperties": count()})),
             ("policy_proposed_by", maybe("string")),
+            ("policy_proposal", json!({"type": ["object", "null"]})),
+            ("suspended", list(text())),
             ("file", text()),
         ])
     }),
     ("Streams", || list(of("Stream"))),
     ("Created", || object(&[("created", truth())])),
-    ("PolicyState", || object(&[("policy", either(&["the same", "in force", "waits for another officer"]))])),
+    ("PolicyState", || object(&[("policy", policy_states())])),
+    ("Approval", || object(&[("digest", text())])),
+    ("MemberStep", || loose(&[("do", either(&["suspend", "reinstate"])), ("member", text())], &[("reason", text())])),
+    ("Suspended", || object(&[("suspended", list(text()))])),
+    ("Census", || {
+        let number = || maybe("integer");
+        let range = object(&[
+            ("first", text()),
+            ("last", text()),
+            ("train", json!({"type": "integer"})),
+            ("test", json!({"type": "integer"})),
+        ]);
+        object(&[
+            ("stream", text()),
+            ("unit", maybe("string")),
+            ("epsilon", maybe("string")),
+            ("horizon", number()),
+            ("estimate", number()),
+            ("at_least", number()),
+            ("confidence", maybe("number")),
+            ("counts", list(range)),
+        ])
+    }),
+    ("Quarantine", || {
+        list(object(&[("file", text()), ("batch", text()), ("time", maybe("string")), ("reasons", list(text()))]))
+    }),
+    ("QuarantineStep", || object(&[("do", either(&["release", "erase"])), ("files", list(text()))])),
+    ("QuarantineStepped", || object(&[("files", list(text())), ("batches", list(json!({"type": "object"})))])),
     ("Block", || {
         let states = either(&["open", "sealed", "retired", "deleted"]);
         object(&[("block", text()), ("state", states), ("train", lane()), ("test", lane())])

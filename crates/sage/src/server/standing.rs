@@ -5,14 +5,14 @@
 //! refused with the reason. As soon as a file can be written and flushed again, the directory is opened anew, its log
 //! verified, and changes are taken as before. No charge is decided in between.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use sage_engine::Engine;
+use sage_engine::{Engine, private};
 
 use super::problem::Problem;
 use crate::failure::Failure;
@@ -109,7 +109,7 @@ fn is_full(reason: &str) -> bool {
 /// Writes and flushes as much as the next steps of the log need, and takes it away again.
 fn probe(directory: &Path) -> io::Result<()> {
     let path = directory.join("room.new");
-    let written = File::create(&path).and_then(|mut file| {
+    let written = private::create(&path).and_then(|mut file| {
         file.write_all(&[0; 256 << 10])?;
         file.sync_all()
     });

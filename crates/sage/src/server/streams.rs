@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::call::{Answer, Call};
 use super::problem::Problem;
 use crate::blocks::{self, Step};
-use crate::{ingest, stream as command};
+use crate::{census as command_census, ingest, quarantine as aside, stream as command};
 
 /// The streams that the caller has a role in.
 pub(super) fn list(call: &Call<'_>) -> Result<Answer, Problem> {
@@ -51,16 +51,77 @@ pub(super) fn change(call: &Call<'_>) -> Result<Answer, Problem> {
     let word = match outcome {
         PolicyOutcome::Same => "the same",
         PolicyOutcome::InForce => "in force",
+        PolicyOutcome::Withdrawn => "the same, proposal withdrawn",
         PolicyOutcome::Waits => "waits for another officer",
     };
     Ok(Answer::json(&json!({"policy": word})))
 }
 
-/// Agrees to a policy that another officer has proposed.
+/// Approves a file that another officer has proposed, by its digest.
 pub(super) fn approve(call: &Call<'_>) -> Result<Answer, Problem> {
     call.must_be(Role::PrivacyOfficer, call.part("stream"))?;
-    call.engine().approve_policy(call.who()?, call.part("stream"))?;
+    let asked = call.object()?;
+    let digest = asked["digest"].as_str();
+    let digest = digest.ok_or_else(|| Problem::unfit("\"digest\" is that of the proposal, as the stream shows it"))?;
+    call.engine().approve_policy(call.who()?, call.part("stream"), digest)?;
     Ok(Answer::json(&json!({"policy": "in force"})))
+}
+
+/// Suspends a member of the stream, or gives them their roles back.
+pub(super) fn suspend(call: &Call<'_>) -> Result<Answer, Problem> {
+    let stream = call.part("stream");
+    call.must_be(Role::PrivacyOfficer, stream)?;
+    let asked = call.object()?;
+    let member = asked["member"].as_str().ok_or_else(|| Problem::unfit("\"member\" is a name of the stream's file"))?;
+    match (asked["do"].as_str(), asked["reason"].as_str()) {
+        (Some("suspend"), Some(reason)) => call.engine().suspend(call.who()?, stream, member, reason)?,
+        (Some("suspend"), None) => return Err(Problem::unfit("a suspension needs a \"reason\"")),
+        (Some("reinstate"), _) => call.engine().reinstate(call.who()?, stream, member)?,
+        _ => return Err(Problem::unfit("\"do\" is one of \"suspend\", \"reinstate\"")),
+    }
+    call.server.wake();
+    let view = call.engine().snapshot()?.stream(stream).ok_or_else(|| no_stream(stream))?;
+    Ok(Answer::json(&json!({"suspended": view.suspended.iter().map(|(name, _)| name).collect::<Vec<_>>()})))
+}
+
+/// Rows that were set aside.
+pub(super) fn quarantine(call: &Call<'_>) -> Result<Answer, Problem> {
+    let stream = call.part("stream");
+    call.must_be(Role::DataEngineer, stream)?;
+    Ok(Answer::json(&aside::list(&call.engine().quarantine(call.who()?, stream)?)))
+}
+
+/// Releases or erases rows that were set aside.
+pub(super) fn step_quarantine(call: &Call<'_>) -> Result<Answer, Problem> {
+    let stream = call.part("stream");
+    if call.must_be(Role::PrivacyOfficer, stream).is_err() {
+        call.must_be(Role::DataEngineer, stream)?;
+    }
+    let asked = call.object()?;
+    let step = match asked["do"].as_str() {
+        Some("release") => aside::Step::Release,
+        Some("erase") => aside::Step::Erase,
+        _ => return Err(Problem::unfit("\"do\" is one of \"release\", \"erase\"")),
+    };
+    if matches!(step, aside::Step::Release) {
+        call.must_be(Role::DataEngineer, stream)?;
+    }
+    let named = asked["files"].as_array().map_or(&[][..], Vec::as_slice);
+    let files: Vec<String> = named.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    if files.len() != named.len() || files.is_empty() {
+        return Err(Problem::unfit("\"files\" is a list of names, as GET lists them"));
+    }
+    let done = aside::act(call.engine(), call.who()?, stream, step, &files)?;
+    call.server.wake();
+    Ok(Answer::json(&done))
+}
+
+/// The private counts of a stream's units.
+pub(super) fn census(call: &Call<'_>) -> Result<Answer, Problem> {
+    let name = call.part("stream");
+    let snapshot = call.engine().snapshot()?;
+    snapshot.stream(name).ok_or_else(|| no_stream(name))?;
+    Ok(Answer::json(&command_census::object(name, snapshot.census(name).as_ref())))
 }
 
 /// The blocks of a stream, a page at a time.

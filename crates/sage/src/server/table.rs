@@ -1,5 +1,6 @@
 //! Every address of the server, with who may ask and what answers.
 
+use super::admission::json_bytes;
 use super::call::{Answer, Call};
 use super::models::Protocol;
 use super::problem::{Problem, Style};
@@ -35,6 +36,8 @@ pub(super) enum Whom {
     Founders,
     /// Officers and data engineers of the stream, each for steps of their own.
     Keepers,
+    /// Officers and ML engineers of the stream.
+    Stoppers,
     /// Officers of the stream.
     Officers,
     /// Data engineers of the stream.
@@ -53,6 +56,7 @@ impl Whom {
             Self::OfTheStream => "role-in-stream",
             Self::Founders => "some-privacy-officer",
             Self::Keepers => "privacy-officer, data-engineer",
+            Self::Stoppers => "privacy-officer, ml-engineer",
             Self::Officers => "privacy-officer",
             Self::DataEngineers => "data-engineer",
             Self::MlEngineers => "ml-engineer",
@@ -79,6 +83,17 @@ impl Takes {
             Self::Json => 4 << 20,
             Self::Rows => 64 << 20,
             Self::Form => 64 << 10,
+        }
+    }
+
+    /// How much memory what is made of a body takes, beside the body itself.
+    pub(super) fn memory(self, body: &[u8]) -> usize {
+        match self {
+            Self::Nothing => 0,
+            Self::Toml => body.len().saturating_mul(16),
+            Self::Json => json_bytes(body),
+            Self::Rows => body.len().saturating_mul(2),
+            Self::Form => body.len().saturating_mul(4),
         }
     }
 
@@ -109,6 +124,19 @@ pub(super) enum Does {
     Predict(Protocol),
     /// Events, as long as somebody listens.
     Watch,
+    /// The same for everybody, at once and without a permit: nothing that others do delays it.
+    Fixed(fn() -> Answer),
+}
+
+/// What answering a request takes of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// A probe that is answered however busy the server is.
+    Probe,
+    /// Some milliseconds.
+    Small,
+    /// A processor for a while: such requests are queued, fairly between tokens.
+    Costly,
 }
 
 /// A route.
@@ -130,6 +158,7 @@ pub(super) struct Route {
     /// Whether it is for a person in front of a browser.
     pub(super) page: bool,
     pub(super) summary: &'static str,
+    pub(super) effort: Effort,
     pub(super) does: Does,
 }
 
@@ -149,6 +178,7 @@ const fn route(verb: Verb, path: &'static str, takes: Takes, summary: &'static s
         changes: matches!(verb, Verb::Post),
         page: false,
         summary,
+        effort: Effort::Small,
         does,
     }
 }
@@ -161,6 +191,11 @@ pub(super) const fn post(path: &'static str, takes: Takes, summary: &'static str
     route(Verb::Post, path, takes, summary, Does::Answer(answer))
 }
 
+/// The same for everybody.
+pub(super) const fn fixed(path: &'static str, summary: &'static str, answer: fn() -> Answer) -> Route {
+    route(Verb::Get, path, Takes::Nothing, summary, Does::Fixed(answer)).open()
+}
+
 const fn predict(path: &'static str, summary: &'static str, protocol: Protocol) -> Route {
     route(Verb::Post, path, Takes::Json, summary, Does::Predict(protocol)).asking()
 }
@@ -169,6 +204,16 @@ impl Route {
     /// For everybody.
     pub(super) const fn open(self) -> Self {
         Self { needs: Needs::Nothing, whom: Whom::Everybody, ..self }
+    }
+
+    /// Answered however busy the server is.
+    pub(super) const fn probe(self) -> Self {
+        Self { effort: Effort::Probe, ..self }
+    }
+
+    /// With a processor for a while.
+    pub(super) const fn costly(self) -> Self {
+        Self { effort: Effort::Costly, ..self }
     }
 
     /// For these alone.
@@ -241,10 +286,10 @@ pub(super) fn routes() -> impl Iterator<Item = &'static Route> {
 }
 
 const OURS: &[Route] = &[
-    get("/livez", "Whether the process answers", health::live).open().gives(LIVE),
-    get("/readyz", "Whether the log can be used and work is done", health::ready).open().gives(READY),
-    get("/version", "Which release this is", health::version).open().gives(&[Gives::Json(200, "Version")]),
-    get("/openapi.json", "This description", openapi::describe).open().gives(&[Gives::Json(200, "Description")]),
+    fixed("/livez", "Whether the process answers", health::live).gives(LIVE),
+    get("/readyz", "Whether the log can be used and work is done", health::ready).open().probe().gives(READY),
+    fixed("/version", "Which release this is", health::version).gives(&[Gives::Json(200, "Version")]),
+    fixed("/openapi.json", "This description", openapi::describe).gives(&[Gives::Json(200, "Description")]),
     get("/metrics", "Numbers for Prometheus", health::metrics)
         .to(Whom::Insiders)
         .gives(&[Gives::Other(200, "text/plain")]),
@@ -256,9 +301,24 @@ const OURS: &[Route] = &[
     post("/v1/streams/{stream}/policy", Takes::Toml, "Has a stream follow a changed file", streams::change)
         .to(Whom::Officers)
         .gives(POLICY),
-    post("/v1/streams/{stream}/approve", Takes::Nothing, "Agrees to a proposed policy", streams::approve)
+    post("/v1/streams/{stream}/approve", Takes::Json, "Approves a proposed file by its digest", streams::approve)
         .to(Whom::Officers)
+        .of("Approval")
         .gives(POLICY),
+    post("/v1/streams/{stream}/members", Takes::Json, "Suspends a member, or gives their roles back", streams::suspend)
+        .to(Whom::Officers)
+        .of("MemberStep")
+        .gives(&[Gives::Json(200, "Suspended")]),
+    get("/v1/streams/{stream}/census", "The private counts of a stream's units", streams::census)
+        .to(Whom::OfTheStream)
+        .gives(&[Gives::Json(200, "Census")]),
+    get("/v1/streams/{stream}/quarantine", "Rows that were set aside, without a number", streams::quarantine)
+        .to(Whom::DataEngineers)
+        .gives(&[Gives::Json(200, "Quarantine")]),
+    post("/v1/streams/{stream}/quarantine", Takes::Json, "Releases or erases rows set aside", streams::step_quarantine)
+        .to(Whom::Keepers)
+        .of("QuarantineStep")
+        .gives(&[Gives::Json(200, "QuarantineStepped")]),
     get("/v1/streams/{stream}/blocks", "The blocks of a stream and what they have lost", streams::list_blocks)
         .with(PAGED)
         .to(Whom::OfTheStream)
@@ -268,6 +328,7 @@ const OURS: &[Route] = &[
         .of("BlocksStep")
         .gives(&[Gives::Json(200, "BlocksStepped")]),
     post("/v1/streams/{stream}/rows", Takes::Rows, "Takes in a batch of rows", streams::rows)
+        .costly()
         .with(&["batch"])
         .to(Whom::DataEngineers)
         .gives(&[Gives::Json(200, "Ingested"), Gives::Json(201, "Ingested")]),
@@ -276,6 +337,7 @@ const OURS: &[Route] = &[
         .of("ChargeAsked")
         .gives(&[Gives::Json(201, "Charged")]),
     post("/v1/streams/{stream}/query", Takes::Json, "Answers private SQL, once for each Idempotency-Key", queries::ask)
+        .costly()
         .with_heads(ONCE)
         .to(Whom::MlEngineers)
         .of("QueryAsked")
@@ -284,10 +346,12 @@ const OURS: &[Route] = &[
         .with(&["stream", "after", "limit"])
         .gives(&[Gives::Json(200, "Runs")]),
     post("/v1/runs", Takes::Toml, "Submits a pipeline, once for each Idempotency-Key", runs::submit)
+        .costly()
         .with_heads(ONCE)
         .to(Whom::MlEngineers)
         .gives(&[Gives::Json(200, "Run"), Gives::Json(201, "Run")]),
     post("/v1/programs", Takes::Json, "Submits a pipeline with the folder of its program", programs::submit)
+        .costly()
         .with_heads(ONCE)
         .to(Whom::MlEngineers)
         .of("Program")
@@ -295,8 +359,11 @@ const OURS: &[Route] = &[
     get("/v1/runs/{run}", "A run: its attempts, and why it stands as it does", runs::show)
         .to(Whom::OfTheStream)
         .gives(RUN),
-    post("/v1/runs/{run}/cancel", Takes::Nothing, "Stops a run", runs::cancel).to(Whom::MlEngineers).gives(RUN),
+    post("/v1/runs/{run}/cancel", Takes::Nothing, "Stops a run, or the recurrence of one that is over", runs::cancel)
+        .to(Whom::Stoppers)
+        .gives(RUN),
     post("/v1/plan", Takes::Toml, "What would happen to a pipeline if it were submitted now", runs::plan)
+        .costly()
         .asking()
         .to(Whom::MlEngineers)
         .gives(&[Gives::Json(200, "Plan")]),
@@ -323,6 +390,7 @@ const OURS: &[Route] = &[
     .with_heads(&["Last-Event-ID"])
     .gives(&[Gives::Other(200, "text/event-stream")]),
     get("/v1/log", "Events of the log that the caller may see, as lines of JSON", log::export)
+        .costly()
         .with(&["from", "stream", "kind", "by", "since", "until"])
         .to(Whom::Insiders)
         .gives(&[Gives::Other(200, "application/x-ndjson")]),
@@ -352,16 +420,16 @@ const PAGES: &[Route] = &[
         .page()
         .with(&["before", "stream", "kind", "by", "since", "until"])
         .to(Whom::Insiders),
-    post("/audit", Takes::Form, "Page: the log is verified", pages::verify).asking().page().to(Whom::Insiders),
+    post("/audit", Takes::Form, "Page: the log is verified", pages::verify).asking().costly().page().to(Whom::Insiders),
     get("/simulate", "Page: the loop under a simulated clock", pages::simulate)
         .with(&["blocks", "rate", "epsilon", "rows", "patience"])
+        .costly()
         .page(),
     get("/login", "Page: where a token is pasted", pages::ask).open().page(),
     post("/login", Takes::Form, "Page: a token becomes a cookie", pages::enter).open().page(),
     post("/logout", Takes::Form, "Page: the cookie is forgotten", pages::leave).open().page(),
-    get("/assets/style.css", "The look of pages", pages::style).open().gives(&[Gives::Other(200, "text/css")]),
-    get("/assets/script.js", "What keeps pages up to date", pages::script)
-        .open()
+    fixed("/assets/style.css", "The look of pages", pages::style).gives(&[Gives::Other(200, "text/css")]),
+    fixed("/assets/script.js", "What keeps pages up to date", pages::script)
         .gives(&[Gives::Other(200, "text/javascript")]),
-    get("/assets/icon.svg", "The sign of pages", pages::icon).open().gives(&[Gives::Other(200, "image/svg+xml")]),
+    fixed("/assets/icon.svg", "The sign of pages", pages::icon).gives(&[Gives::Other(200, "image/svg+xml")]),
 ];

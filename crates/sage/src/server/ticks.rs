@@ -15,10 +15,10 @@ use sage_engine::{Engine, EngineError, ReleaseView};
 
 use super::log::newest_first;
 
-/// The ticks of a server.
+/// What users without a role in a stream may see, interval by interval. How long the intervals are is the engine's to
+/// say, which holds results back by the same ones.
+#[derive(Default)]
 pub(super) struct Ticks {
-    /// The shortest there is, in milliseconds: that of streams that ask for no longer one.
-    least: u64,
     /// What those outside may see, by the tick.
     shown: Mutex<BTreeMap<u64, Shown>>,
 }
@@ -37,8 +37,8 @@ struct Shown {
 /// What those outside may see at one moment.
 pub(super) struct Outside {
     least: u64,
-    /// The ticks of streams with a longer one.
-    longer: BTreeMap<String, u64>,
+    /// The disclosure interval of each stream.
+    intervals: BTreeMap<String, u64>,
     shown: BTreeMap<u64, Shown>,
 }
 
@@ -51,21 +51,10 @@ const fn boundary(time: u64, tick: u64) -> u64 {
 }
 
 impl Ticks {
-    /// Of so many seconds at least.
-    pub(super) fn new(seconds: u64) -> Self {
-        Self { least: seconds.max(1).saturating_mul(1000), shown: Mutex::default() }
-    }
-
-    /// How long the tick of a stream is, in milliseconds.
-    pub(super) fn of(&self, engine: &Engine, stream: &str) -> u64 {
-        engine.ticks().get(stream).map_or(self.least, |tick| self.least.max(*tick))
-    }
-
     /// What is shown at this time, in milliseconds since 1970. Where the log cannot be read, what was shown before.
     pub(super) fn outside(&self, engine: &Engine, now: u64) -> Outside {
-        let mut longer = engine.ticks();
-        longer.retain(|_, tick| *tick > self.least);
-        let ticks: BTreeSet<u64> = longer.values().copied().chain([self.least]).collect();
+        let (least, intervals) = (engine.least_interval(), engine.disclosure_intervals());
+        let ticks: BTreeSet<u64> = intervals.values().copied().chain([least]).collect();
         let mut known = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shown = BTreeMap::new();
         for tick in ticks {
@@ -80,14 +69,14 @@ impl Ticks {
             }
             shown.insert(tick, known.get(&tick).cloned().unwrap_or_default());
         }
-        Outside { least: self.least, longer, shown }
+        Outside { least, intervals, shown }
     }
 }
 
 impl Outside {
     /// The tick of an event: that of its stream.
     pub(super) fn tick(&self, stream: Option<&str>) -> u64 {
-        stream.and_then(|name| self.longer.get(name)).copied().unwrap_or(self.least)
+        stream.and_then(|name| self.intervals.get(name)).copied().unwrap_or(self.least)
     }
 
     /// For each tick, how many events of the log those outside may know of, if they are of a stream with that tick.
@@ -98,6 +87,12 @@ impl Outside {
     /// How many events of the log those outside may know of, whatever their streams.
     pub(super) fn length(&self) -> u64 {
         self.lengths().map(|(_, length)| length).min().unwrap_or(0)
+    }
+
+    /// How many events of the log a user may know of who has no role in these streams.
+    pub(super) fn length_without(&self, streams: &[String]) -> u64 {
+        let length = |stream: &String| self.shown.get(&self.tick(Some(stream))).map_or(0, |shown| shown.length);
+        streams.iter().map(length).min().unwrap_or_else(|| self.length())
     }
 
     /// Whether a release is there for those outside.

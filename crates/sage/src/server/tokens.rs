@@ -5,7 +5,7 @@
 //! said by the files of streams, so that a token can never give more than they do.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -228,11 +228,7 @@ fn save(directory: &Path, tokens: &[Token]) -> io::Result<()> {
 
 /// A file that only its owner can use.
 pub(super) fn private(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    sage_engine::private::open_or_create(path)
 }
 
 #[cfg(test)]

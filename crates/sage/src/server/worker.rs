@@ -76,7 +76,8 @@ fn round(server: &Server) -> Result<(), Failure> {
 fn told(server: &Server, engine: &Engine, number: u64, began: SystemTime) {
     let Some(run) = engine.run(number) else { return };
     let outcome = run.attempts.last().and_then(|attempt| attempt.outcome.as_ref()).map_or("not over", word);
-    let tick = server.ticks.of(engine, &run.stream).saturating_mul(1_000_000);
+    let interval = engine.disclosure_intervals().get(&run.stream).copied().unwrap_or_else(|| engine.least_interval());
+    let tick = interval.saturating_mul(1_000_000);
     let (began, ended) = widened(nanoseconds(began), nanoseconds(SystemTime::now()), tick);
     let fields = [("sage.run", json!(number)), ("sage.outcome", json!(outcome))];
     let good = outcome != "lost";

@@ -59,7 +59,7 @@ fn documents_that_differ_are_told_apart() {
 
 #[test]
 fn every_example_in_the_document_prints_what_it_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/account.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/accounting.md");
     let document = std::fs::read_to_string(&path).expect("the document");
     let now = run_examples(&document);
     assert!(document.matches("$ sage ").count() >= 3, "the document has examples");
@@ -67,5 +67,8 @@ fn every_example_in_the_document_prints_what_it_says() {
         std::fs::write(&path, now).expect("the document can be written");
         return;
     }
-    assert!(says_the_same(&document, &now), "docs/account.md differs from what the program prints now:\n{now}");
+    assert!(
+        says_the_same(&document, &now),
+        "docs/reference/accounting.md differs from what the program prints now:\n{now}"
+    );
 }

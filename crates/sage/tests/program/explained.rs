@@ -15,33 +15,46 @@ fn kinds(place: &Place, run: u64) -> Vec<String> {
 
 #[test]
 fn whoever_waits_is_told_for_what() {
-    let (place, _) = Place::with_rides("20_000");
+    let place = Place::new();
+    place.good("generate taxi --rows 20_000 --start 2026-01-01 --out rides");
+    place.good("stream create rides/_stream.toml --as ada");
+    place.good("ingest taxi rides --as dan");
     place.variant("examples/speed.toml", "wide.toml", &[("min = 4", "min = 40")]);
+    let wide = std::fs::read_to_string(place.path("wide.toml")).expect("a pipeline");
+    std::fs::write(place.path("wide.toml"), format!("{wide}\n[budget]\nepsilon0 = \"1.0\"\n")).expect("a file");
     let count =
         "[pipeline]\nname = \"quick\"\nstream = \"taxi\"\n[train]\nkind = \"statistic\"\nstatistic = \"count\"\n";
-    std::fs::write(place.path("quick.toml"), count).expect("a file");
+    std::fs::write(place.path("quick.toml"), format!("{count}[budget]\nepsilon0 = \"1.0\"\n")).expect("a file");
+    let small = count.replace("quick", "small");
+    std::fs::write(place.path("small.toml"), small).expect("a file");
+    // Blocks that come after the first began to wait are promised to it, as far as its next attempt goes.
     place.good("submit wide.toml --as mia");
+    place.good("blocks taxi --do seal --before 2027-01-01 --as dan");
     place.good("submit quick.toml --as mia");
-    place.good("work");
+    place.good("submit small.toml --as mia");
+    assert!(place.good("work").starts_with("1 attempt performed"), "what is not promised is lent");
+    assert_eq!(place.json("explain 3")["status"], "accepted");
     let sealed = place.json("explain 1")["waits_for"]["sealed_blocks"].as_u64().expect("a number");
     let lines = others(&place.good("explain 1"));
     assert_eq!(lines, [format!("wait for {} blocks more that admit the attempt", 40 - sealed)], "{lines:?}");
     assert_eq!(kinds(&place, 1), ["wait_for_blocks"]);
-    // Who came first has all of these blocks set aside for as long as it waits.
     let lines = others(&place.good("explain 2"));
     assert_eq!(lines.len(), 1, "{lines:?}");
-    assert!(lines[0].contains("wait until others that hold a share of these blocks are done"), "{lines:?}");
+    assert!(lines[0].contains("wait until runs that came earlier have made their next attempts"), "{lines:?}");
     assert_eq!(kinds(&place, 2), ["larger_share"]);
+    let why = place.json("explain 2");
+    assert_eq!(why["waits_for"]["blocks_free_now"], 0);
+    assert!(why["why"].as_str().expect("a text").contains("promised to runs that came earlier"), "{why}");
     place.good("cancel 1 --as mia");
     assert!(place.good("work").starts_with("1 attempt performed"), "its share came back");
     assert_eq!(kinds(&place, 2), Vec::<String>::new(), "nothing stands in its way any more");
 }
 
-/// Each limit of a file that stands in the way is named by its key, which docs/pipeline.md has, with its value now.
+/// Each limit of a file that stands in the way is named by its key, which docs/reference/pipeline-file.md has, with its value now.
 #[test]
 fn every_limit_that_stands_in_the_way_is_named() {
     let (place, _) = Place::with_rides("60_000");
-    let document = std::fs::read_to_string(project().join("docs/pipeline.md")).expect("the page");
+    let document = std::fs::read_to_string(project().join("docs/reference/pipeline-file.md")).expect("the page");
     let budget = "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.1\"\n";
     let still = "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.15\"\n[adapt]\ndata_doublings = 1\n";
     for (number, name, window, rest, wanted) in [
@@ -60,7 +73,7 @@ fn every_limit_that_stands_in_the_way_is_named() {
         for (line, key) in lines.iter().zip(wanted) {
             assert!(line.contains(&format!("raise {key} in [")), "{name}: {line}");
             let own = key.rsplit('.').next().expect("a key");
-            assert!(document.contains(own), "docs/pipeline.md has no {own}");
+            assert!(document.contains(own), "docs/reference/pipeline-file.md has no {own}");
         }
         let met = lines.last().and_then(|line| line.strip_prefix("a looser target: the last test would have met "));
         let met: f64 = met.and_then(|met| met.parse().ok()).unwrap_or_else(|| panic!("{name}: {lines:?}"));

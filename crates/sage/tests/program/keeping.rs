@@ -10,7 +10,7 @@ use crate::http::Serving;
 use crate::place::{Place, project};
 
 /// A stream of a few known rows and one question that was answered.
-fn small_place() -> Place {
+pub(crate) fn small_place() -> Place {
     let place = Place::new();
     std::fs::write(place.path("rides.toml"), STREAM).expect("a file");
     std::fs::write(place.path("rides.csv"), rows(0)).expect("a file");
@@ -21,7 +21,7 @@ fn small_place() -> Place {
     place
 }
 
-const STREAM: &str = r#"
+pub(crate) const STREAM: &str = r#"
 [stream]
 name = "rides"
 unit = "user"
@@ -59,13 +59,13 @@ min = 0.0
 max = 100.0
 "#;
 
-fn rows(first: u32) -> String {
+pub(crate) fn rows(first: u32) -> String {
     let line = |row: u32| format!("2026-02-{:02}T08:00:00Z,{},7.5\n", 1 + row % 3, first + row);
     "pickup,rider,distance\n".to_owned() + &(0..600).map(line).collect::<String>()
 }
 
 /// What the second reader of the log says of a folder.
-fn audited(folder: &Path) -> (bool, String) {
+pub(crate) fn audited(folder: &Path) -> (bool, String) {
     let told =
         Command::new("python3").arg(project().join("tools/audit.py")).arg(folder).output().expect("python3 runs");
     (told.status.success(), String::from_utf8_lossy(&told.stdout).into_owned())
@@ -416,15 +416,15 @@ fn every_key_of_these_objects_is_in_the_documents() {
         ("commands", place.json("restore --acknowledge --nothing-since --as ada --dir made")),
         ("commands", place.json("migrate")),
         ("commands", first(place.json("config show"))),
-        ("query", place.json(query)),
-        ("query", place.json(query)["lines"][0].clone()),
-        ("query", place.json(query)["lines"][0]["values"]["count(*)"].clone()),
-        ("query", place.json(&format!("{query} --plan"))),
+        ("private-sql", place.json(query)),
+        ("private-sql", place.json(query)["lines"][0].clone()),
+        ("private-sql", place.json(query)["lines"][0]["values"]["count(*)"].clone()),
+        ("private-sql", place.json(&format!("{query} --plan"))),
     ];
     for (page, object) in &objects {
-        let document = std::fs::read_to_string(project().join(format!("docs/{page}.md"))).expect("a page");
+        let document = std::fs::read_to_string(project().join(format!("docs/reference/{page}.md"))).expect("a page");
         for key in object.as_object().expect("an object").keys() {
-            assert!(document.contains(&format!("`{key}`")), "docs/{page}.md does not say what `{key}` is");
+            assert!(document.contains(&format!("`{key}`")), "docs/reference/{page}.md does not say what `{key}` is");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! The manual: every page is found from the README, every link leads somewhere, every block of commands is run as it
-//! stands, and the list of routes is the server's own.
+//! The documentation: every page is reachable from the README through the indexes, every link leads somewhere, every
+//! block of commands is run as printed, and the route table is the server's own.
 //!
-//! After a change that is meant, `UPDATE_DOCUMENTS=1 cargo test -p sage --test program manual` writes the list anew.
+//! After an intended change, `UPDATE_DOCUMENTS=1 cargo test -p sage --test program manual` rewrites the route table.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,21 @@ use crate::http::Serving;
 use crate::place::{Place, project};
 use crate::server::token;
 
-/// The pages of the manual, by their paths from the root of the project.
+/// The pages of the documentation, by their paths from the root of the project.
 fn pages() -> Vec<String> {
-    let folder = project().join("docs").read_dir().expect("pages").flatten().map(|entry| entry.path());
-    let mut found: Vec<String> = folder
-        .filter(|path| path.extension().is_some_and(|kind| kind == "md"))
-        .map(|path| format!("docs/{}", path.file_name().and_then(|name| name.to_str()).expect("a name")))
-        .collect();
-    found.extend(["README.md", "GUARANTEE.md"].map(str::to_owned));
+    let root = ["README", "GUARANTEE", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "SECURITY", "STYLE"];
+    let mut found: Vec<String> = root.iter().map(|name| format!("{name}.md")).collect();
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in project().join(&folder).read_dir().expect("pages").flatten() {
+            let path = format!("{folder}/{}", entry.file_name().to_str().expect("a name"));
+            match entry.path() {
+                own if own.is_dir() => folders.push(path),
+                own if own.extension().is_some_and(|kind| kind == "md") => found.push(path),
+                _ => {}
+            }
+        }
+    }
     found.sort();
     found
 }
@@ -75,23 +82,50 @@ pub(crate) fn run_script(folder: &Path, script: &str, variables: &[(&str, &str)]
     crate::stdout(&output)
 }
 
-/// Where a link of a page leads, without its place on that page; nothing for one that leads out of the project.
+/// Where a link of a page leads, without its anchor; links out of the project are left out.
 fn targets(page: &str, text: &str) -> Vec<(String, PathBuf)> {
     let folder = Path::new(page).parent().unwrap_or(Path::new("")).to_owned();
     let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     let inside = links.filter(|link| !link.contains("://") && !link.starts_with('#'));
-    inside.map(|link| (link.to_owned(), folder.join(link.split('#').next().unwrap_or_default()))).collect()
+    inside.map(|link| (link.to_owned(), normal(&folder.join(link.split('#').next().unwrap_or_default())))).collect()
+}
+
+/// The same path without `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut found = PathBuf::new();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir => assert!(found.pop(), "{} leaves the project", path.display()),
+            part => found.push(part),
+        }
+    }
+    found
+}
+
+/// The page that must link to a page: the README leads to the index, the index to the pages, and the records have an
+/// index of their own.
+fn index_of(page: &str) -> &'static str {
+    match page {
+        "docs/README.md" => "README.md",
+        "docs/internals/decisions/README.md" => "docs/README.md",
+        page if page.starts_with("docs/internals/decisions/") => "docs/internals/decisions/README.md",
+        page if page.starts_with("docs/") => "docs/README.md",
+        _ => "README.md",
+    }
 }
 
 #[test]
 fn every_page_is_found_from_the_readme_and_every_link_leads_somewhere() {
-    let named: BTreeSet<String> =
-        targets("README.md", &text_of("README.md")).into_iter().map(|(link, _)| link).collect();
+    let named = |page: &str| -> BTreeSet<PathBuf> {
+        targets(page, &text_of(page)).into_iter().map(|(_, target)| target).collect()
+    };
     for page in pages().iter().filter(|page| *page != "README.md") {
-        assert!(named.contains(page), "README.md does not lead to {page}");
+        let index = index_of(page);
+        assert!(named(index).contains(Path::new(page)), "{index} does not lead to {page}");
     }
-    for wanted in ["tutorial", "concepts", "operations", "api"] {
-        assert!(named.contains(&format!("docs/{wanted}.md")), "the manual has no page {wanted}");
+    let all = pages();
+    for wanted in ["guide/tutorial", "guide/concepts", "guide/operator", "guide/officer", "reference/api"] {
+        assert!(all.contains(&format!("docs/{wanted}.md")), "the documentation has no page {wanted}");
     }
     let mut links = 0;
     for page in pages() {
@@ -100,7 +134,7 @@ fn every_page_is_found_from_the_readme_and_every_link_leads_somewhere() {
             links += 1;
         }
     }
-    assert!(links > 50, "only {links} links were found");
+    assert!(links > 150, "only {links} links were found");
 }
 
 /// What is shown and not run, by the first line of its block, with the reason.
@@ -109,7 +143,6 @@ const SHOWN: &[(&str, &str)] = &[
     ("cargo run --release -- demo", "crates/sage/tests/program/demo.rs runs it"),
     ("cargo xtask check", "runs the tests"),
     ("docker build", "needs a daemon; packaging.rs holds the file against what it names"),
-    ("sage submit taxi.toml --wait", "one of them works for ever"),
     ("sage token create --as mia", "the second works until it is stopped; every test of the server starts one"),
     ("$ sage audit canary", "its numbers are different each time; audit.rs runs it"),
 ];
@@ -123,7 +156,9 @@ fn every_block_of_commands_is_run_or_says_why_not() {
             match kind.as_str() {
                 // Run below, by the tutorial's test, and with their output by those of their pages.
                 "sh" => assert!(RUN.contains(&page.as_str()), "{page}: nobody runs `{first}`"),
-                "console" => assert!(["docs/account.md", "docs/query.md"].contains(&page.as_str()), "{page}: {first}"),
+                "console" => assert!(CHECKED.contains(&page.as_str()), "{page}: {first}"),
+                // Diagrams.
+                "" => assert_eq!(page, "ARCHITECTURE.md", "{first}"),
                 "toml" | "json" | "python" => {}
                 "text" => {
                     let known = SHOWN.iter().find(|(start, _)| first.starts_with(start));
@@ -138,13 +173,48 @@ fn every_block_of_commands_is_run_or_says_why_not() {
 }
 
 /// Pages whose commands are run.
-const RUN: &[&str] = &["README.md", "docs/api.md", "docs/backup.md", "docs/concepts.md", "docs/tutorial.md"];
+const RUN: &[&str] = &[
+    "README.md",
+    "docs/guide/concepts.md",
+    "docs/guide/data-engineer.md",
+    "docs/guide/ml-engineer.md",
+    "docs/guide/officer.md",
+    "docs/guide/operator.md",
+    "docs/guide/quickstart.md",
+    "docs/guide/tutorial.md",
+    "docs/reference/api.md",
+];
 
+/// Pages whose console blocks are compared with what the program prints.
+const CHECKED: &[&str] = &["docs/reference/accounting.md", "docs/reference/private-sql.md"];
+
+/// From a CSV to a released model, with the tutorial's CSV and the stream file that its reader ends up with.
 #[test]
 fn the_readme_works_as_it_stands() {
     let script = script_of("README.md");
-    for wanted in ["ingest", "plan", "submit", "explain", "models", "predict", "budget"] {
+    for wanted in ["init", "ingest", "plan", "submit", "explain", "models", "budget"] {
         assert!(script.contains(&format!("\nsage {wanted} ")), "the README does not show {wanted}");
+    }
+    assert!(script.contains("| sage predict "), "the README does not show predict");
+    let place = Place::new();
+    let tutorial = blocks(&text_of("docs/guide/tutorial.md"));
+    let block = |start: &str| {
+        tutorial.iter().find_map(|(_, text)| text.starts_with(start).then_some(text)).expect("a block of the tutorial")
+    };
+    run_script(&place.path(""), block("awk"), &[]);
+    let (_, edited) = block("# file: sage-data/stream.toml").split_once('\n').expect("a file");
+    std::fs::write(place.path("edited.toml"), edited).expect("a file");
+    let said = run_script(&place.path(""), &script, &[("EDITOR", "cp edited.toml")]);
+    for part in ["rides-minutes@1", "more runs like rides-minutes"] {
+        assert!(said.contains(part), "{part:?} is missing in\n{said}");
+    }
+}
+
+#[test]
+fn the_quickstart_works_as_it_stands() {
+    let script = script_of("docs/guide/quickstart.md");
+    for wanted in ["ingest", "plan", "submit", "explain", "models", "predict", "budget"] {
+        assert!(script.contains(&format!("\nsage {wanted} ")), "the quickstart does not show {wanted}");
     }
     let said = run_script(&Place::new().path(""), &script, &[]);
     for part in ["nothing is wrong", "taxi-duration@1", "more runs like taxi-duration", "epsilon is at least"] {
@@ -152,9 +222,40 @@ fn the_readme_works_as_it_stands() {
     }
 }
 
+/// The guide of each role, from an empty folder to its end.
+#[test]
+fn the_guides_of_the_roles_work_as_they_stand() {
+    for (role, parts) in [
+        ("officer", &["waits for another officer", "+ epsilon = \"2", "in force", "suspended", "events verified"][..]),
+        ("data-engineer", &["nothing is wrong"]),
+        ("ml-engineer", &["vendor-speed   taxi    accepted", "taxi-duration@1", "more runs like taxi-duration"]),
+    ] {
+        let said = run_script(&Place::new().path(""), &script_of(&format!("docs/guide/{role}.md")), &[]);
+        for part in parts {
+            assert!(said.contains(part), "{role}: {part:?} is missing in\n{said}");
+        }
+    }
+}
+
+/// The reference lists every command that the program has.
+#[test]
+fn every_command_is_in_the_reference() {
+    let help = Place::new().good("help");
+    let (_, commands) = help.split_once("\nCommands:\n").expect("a list of commands");
+    let names = commands.lines().take_while(|line| line.starts_with("  ")).filter_map(|line| {
+        line.strip_prefix("  ").filter(|rest| rest.starts_with(char::is_alphabetic))?.split_whitespace().next()
+    });
+    let names: Vec<&str> = names.filter(|name| *name != "help").collect();
+    assert!(names.len() > 25, "{names:?}");
+    let page = text_of("docs/reference/commands.md");
+    for name in names {
+        assert!(page.contains(&format!("`sage {name}")), "docs/reference/commands.md does not list sage {name}");
+    }
+}
+
 #[test]
 fn the_words_are_shown_as_they_are_explained() {
-    let said = run_script(&Place::new().path(""), &script_of("docs/concepts.md"), &[]);
+    let said = run_script(&Place::new().path(""), &script_of("docs/guide/concepts.md"), &[]);
     for part in ["as the ledger counts; asked for was epsilon 0.05", "It was accepted and released.", "events verified"]
     {
         assert!(said.contains(part), "{part:?} is missing in\n{said}");
@@ -164,7 +265,7 @@ fn the_words_are_shown_as_they_are_explained() {
 #[test]
 fn a_backup_is_made_and_put_back_as_its_page_says() {
     let (place, _) = Place::with_rides("2_000");
-    run_script(&place.path(""), &script_of("docs/backup.md"), &[]);
+    run_script(&place.path(""), &script_of("docs/guide/operator.md"), &[]);
     assert_eq!(place.json("audit verify --dir sage-new")["fenced"], false, "an officer has answered for it");
     place.good("doctor --dir sage-new");
 }
@@ -215,21 +316,22 @@ fn the_list_of_routes_is_the_servers_own_and_the_first_conversation_works() {
     let (place, _) = Place::with_rides("150_000");
     let mia = token(&place, "mia");
     let serving = Serving::start(&place);
-    let text = text_of("docs/api.md");
+    let text = text_of("docs/reference/api.md");
     let end = text.find("<!-- what follows").and_then(|at| Some(at + text[at..].find("-->\n")? + 4)).expect("a mark");
     let (before, rest) = text.split_at(end);
     let now = listed(serving.described());
     if std::env::var_os("UPDATE_DOCUMENTS").is_some() {
-        std::fs::write(project().join("docs/api.md"), format!("{before}\n{now}")).expect("the page can be written");
+        std::fs::write(project().join("docs/reference/api.md"), format!("{before}\n{now}"))
+            .expect("the page can be written");
     } else {
-        assert_eq!(rest.trim(), now.trim(), "docs/api.md does not list the routes of the server");
+        assert_eq!(rest.trim(), now.trim(), "docs/reference/api.md does not list the routes of the server");
     }
-    if !crate::standing::there("curl", "the first conversation of docs/api.md") {
+    if !crate::standing::there("curl", "the first conversation of docs/reference/api.md") {
         return;
     }
     let address = serving.address();
     let variables = [("SAGE_SERVER", address.as_str()), ("SAGE_TOKEN", mia.as_str())];
-    let said = run_script(&place.path(""), &script_of("docs/api.md"), &variables);
+    let said = run_script(&place.path(""), &script_of("docs/reference/api.md"), &variables);
     for part in [
         "\"name\":\"taxi\"",
         "\"starts_now\":true",

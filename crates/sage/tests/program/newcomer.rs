@@ -177,7 +177,7 @@ fn a_server_is_followed_by_its_events() {
 
 #[test]
 fn the_tutorial_works_as_it_stands() {
-    let script = script_of("docs/tutorial.md");
+    let script = script_of("docs/guide/tutorial.md");
     for wanted in
         ["sage init", "sage ingest", "sage submit", "sage watch", "sage explain", "sage predict", "sage budget"]
     {

@@ -73,7 +73,7 @@ fn the_page_of_the_operator_has_every_setting() {
         .iter()
         .map(|one| one["setting"].as_str().expect("a name").to_owned())
         .collect();
-    let page = std::fs::read_to_string(project().join("docs/operations.md")).expect("the page");
+    let page = std::fs::read_to_string(project().join("docs/reference/settings.md")).expect("the page");
     let (_, section) = page.split_once("## Settings\n").expect("a section");
     let section = section.split("\n## ").next().unwrap_or_default();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -91,7 +91,7 @@ fn the_limits_of_the_machine_are_kept_by_the_commands_that_work() {
     }
     assert_eq!(place.json("runs"), json!([]), "nothing was submitted");
     place.good("plan examples/duration.toml --as mia --attempt-memory 4000");
-    // Training that would take much longer than its second is stopped, and told of.
+    // Training that would take much longer than its second by its public sizes is not begun.
     let long = "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 3000\nlearning_rate = 0.5\nrows = 40000";
     let table = "  { group_mean = \"3600 * distance / duration\", by = \"extract(hour from pickup)\", name = \
                  \"usual_speed\", keys = 24, bounds = [0, 60] },\n";
@@ -100,8 +100,8 @@ fn the_limits_of_the_machine_are_kept_by_the_commands_that_work() {
     place.good("submit long.toml --as mia");
     place.good("work --attempt-time 1s");
     let why = place.good("explain 1");
-    assert!(why.contains("over its time") && why.contains("an attempt may take 1 seconds"), "{why}");
-    assert!(why.contains("--attempt-time"), "{why}");
+    assert!(why.contains("would take longer than one may") && why.contains("raise time in [limits]"), "{why}");
+    assert!(!why.contains("attempt 1"), "nothing was charged: {why}");
     place.fails("watch 1", 11, "over its time");
 }
 

@@ -272,18 +272,18 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT pickup, count(*) GROUP BY pickup", "`pickup`: a time has no list of values"),
     ("SELECT count(*) GROUP BY extract(year from pickup)", "parts of times with a list of values are hour"),
     ("SELECT count(*) FROM rides, other", "`FROM`: rows of several tables cannot be joined"),
-    ("SELECT count(*) FROM rides JOIN other ON true", "a join makes what one row can change unknown"),
+    ("SELECT count(*) FROM rides JOIN other ON true", "a join makes the effect of one row unbounded"),
     ("SELECT count(*) FROM (SELECT * FROM rides)", "subqueries are not allowed"),
     ("WITH a AS (SELECT 1) SELECT count(*) FROM a", "subqueries are not allowed"),
     ("SELECT count(*) FROM walks", "`walks`: this is asked of stream rides"),
     ("SELECT count(*) WHERE distance > (SELECT avg(distance) FROM rides)", "subqueries are not allowed"),
     ("SELECT count(*) WHERE EXISTS (SELECT 1)", "subqueries are not allowed"),
     ("SELECT count(*) WHERE distance > avg(distance)", "filter"),
-    ("SELECT count(*) ORDER BY 1", "an order or a choice of lines by values is not private"),
-    ("SELECT count(*) LIMIT 1", "an order or a choice of lines by values is not private"),
-    ("SELECT payment, count(*) GROUP BY payment HAVING count(*) > 5", "choosing groups by their values"),
+    ("SELECT count(*) ORDER BY 1", "ordering or limiting rows by exact values is not private"),
+    ("SELECT count(*) LIMIT 1", "ordering or limiting rows by exact values is not private"),
+    ("SELECT payment, count(*) GROUP BY payment HAVING count(*) > 5", "selecting groups by exact values"),
     ("SELECT count(DISTINCT payment)", "count those of a public list with GROUP BY"),
-    ("SELECT DISTINCT payment", "which values there are is private"),
+    ("SELECT DISTINCT payment", "the set of values is private"),
     ("SELECT max(distance)", "one row decides it"),
     ("SELECT sum(distance) OVER (PARTITION BY payment)", "a window looks at several rows"),
     ("SELECT count(*) FILTER (WHERE distance > 1)", "put the condition into WHERE"),
@@ -294,9 +294,9 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT sum(1)", "`1`: it is always the same number"),
     ("SELECT string_agg(note)", "private aggregates are count, sum, avg"),
     ("SELECT quantile(distance, 2)", "the share of a quantile is a number between 0 and 1"),
-    ("SELECT count(*); SELECT count(*)", "one question at a time"),
-    ("SELECT count(*) UNION SELECT count(*)", "ask each question by itself"),
-    ("DROP TABLE rides", "`DROP`: rows are only asked about"),
+    ("SELECT count(*); SELECT count(*)", "send one query at a time"),
+    ("SELECT count(*) UNION SELECT count(*)", "send each query separately"),
+    ("DROP TABLE rides", "`DROP`: only queries are supported"),
     ("SELECT count(* FROM", "it is no SQL"),
     ("", "it is empty"),
     ("SELECT count(*) WHERE random() < 0.5", "filter"),
@@ -362,7 +362,7 @@ fn questions_come_over_the_wire_and_what_is_repeated_is_not_charged_again() {
     assert!(heard.contains("event: charged"), "{heard}");
 }
 
-/// The examples of docs/query.md: each console line with what follows it.
+/// The examples of docs/reference/private-sql.md: each console line with what follows it.
 fn examples(document: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for block in document.split("```console\n").skip(1) {
@@ -381,7 +381,7 @@ fn without_numbers(text: &str) -> String {
 
 #[test]
 fn every_example_of_the_page_is_answered_as_it_says() {
-    let path = project().join("docs/query.md");
+    let path = project().join("docs/reference/private-sql.md");
     let mut document = std::fs::read_to_string(&path).expect("the page");
     let (place, _) = Place::with_rides("100_000");
     let examples = examples(&document);
@@ -394,7 +394,11 @@ fn every_example_of_the_page_is_answered_as_it_says() {
                 document.replace(&format!("$ sage {command}\n{answer}```"), &format!("$ sage {command}\n{said}```"));
             continue;
         }
-        assert_eq!(without_numbers(&said), without_numbers(&answer), "docs/query.md: sage {command}\n{said}");
+        assert_eq!(
+            without_numbers(&said),
+            without_numbers(&answer),
+            "docs/reference/private-sql.md: sage {command}\n{said}"
+        );
     }
     if std::env::var_os("UPDATE_DOCUMENTS").is_some() {
         std::fs::write(&path, document).expect("the page can be written");

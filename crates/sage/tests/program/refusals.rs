@@ -102,6 +102,7 @@ bound = 1.0
 reject = true
 [budget]
 epsilon0 = 0.5
+split = { train = 0.3, reject = 0.7 }
 "#;
 
 #[test]
@@ -120,10 +121,39 @@ fn what_no_model_can_do_is_rejected() {
     place.good("blocks coins --do seal --before 2027-01-01 --as dan");
     place.fails("submit oracle.toml --wait --as mia", 10, "run 1 is rejected: no model of its kind");
     let why = place.good("explain 1");
-    for said in ["reject: ", "against a target of mean squared error of at most 0.01", "choose other features"] {
+    for said in [
+        "reject: ",
+        "against a target of mean squared error of at most 0.01",
+        "choose other features",
+        "moves by at most 16 as one input moves across its scale",
+    ] {
         assert!(why.contains(said), "{said}: {why}");
     }
     place.fails("models show oracle", 14, "there is no release");
+}
+
+/// A label that follows its input exactly, where the input fills a twentieth of its scale: the run was once rejected
+/// with confidence, for a class of flatter lines than those that are trained.
+#[test]
+fn a_steep_line_is_not_rejected() {
+    let place = Place::new();
+    let mut rows = "at,x,y\n".to_owned();
+    for place in 0..40_000 {
+        let y = f64::from(place * 7919 % 1000) / 999.0;
+        rows += &format!("2026-02-01T{:02}:00:00Z,{},{y}\n", place % 4, 0.50 + 0.05 * y);
+    }
+    let steep = ORACLE.replace("target = 0.01", "target = 0.05").replace("[budget]", "[adapt]\nattempts = 4\n[budget]");
+    let steep = steep.replace("label = \"y\"", "label = { sql = \"2 * y - 1\", bounds = [-1, 1] }");
+    for (name, text) in [("coins.toml", coins().as_str()), ("steep.toml", &steep), ("coins.csv", rows.as_str())] {
+        std::fs::write(place.path(name), text).expect("a file");
+    }
+    place.good("stream create coins.toml --as ada");
+    place.good("ingest coins coins.csv --as dan");
+    place.good("blocks coins --do seal --before 2027-01-01 --as dan");
+    let ended = place.run("submit steep.toml --wait --as mia");
+    assert_ne!(ended.code, Some(10), "rejected: {}", ended.err);
+    let why = place.good("explain 1");
+    assert!(!why.contains("reject: "), "{why}");
 }
 
 /// A worker that follows leaves the directory to others between rounds, and stops when it is asked to.

@@ -119,17 +119,7 @@ fn over_tls_the_cookie_stays_there() {
     place.fails("serve --listen 127.0.0.1:0 --tls-certificate server.key --tls-key server.pem", 1, "--tls-certificate");
     let flags = ["serve", "--listen", "127.0.0.1:0", "--tls-certificate", "server.pem", "--tls-key", "server.key"];
     let serving = Serving::from(place.command(&flags));
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(place.path("server.pem")).expect("a certificate")).expect("a root");
-    let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .expect("versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let name = ServerName::try_from("localhost").expect("a name");
-    let connection = rustls::ClientConnection::new(Arc::new(config), name).expect("a client");
-    let stream = TcpStream::connect(&serving.address).expect("a connection");
-    let mut stream = rustls::StreamOwned::new(connection, stream);
+    let mut stream = over_tls(&place, &serving);
     let body = format!("token={mia}");
     let asked = format!(
         "POST /login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
@@ -147,6 +137,56 @@ fn over_tls_the_cookie_stays_there() {
     let mut rest = Vec::new();
     drop(plain.read_to_end(&mut rest));
     assert!(!String::from_utf8_lossy(&rest).contains("HTTP/1.1"));
+}
+
+/// A connection over TLS that trusts the certificate as its file has it now.
+fn over_tls(place: &Place, serving: &Serving) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(place.path("server.pem")).expect("a certificate")).expect("a root");
+    let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").expect("a name");
+    let connection = rustls::ClientConnection::new(Arc::new(config), name).expect("a client");
+    let stream = TcpStream::connect(&serving.address).expect("a connection");
+    rustls::StreamOwned::new(connection, stream)
+}
+
+/// Whether a client is answered that trusts the certificate as its file has it now.
+fn is_trusted(place: &Place, serving: &Serving) -> bool {
+    let mut stream = over_tls(place, serving);
+    let sent = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let mut answer = Vec::new();
+    drop(stream.read_to_end(&mut answer));
+    sent.is_ok() && answer.starts_with(b"HTTP/1.1 200")
+}
+
+/// A renewed certificate used to need a restart.
+#[test]
+fn a_certificate_is_read_again_when_its_file_changes() {
+    if !there("openssl", "TLS") {
+        return;
+    }
+    let (place, _) = Place::with_rides("2_000");
+    certificate(&place);
+    let flags = ["serve", "--listen", "127.0.0.1:0", "--tls-certificate", "server.pem", "--tls-key", "server.key"];
+    let mut serving = Serving::from(place.command(&flags));
+    assert!(is_trusted(&place, &serving));
+    let before = std::fs::read(place.path("server.pem")).expect("a certificate");
+    // A file that is no certificate changes nothing.
+    std::fs::write(place.path("server.pem"), "not yet").expect("written");
+    std::thread::sleep(Duration::from_secs(3));
+    std::fs::write(place.path("server.pem"), &before).expect("written");
+    assert!(is_trusted(&place, &serving), "the certificate before it is no longer used");
+    certificate(&place);
+    let began = Instant::now();
+    while !is_trusted(&place, &serving) {
+        assert!(began.elapsed() < Duration::from_secs(30), "the new certificate is not used");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    assert!(serving.child.try_wait().expect("a child").is_none(), "it is the same process");
 }
 
 /// How large a file of the server may become.

@@ -117,15 +117,15 @@ fn a_statistic_is_a_release_too() {
     place.fails("features get taxi-duration", 14, "it is a model");
 }
 
-/// Every key of an object stands in docs/commands.md.
+/// Every key of an object stands in docs/reference/commands.md.
 pub(crate) fn documented(object: &Value) {
-    let document = std::fs::read_to_string(project().join("docs/commands.md")).expect("the document");
+    let document = std::fs::read_to_string(project().join("docs/reference/commands.md")).expect("the document");
     for key in keys(object) {
-        assert!(document.contains(&format!("`{key}`")), "docs/commands.md does not say what `{key}` is");
+        assert!(document.contains(&format!("`{key}`")), "docs/reference/commands.md does not say what `{key}` is");
     }
 }
 
-/// Shapes that programs rely on: what is in docs/commands.md.
+/// Shapes that programs rely on: what is in docs/reference/commands.md.
 #[test]
 fn objects_have_the_keys_that_are_documented() {
     let (place, _) = Place::with_rides("150_000");

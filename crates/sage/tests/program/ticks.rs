@@ -101,6 +101,27 @@ fn a_stream_may_ask_for_a_longer_tick_than_its_server_has() {
     assert!(listens(&carl).contains("event: released"), "{}", listens(&carl));
 }
 
+/// The server showed releases by its own `--tick`, and the engine held results back by whole minutes.
+#[test]
+fn results_are_held_back_by_the_tick_of_the_server() {
+    let (place, _) = Place::with_rides("20_000");
+    let mia = token(&place, "mia");
+    let held = [("[stream]\n", "[stream]\nanswers = \"at-interval\"\n")];
+    place.variant("rides/_stream.toml", "held.toml", &held);
+    place.good("stream change held.toml --as ada");
+    let serving = Serving::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--tick", "2"]));
+    let asked = "{\"sql\": \"SELECT count(*) FROM taxi\", \"epsilon\": \"0.01\", \"last\": 1}";
+    let began = Instant::now();
+    for _ in 0..4 {
+        serving.good("POST", "/v1/streams/taxi/query", &mia, asked);
+        let milliseconds = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() % 2_000;
+        println!("{milliseconds} ms into an interval");
+    }
+    // Four intervals of a minute would take three minutes at least.
+    assert!(began.elapsed() >= Duration::from_secs(6), "they left at once: {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(150), "they left by other intervals: {:?}", began.elapsed());
+}
+
 #[test]
 fn whoever_listens_for_a_time_is_told_what_there_is_and_let_go() {
     let (place, _) = Place::with_rides("2_000");

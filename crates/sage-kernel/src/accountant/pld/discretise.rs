@@ -1,38 +1,38 @@
-//! One mechanism's privacy loss on a lattice, dominating the true one.
+//! The privacy loss of one mechanism on a lattice, dominating the exact one.
 //!
-//! A pair of laws (P, Q) becomes atoms at losses `index * step`. Every piece of
-//! the outcome space whose loss lies between two neighbouring lattice points
-//! is split between them so that its mass under P and under Q are both kept;
-//! that pair dominates the true one in both directions. No atom may come out
-//! below its exact value: each is moved up by more than it can be wrong
+//! A pair of distributions (P, Q) becomes atoms at losses `index * step`. Every part of
+//! the outcome space whose loss lies between two adjacent lattice points
+//! is split between them so that its mass under P and under Q are both preserved;
+//! that pair dominates the exact one in both directions. No atom may be
+//! below its exact value: each is raised by more than its error
 //! (`proofs/pld.md`, sections 1 and 2).
 
 use libm::{exp, expm1, floor, log, log1p, sqrt};
 
-use sage_exact::{Law, exponentials};
+use sage_numerics::{LatticeDistribution, exponentials};
 
 use super::super::gaussian::{LOG_SQRT_TWO_PI, normal_tail};
 use super::super::parameter::{AccountantError, Certified};
 use super::Part;
 
-/// The widest loss of one mechanism put on a lattice, and the most points.
+/// The largest loss of one mechanism on a lattice, and the most points.
 const WIDEST_LOSS: f64 = 500.0;
 const MOST_POINTS: f64 = 4e6;
 
-/// Masses under P at the losses `(first + position) * step`, with the mass of
-/// P that Q cannot produce and the mass of Q that P cannot.
+/// Masses under P at the losses `(first + position) * step`, the mass of P on outcomes
+/// that Q cannot produce, and the mass of Q on outcomes that P cannot produce.
 pub(super) struct Lattice {
     pub(super) step: f64,
     pub(super) first: i64,
     pub(super) masses: Vec<f64>,
     pub(super) infinity: f64,
     minus_infinity: f64,
-    /// What each half of a split is moved up by, relative to the piece.
+    /// The relative amount by which each half of a split is raised.
     pub(super) slack: f64,
     inverse_gap: f64,
 }
 
-impl Law for Lattice {
+impl LatticeDistribution for Lattice {
     fn step(&self) -> f64 {
         self.step
     }
@@ -48,9 +48,9 @@ impl Law for Lattice {
 }
 
 impl Lattice {
-    /// An empty lattice. `size` bounds the exponents from which a piece's loss
-    /// is computed: its error, some units in the last place of that, counts
-    /// against the step.
+    /// An empty lattice. `size` bounds the exponents from which losses are
+    /// computed: their rounding error, some units in the last place of `size`,
+    /// is relative to the step.
     fn new(lowest: f64, highest: f64, step: f64, size: f64) -> Certified<Self> {
         let reach = highest.max(-lowest);
         if !(reach <= WIDEST_LOSS && reach / step <= MOST_POINTS && step.is_normal()) {
@@ -63,7 +63,7 @@ impl Lattice {
         Ok(Self { step, first, masses, infinity: 0.0, minus_infinity: 0.0, slack, inverse_gap })
     }
 
-    /// The same pair seen from the other side: (Q, P).
+    /// The reversed pair (Q, P).
     pub(super) fn reversed(&self) -> Self {
         let last = self.first + self.masses.len() as i64 - 1;
         let ratios = exponentials(last, -1, -self.step, 0.0);
@@ -72,8 +72,8 @@ impl Lattice {
         Self { first: -last, masses, infinity: self.minus_infinity, minus_infinity: self.infinity, ..*self }
     }
 
-    /// Splits a piece of loss within `[index, index + 1] * step`: `mass` under
-    /// P, of which `excess = mass - e^{index step} * (mass under Q)`.
+    /// Splits outcomes with a loss within `[index, index + 1] * step`: `mass` is their mass
+    /// under P, and `excess = mass - e^{index step} * (mass under Q)`.
     fn split(&mut self, index: i64, mass: f64, excess: f64) {
         let upper = (excess * self.inverse_gap).max(0.0).min(mass);
         let slack = self.slack * mass;
@@ -86,7 +86,7 @@ impl Lattice {
     }
 }
 
-/// The mechanism on the lattice; `tail` is the mass that may be cut from each
+/// Discretises a mechanism; `tail` is the mass that may be cut from each
 /// end.
 pub(super) fn discretise(part: Part, step: f64, tail: f64) -> Certified<Lattice> {
     match part {
@@ -100,8 +100,8 @@ pub(super) fn discretise(part: Part, step: f64, tail: f64) -> Certified<Lattice>
     }
 }
 
-/// Discrete Laplace: losses `epsilon (1 - 2x/units)` for `x` in `0..=units`,
-/// those between two lattice points summed as one piece.
+/// Discrete Laplace: losses `epsilon (1 - 2x/units)` for `x` in `0..=units`;
+/// those between two lattice points are summed and split together.
 fn laplace(epsilon: f64, units: f64, step: f64) -> Certified<Lattice> {
     let mut lattice = Lattice::new(-epsilon, epsilon, step, epsilon)?;
     let per_unit = epsilon / units;
@@ -118,7 +118,7 @@ fn laplace(epsilon: f64, units: f64, step: f64) -> Certified<Lattice> {
         let mass = exp(-from * per_unit) * together;
         let other = exp(index * step - epsilon + to * per_unit) * together;
         lattice.split(index as i64, mass, mass - other);
-        // Beyond 2^53 a float may not name the next outcome; one of so many is far below the slack.
+        // Beyond 2^53 a float cannot represent the next outcome; the mass of one outcome is then far below the slack.
         from = (to + 1.0).max(from * (1.0 + f64::EPSILON));
     }
     Ok(lattice)
@@ -148,7 +148,7 @@ impl Normal {
         }
     }
 
-    /// The outcome at which the loss is `loss`; minus infinity below all.
+    /// The outcome with this loss; minus infinity if the loss is below all others.
     fn outcome(self, loss: f64, expm1_loss: f64) -> f64 {
         let scaled = if self.q == 1.0 {
             loss
@@ -162,7 +162,7 @@ impl Normal {
         0.5 + self.sigma * self.sigma * scaled
     }
 
-    /// Outcomes outside of which at most about `tail` of either law lies.
+    /// Outcomes outside of which at most about `tail` of either distribution lies.
     pub(super) fn range(self, tail: f64) -> (f64, f64) {
         let deviations = |mass: f64| self.sigma * sqrt(-2.0 * log(mass.clamp(1e-300, 1.0)));
         let spread = deviations(tail);
@@ -172,10 +172,10 @@ impl Normal {
 
 fn sampled(normal: Normal, step: f64, tail: f64) -> Certified<Lattice> {
     let (bottom, top) = normal.range(tail);
-    // Where Q's density is no normal float, P's, a multiple of it, is lost: refused as too wide.
-    let seen = if top < 37.5 * normal.sigma { top } else { f64::INFINITY };
-    let (lowest, highest) = (normal.loss(bottom), normal.loss(seen));
-    // The exponent matters as far as the sampled part weighs in the ratio.
+    // Where Q's density is not a normal float, P's density, a multiple of it, is inaccurate: refused as too wide.
+    let representable = if top < 37.5 * normal.sigma { top } else { f64::INFINITY };
+    let (lowest, highest) = (normal.loss(bottom), normal.loss(representable));
+    // The exponent counts as far as the sampled component contributes to the ratio.
     let weight = 1.0 - (1.0 - normal.q) * exp(-highest);
     let size = highest.max(-lowest) + normal.exponent(top).abs() * weight;
     let mut lattice = Lattice::new(lowest, highest, step, size)?;
@@ -193,9 +193,9 @@ fn sampled(normal: Normal, step: f64, tail: f64) -> Certified<Lattice> {
         }
         base = next_base;
     }
-    // Outcomes below: P's mass is lifted, Q's counts as out of P's reach.
-    // Above: P's mass is out of Q's reach, and also stays at the top, where it
-    // stands for Q's.
+    // Outcomes below: P's mass is moved up, and Q's counts as impossible under P.
+    // Above: P's mass counts as impossible under Q, and is also kept at the top, where
+    // it covers Q's mass.
     let tail = |z: f64| normal_tail(z / normal.sigma) * (1.0 + 1e-9) + f64::MIN_POSITIVE;
     let (below, above) = (tail(-bottom), (1.0 - normal.q) * tail(top) + normal.q * tail(top - 1.0));
     lattice.add(first + 1, below);
@@ -204,23 +204,23 @@ fn sampled(normal: Normal, step: f64, tail: f64) -> Certified<Lattice> {
     Ok(lattice)
 }
 
-/// The Gauss-Legendre rule of three nodes on [-1, 1].
+/// The three-node Gauss-Legendre rule on [-1, 1].
 const NODES: [(f64, f64); 3] =
     [(-0.774_596_669_241_483_4, 5.0 / 9.0), (0.0, 8.0 / 9.0), (0.774_596_669_241_483_4, 5.0 / 9.0)];
-/// The width of a panel on which the rule places mass with a relative error
-/// below 2e-10, in deviations over one plus the distance to the farther centre.
+/// The width of a panel on which the rule has a relative error below 2e-10,
+/// in deviations over one plus the distance to the farther centre.
 const PANEL: f64 = 0.05;
 
 /// The mass of P between two outcomes, and its excess over `1 + base` times
-/// that of Q.
+/// the mass of Q.
 fn integrate(normal: Normal, low: f64, high: f64, base: f64) -> (f64, f64) {
     let farthest = (1.0 - low).abs().max(high.abs()).max(low.abs()) / normal.sigma;
     let panels = ((high - low) / normal.sigma * (1.0 + farthest) / PANEL).ceil();
     let half = 0.5 * (high - low) / normal.sigma / panels;
     let (mut mass, mut excess) = (0.0, 0.0);
     for panel in 0..panels as u32 {
-        // Both exponentials move little across a panel: one evaluation at its
-        // middle, and a short series.
+        // Both exponentials vary little across a panel: one evaluation at its
+        // middle and a short series suffice.
         let deviations = low / normal.sigma + half * (2.0 * f64::from(panel) + 1.0);
         let density = half * exp(-0.5 * deviations * deviations - LOG_SQRT_TWO_PI);
         let ratio = normal.q * exp(normal.exponent(deviations * normal.sigma));
@@ -235,7 +235,7 @@ fn integrate(normal: Normal, low: f64, high: f64, base: f64) -> (f64, f64) {
     (mass, excess)
 }
 
-/// `e^x` for `|x| < 0.05`, to rounding: the first term left out is below 1e-15.
+/// `e^x` for `|x| < 0.05`, to rounding: the first omitted term is below 1e-15.
 fn short_exp(x: f64) -> f64 {
     let tail = 1.0 + x / 5.0 * (1.0 + x / 6.0 * (1.0 + x / 7.0));
     1.0 + x * (1.0 + x / 2.0 * (1.0 + x / 3.0 * (1.0 + x / 4.0 * tail)))

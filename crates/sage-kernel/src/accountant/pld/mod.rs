@@ -1,20 +1,20 @@
-//! The privacy-loss-distribution accountant: the epsilon of a composition
-//! fixed beforehand, certified from above.
+//! The privacy-loss-distribution accountant: a certified upper bound on the epsilon
+//! of a composition that is fixed in advance.
 //!
 //! Each mechanism is replaced by a dominating one on a common lattice of
-//! losses (`discretise`); the lattice laws are convolved by a tilted Fourier
-//! transform whose every error is bounded and charged (`sage_exact::Composed`); `plan`
-//! chooses step, window and tilt and can only cost accuracy, never validity.
+//! losses (`discretise`). The lattice distributions are convolved by a tilted Fourier
+//! transform whose errors are all bounded and charged (`sage_numerics::Convolution`). `plan`
+//! chooses step, window and tilt, which affect accuracy but never validity.
 //! This module must never serve an adaptive filter: it accounts for parameters
-//! declared before any data were read (`proofs/pld.md`).
+//! that were declared before any data were read (`proofs/pld.md`).
 
 mod discretise;
 mod plan;
 #[cfg(test)]
 mod tests;
 
-use libm::{expm1, log1p, sqrt};
-use sage_exact::{Composed, Planner};
+use libm::{expm1, log, log1p, sqrt};
+use sage_numerics::{Convolution, FftPlanner};
 
 use super::convert::epsilon_from_curve;
 use super::curve::{self, ORDERS};
@@ -22,7 +22,7 @@ use super::gaussian::gaussian_epsilon;
 use super::parameter::{AccountantError, Certified, not_negative, positive, probability, rate};
 use super::sampled::sampled_gaussian_curve;
 use discretise::{Normal, discretise};
-use plan::{Plan, step_for};
+use plan::{GUESS, Plan, step_for};
 
 /// The privacy loss of one mechanism under add/remove.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -56,12 +56,12 @@ pub enum Loss {
     },
 }
 
-/// A mechanism as the lattice knows it.
+/// A mechanism in the form that is discretised.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Part {
     Normal(Normal),
-    /// Discrete Laplace noise that fails outright with chance `delta`; on one
-    /// unit it is randomised response.
+    /// Discrete Laplace noise that reveals everything with probability `delta`; for
+    /// one unit it is randomised response.
     Laplace {
         epsilon: f64,
         units: u64,
@@ -84,7 +84,7 @@ impl Part {
             Loss::DiscreteLaplace { epsilon, units } => {
                 positive(epsilon, "epsilon")?;
                 positive(units as f64, "units")?;
-                // Randomised response stands for every pure mechanism.
+                // Randomised response dominates every pure mechanism.
                 let units = if (epsilon / units as f64).is_normal() { units } else { 1 };
                 Self::Laplace { epsilon, units, delta: 0.0 }
             }
@@ -108,15 +108,15 @@ impl Part {
     }
 }
 
-/// The most uses of mechanisms one composition may hold.
+/// The most uses of mechanisms in one composition.
 const MOST_USES: u64 = 1 << 40;
 
-/// A set of mechanisms, each with how often it is used, fixed beforehand.
+/// A set of mechanisms with their numbers of uses, fixed in advance.
 #[derive(Debug, Clone)]
 pub struct Composition {
-    /// Gaussians are one item together, the last.
+    /// All Gaussians together are one item, the last.
     items: Vec<(Part, u64)>,
-    /// The error of epsilon that is aimed at, in parts of the usual one.
+    /// The target error of epsilon, relative to the default.
     aim: f64,
 }
 
@@ -154,9 +154,9 @@ impl Composition {
         Ok(Self { items, aim: 1.0 })
     }
 
-    /// The same, with an error of epsilon about fourteen times smaller where the lattice allows.
+    /// The same composition with a target error of epsilon about fourteen times smaller, where the lattice allows it.
     ///
-    /// For a number that is kept. Who searches for one looks roughly first.
+    /// For a final number; a search starts with the default.
     pub fn finely(self) -> Self {
         Self { aim: 0.07, ..self }
     }
@@ -165,7 +165,7 @@ impl Composition {
     ///
     /// # Guarantee
     /// The composition is `(epsilon, delta)`-DP in both directions. A `delta`
-    /// of zero is answered where every mechanism is pure.
+    /// of zero has a result only if every mechanism is pure.
     pub fn epsilon(&self, delta: f64) -> Certified<f64> {
         if delta != 0.0 {
             probability(delta, "delta")?;
@@ -181,16 +181,16 @@ impl Composition {
         if found.is_finite() { Ok(found) } else { Err(AccountantError::Unbounded) }
     }
 
-    /// The epsilon by composition on a lattice, refined while that pays.
+    /// The epsilon by composition on a lattice, refined while that improves it.
     fn lattice_epsilon(&self, delta: f64) -> Certified<f64> {
         let mut plan = Plan::new(&self.items, self.aim, delta, None)?;
         let mut best = self.on_lattice(&plan, delta)?;
-        for _ in 0..2 {
-            let (far, wanted) = (plan.epsilon > 3.0 * best.0, step_for(&self.items, self.aim, best));
-            if !far && wanted > 0.4 * plan.step {
+        for _ in 0..3 {
+            let (far, wanted) = (best.0 < GUESS * plan.epsilon, step_for(&self.items, self.aim, best));
+            if best.0 == 0.0 || !far && wanted > 0.4 * plan.step {
                 break;
             }
-            // A pass that fails leaves what an earlier one has found.
+            // If a pass fails, the result of the earlier one is kept.
             let Ok(finer) = Plan::new(&self.items, self.aim, delta, Some(best)) else { break };
             if !far && finer.step > 0.9 * plan.step {
                 break;
@@ -204,21 +204,35 @@ impl Composition {
         Ok(best.0)
     }
 
-    /// Composes on the plan's lattice, first as a record is removed and then,
-    /// if that differs, as one is added: the larger epsilon, and how fast the
-    /// log of delta falls there.
+    /// Composes on the plan's lattice in the remove direction and, if it differs,
+    /// in the add direction. Returns the larger epsilon and the slope with which
+    /// the log of delta falls there.
     fn on_lattice(&self, plan: &Plan, delta: f64) -> Certified<(f64, f64)> {
         let mut parts = Vec::with_capacity(self.items.len());
         for &(part, count) in &self.items {
             parts.push((discretise(part, plan.step, plan.tail)?, count));
         }
-        let mut planner = Planner::new();
-        let mut compose = |parts: &[_], side| {
-            let composed = Composed::new(parts, plan.length, side, &mut planner);
-            composed.and_then(|composed| composed.epsilon(delta)).ok_or(AccountantError::Unbounded)
+        let mut planner = FftPlanner::new();
+        let mut compose = |parts: &[_], window| {
+            let sum = Convolution::new(parts, plan.length, window, &mut planner);
+            let found = sum.and_then(|sum| sum.epsilon(delta)).ok_or(AccountantError::Unbounded)?;
+            // Wrapped mass ends in a cliff that is steeper than any real slope of delta.
+            Ok((found.0, found.1.min(-3.0 * log(delta) / found.0)))
         };
         let remove = compose(&parts, &plan.remove)?;
-        if self.items.iter().all(|(part, _)| !matches!(part, Part::Normal(Normal { q, .. }) if *q < 1.0)) {
+        let sampled = |part| matches!(part, Part::Normal(Normal { q, .. }) if q < 1.0);
+        // Total variation is the same in both directions, and an added record loses at most `-ln(1 - q)` per step.
+        let added = |part| match part {
+            Part::Normal(Normal { q, .. }) => -log1p(-q),
+            Part::Laplace { epsilon, delta, .. } => {
+                if delta > 0.0 {
+                    f64::INFINITY
+                } else {
+                    epsilon
+                }
+            }
+        };
+        if remove.0 == 0.0 || remove.0 >= self.sum(added) || !self.items.iter().any(|item| sampled(item.0)) {
             return Ok(remove);
         }
         parts.iter_mut().for_each(|(lattice, _)| *lattice = lattice.reversed());
@@ -226,7 +240,7 @@ impl Composition {
         Ok(if add.0 > remove.0 { add } else { remove })
     }
 
-    /// The chance that a black box fails outright.
+    /// The probability that some black box reveals everything.
     fn certain_delta(&self) -> f64 {
         let log_none = |&(part, count): &(Part, u64)| match part {
             Part::Laplace { delta, .. } => count as f64 * log1p(-delta),
@@ -235,16 +249,19 @@ impl Composition {
         -expm1(self.items.iter().map(log_none).sum()) * (1.0 + 1e-12)
     }
 
-    /// Basic composition; infinity if a mechanism is Gaussian.
-    fn basic_epsilon(&self, delta: f64) -> f64 {
-        let own = |&(part, count): &(Part, u64)| match part {
-            Part::Laplace { epsilon, .. } => epsilon * count as f64 * (1.0 + 5e-16 * self.items.len() as f64),
-            Part::Normal(_) => f64::INFINITY,
-        };
-        if self.certain_delta() > delta { f64::INFINITY } else { self.items.iter().map(own).sum() }
+    /// An upper bound on the sum, over all uses, of a bound on the loss of one use.
+    fn sum(&self, bound: impl Fn(Part) -> f64) -> f64 {
+        let raise = 1.0 + 1e-15 * (4.0 + self.items.len() as f64);
+        self.items.iter().map(|&(part, count)| bound(part) * count as f64 * raise).sum()
     }
 
-    /// Renyi accounting, for compositions too wide for a lattice.
+    /// Basic composition; infinite if a mechanism is Gaussian.
+    fn basic_epsilon(&self, delta: f64) -> f64 {
+        let own = |part| if let Part::Laplace { epsilon, .. } = part { epsilon } else { f64::INFINITY };
+        if self.certain_delta() > delta { f64::INFINITY } else { self.sum(own) }
+    }
+
+    /// Renyi accounting, for compositions whose losses are too wide for a lattice.
     fn renyi_epsilon(&self, delta: f64) -> Certified<f64> {
         let mut total = [0.0; ORDERS.len()];
         for (part, count) in &self.items {

@@ -1,4 +1,4 @@
-//! The transform against sums done directly.
+//! Compares the FFT convolution with direct sums and with closed forms.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot get its number has failed")]
 
@@ -6,28 +6,27 @@ use super::discretise::{Lattice, discretise};
 use super::plan::Plan;
 use super::{Composition, Loss, Part};
 use libm::exp;
-use sage_exact::{Composed, Planner, Side};
+use sage_numerics::{Convolution, FftPlanner, TiltedWindow};
 
-/// The composed law by plain convolution, one use at a time.
+/// The distribution of the sum by direct convolution, one use at a time.
 fn direct(parts: &[(Lattice, u64)]) -> (i64, Vec<f64>) {
-    let (mut first, mut law) = (0, vec![1.0]);
+    let (mut first, mut distribution) = (0, vec![1.0]);
     for (lattice, count) in parts {
         for _ in 0..*count {
-            let mut next = vec![0.0; law.len() + lattice.masses.len() - 1];
-            for (i, &a) in law.iter().enumerate() {
+            let mut next = vec![0.0; distribution.len() + lattice.masses.len() - 1];
+            for (i, &a) in distribution.iter().enumerate() {
                 for (j, &b) in lattice.masses.iter().enumerate() {
                     next[i + j] += a * b;
                 }
             }
-            law = next;
+            distribution = next;
             first += lattice.first;
         }
     }
-    (first, law)
+    (first, distribution)
 }
 
-/// Every stored mass plus its error covers the direct sum; where no mass is
-/// wrapped onto it, less its error it is covered.
+/// Every stored mass plus its error is at least the direct sum.
 #[test]
 fn direct_convolution_agrees() {
     let items = Composition::new(&[
@@ -41,13 +40,13 @@ fn direct_convolution_agrees() {
         let plan = Plan::new(&items, 1.0, delta, Some((1.0, 1e-4))).unwrap();
         let mut parts: Vec<(Lattice, u64)> =
             items.iter().map(|&(part, count)| (discretise(part, plan.step, plan.tail).unwrap(), count)).collect();
-        for side in [&plan.remove, &plan.add] {
-            let composed = Composed::new(&parts, plan.length, side, &mut Planner::new()).unwrap();
-            let (first, law) = direct(&parts);
+        for window in [&plan.remove, &plan.add] {
+            let composed = Convolution::new(&parts, plan.length, window, &mut FftPlanner::new()).unwrap();
+            let (first, distribution) = direct(&parts);
             let (mut outside, mut checked) = (0.0, 0);
-            for (position, &mass) in law.iter().enumerate() {
+            for (position, &mass) in distribution.iter().enumerate() {
                 let index = first + position as i64;
-                let exact = mass * exp(side.tilt * index as f64 * plan.step - composed.log_scale);
+                let exact = mass * exp(window.tilt * index as f64 * plan.step - composed.log_scale);
                 match composed.tilted.get((index - composed.first) as usize) {
                     Some(&stored) if index >= composed.first => {
                         let covered = stored + composed.error >= exact * (1.0 - 1e-11);
@@ -88,8 +87,8 @@ fn reversed_lattices_keep_both_masses() {
     }
 }
 
-/// One sampled step has a delta in closed form in the add direction as well,
-/// which the remove direction hides from the public answer.
+/// One sampled step also has a closed-form delta in the add direction, which the
+/// remove direction hides in the public result.
 #[test]
 fn one_added_record_is_exact() {
     let (q, sigma) = (0.2, 0.8);
@@ -101,15 +100,15 @@ fn one_added_record_is_exact() {
         let exact = below(crossing) * (1.0 - exp(epsilon) * (1.0 - q)) - exp(epsilon) * q * below(crossing - 1.0);
         let plan = Plan::new(&items, 1.0, exact, None).unwrap();
         let lattice = discretise(items[0].0, plan.step, plan.tail).unwrap().reversed();
-        let composed = Composed::new(&[(lattice, 1)], plan.length, &plan.add, &mut Planner::new()).unwrap();
+        let composed = Convolution::new(&[(lattice, 1)], plan.length, &plan.add, &mut FftPlanner::new()).unwrap();
         let (found, _) = composed.epsilon(exact).unwrap();
         assert!(found >= epsilon && found <= epsilon + 5e-4, "{epsilon}: {found}");
     }
 }
 
-/// Whatever a plan guesses, the answer is a bound: plans drawn at random, most of them absurd, against the
-/// exact epsilon of Gaussians, alone and beside a black box that only adds. A Chernoff tilt under which all
-/// mass underflowed once left nothing to charge above the window.
+/// Whatever the plan, the result is a bound: random plans, most of them absurd, compared with the
+/// exact epsilon of Gaussians, alone and with a black box that only adds loss. A Chernoff tilt under which all
+/// mass underflowed once left no charge for the mass above the window.
 #[test]
 fn no_plan_makes_an_answer_too_small() {
     use super::super::gaussian_epsilon;
@@ -132,7 +131,7 @@ fn no_plan_makes_an_answer_too_small() {
             odd if odd < hostile.len() => hostile[odd],
             _ => scale * (unit() - 0.3),
         };
-        let side = Side { tilt: guess(30.0), tilt_above: guess(40.0), low: guess(-30.0) };
+        let window = TiltedWindow { tilt: guess(30.0), tilt_above: guess(40.0), low: guess(-30.0) };
         let length = if round % 16 == 0 { 1 + (unit() * 3000.0) as usize } else { 1 << (2 + round % 12) };
         let tail = delta * exp(-12.0 * unit());
         let Ok(lattice) = discretise(Part::Normal(Normal { q: 1.0, sigma }), step, tail) else { continue };
@@ -141,7 +140,7 @@ fn no_plan_makes_an_answer_too_small() {
             let flat = Part::Laplace { epsilon: 0.1, units: 1, delta: 0.0 };
             parts.push((discretise(flat, step, tail).unwrap(), 1));
         }
-        let Some(composed) = Composed::new(&parts, length, &side, &mut Planner::new()) else { continue };
+        let Some(composed) = Convolution::new(&parts, length, &window, &mut FftPlanner::new()) else { continue };
         let Some((found, _)) = composed.epsilon(delta) else { continue };
         answered += 1;
         close += u32::from(found < 2.0 * exact);

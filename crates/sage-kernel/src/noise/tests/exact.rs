@@ -1,6 +1,6 @@
-//! Uniform integers and coins.
+//! Uniform integers and Bernoulli variables.
 
-use super::super::exact::{coin, digits_below, draw_below, exp_coin};
+use super::super::exact::{bernoulli, bernoulli_exp, digits_below, draw_below};
 use super::super::source::sealed::Sealed;
 use super::super::{NoiseError, uniform_below};
 use super::{Scripted, chi_square_fits, count_fits, seeded};
@@ -37,13 +37,13 @@ fn wide_bounds_are_exact_at_word_borders() {
 }
 
 #[test]
-fn coins_have_their_probability() {
-    let mut source = seeded("coins_have_their_probability");
+fn bernoulli_variables_have_their_probability() {
+    let mut source = seeded("bernoulli_variables_have_their_probability");
     let trials = 200_000;
     for (numerator, denominator) in [(0, 5), (1, 3), (1, 1000), (7, 7), (1 << 90, 3 << 90), (1 << 125, (1 << 127) - 1)]
     {
         let probability = numerator as f64 / denominator as f64;
-        let heads = (0..trials).filter(|_| coin(&mut source, numerator, denominator)).count() as u64;
+        let heads = (0..trials).filter(|_| bernoulli(&mut source, numerator, denominator)).count() as u64;
         assert!(count_fits(heads, trials, probability), "{numerator}/{denominator}");
         if probability > 0.1 && probability < 0.9 {
             assert!(!count_fits(heads, trials, probability * 1.05));
@@ -52,13 +52,14 @@ fn coins_have_their_probability() {
 }
 
 #[test]
-fn exponential_coins_have_their_probability() {
-    let mut source = seeded("exponential_coins_have_their_probability");
+fn exponential_bernoulli_variables_have_their_probability() {
+    let mut source = seeded("exponential_bernoulli_variables_have_their_probability");
     let trials = 200_000;
     for (numerator, denominator) in [(0, 5), (1, 3), (5, 7), (1, 1)] {
         let probability = (-(numerator as f64) / denominator as f64).exp();
-        let heads =
-            (0..trials).filter(|_| exp_coin(&mut source, |source| coin(source, numerator, denominator))).count() as u64;
+        let heads = (0..trials)
+            .filter(|_| bernoulli_exp(&mut source, |source| bernoulli(source, numerator, denominator)))
+            .count() as u64;
         assert!(count_fits(heads, trials, probability), "{numerator}/{denominator}");
         if probability > 0.01 && probability < 0.99 {
             assert!(!count_fits(heads, trials, probability * 0.9));
@@ -66,7 +67,7 @@ fn exponential_coins_have_their_probability() {
     }
 }
 
-/// A coin must go on past the first digit when that digit leaves it open, at any depth.
+/// A draw must continue past the first digit if that digit does not decide it, at any depth.
 #[test]
 fn open_digits_are_followed_exactly() {
     let mut source = seeded("open_digits_are_followed_exactly");
@@ -104,11 +105,11 @@ fn a_digit_on_the_ratio_is_not_below_it() {
     assert!(digits_below(|| unreachable!("one is above every digit"), 7, 7));
 }
 
-/// Leading digits may save work; they may not change one decision. Words are taken at and around
-/// the ratio's own digits, where leading digits are least able to decide.
+/// Leading digits may save work but must not change a decision. Words are taken at and around
+/// the ratio's own digits, where leading digits are least decisive.
 #[test]
-fn leading_digits_never_change_a_coin() {
-    let mut source = seeded("leading_digits_never_change_a_coin");
+fn leading_digits_never_change_a_draw() {
+    let mut source = seeded("leading_digits_never_change_a_draw");
     for round in 0..20_000 {
         let random = u128::from(source.next_u64()) << 64 | u128::from(source.next_u64());
         let denominator = (random >> (9 + round % 110)).max(1);
@@ -123,7 +124,7 @@ fn leading_digits_never_change_a_coin() {
         let offset = source.next_u64() % 9;
         let word = digit.wrapping_add(offset).wrapping_sub(4);
         for word in [word, source.next_u64()] {
-            let fast = coin(&mut Scripted::new(&[word], round), numerator, denominator);
+            let fast = bernoulli(&mut Scripted::new(&[word], round), numerator, denominator);
             let mut fed = Scripted::new(&[word], round);
             let slow = digits_below(|| fed.next_u64(), numerator, denominator);
             assert_eq!(fast, slow, "{numerator}/{denominator} against {word}");

@@ -3,7 +3,7 @@
 use super::super::{DiscreteGaussian, NoiseError};
 use super::{cells, chi_square_fits, count_fits, counts_by_edge, edges_for, normal_cumulative, seeded};
 
-/// Summed for small parameters; for large ones the discrete and the rounded law agree to 1e-9.
+/// Summed for small parameters; for large ones the discrete and the rounded distribution agree to 1e-9.
 fn cumulative(sigma: f64) -> Box<dyn Fn(i128) -> f64> {
     if sigma > 1000.0 {
         return Box::new(move |edge| normal_cumulative((edge as f64 + 0.5) / sigma));
@@ -30,13 +30,13 @@ const SIGMAS: [(u64, u64); 8] = [
 ];
 
 #[test]
-fn gaussian_has_its_law_and_no_other_sigma() {
-    let mut source = seeded("gaussian_has_its_law_and_no_other_sigma");
+fn gaussian_has_its_distribution_and_no_other_sigma() {
+    let mut source = seeded("gaussian_has_its_distribution_and_no_other_sigma");
     for (numerator, denominator) in SIGMAS {
-        let law = DiscreteGaussian::new(numerator, denominator).expect("in range");
+        let sampler = DiscreteGaussian::new(numerator, denominator).expect("in range");
         let sigma = numerator as f64 / denominator as f64;
         let mut noise = vec![0; 300_000];
-        law.fill(&mut source, &mut noise).expect("noise");
+        sampler.fill(&mut source, &mut noise).expect("noise");
         let edges = edges_for(sigma);
         let counts = counts_by_edge(noise.iter().copied(), &edges);
         let fits = |factor: f64| chi_square_fits(&counts, &cells(&edges, cumulative(sigma * factor)));
@@ -50,11 +50,11 @@ fn gaussian_is_symmetric_with_the_right_spread() {
     let mut source = seeded("gaussian_is_symmetric_with_the_right_spread");
     let trials = 400_000u64;
     for (numerator, denominator) in [(33u64, 10u64), (5 << 20, 1)] {
-        let law = DiscreteGaussian::new(numerator, denominator).expect("in range");
+        let sampler = DiscreteGaussian::new(numerator, denominator).expect("in range");
         let variance = (numerator as f64 / denominator as f64).powi(2);
         let (mut sum, mut squares, mut positive, mut negative) = (0.0, 0.0, 0, 0);
         let mut noise = vec![0; trials as usize];
-        law.fill(&mut source, &mut noise).expect("noise");
+        sampler.fill(&mut source, &mut noise).expect("noise");
         for value in noise {
             sum += value as f64;
             squares += (value as f64).powi(2);
@@ -80,12 +80,12 @@ fn gaussian_refuses_degenerate_parameters() {
     assert!(DiscreteGaussian::new((1 << 58) + 1, 1 << 19).is_ok());
 }
 
-/// At the smallest parameter every draw is zero, and drawing it ends.
+/// At the smallest parameter every draw is zero, and the sampler terminates.
 #[test]
 fn the_narrowest_gaussian_is_zero() {
     let mut source = seeded("the_narrowest_gaussian_is_zero");
-    let law = DiscreteGaussian::new(1, 1024).expect("in range");
+    let sampler = DiscreteGaussian::new(1, 1024).expect("in range");
     let mut noise = [1; 10_000];
-    law.fill(&mut source, &mut noise).expect("noise");
+    sampler.fill(&mut source, &mut noise).expect("noise");
     assert_eq!(noise, [0; 10_000]);
 }

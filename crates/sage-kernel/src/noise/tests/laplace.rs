@@ -27,13 +27,13 @@ const SCALES: [(u64, u64); 8] = [
 ];
 
 #[test]
-fn laplace_has_its_law_and_no_other_scale() {
-    let mut source = seeded("laplace_has_its_law_and_no_other_scale");
+fn laplace_has_its_distribution_and_no_other_scale() {
+    let mut source = seeded("laplace_has_its_distribution_and_no_other_scale");
     for (numerator, denominator) in SCALES {
-        let law = DiscreteLaplace::new(numerator, denominator).expect("in range");
+        let sampler = DiscreteLaplace::new(numerator, denominator).expect("in range");
         let scale = numerator as f64 / denominator as f64;
         let mut noise = vec![0; 300_000];
-        law.fill(&mut source, &mut noise).expect("noise");
+        sampler.fill(&mut source, &mut noise).expect("noise");
         let edges = edges_for(scale);
         let counts = counts_by_edge(noise.iter().copied(), &edges);
         let fits = |factor: f64| chi_square_fits(&counts, &cells(&edges, cumulative(scale * factor)));
@@ -47,14 +47,14 @@ fn laplace_is_symmetric_with_the_right_spread() {
     let mut source = seeded("laplace_is_symmetric_with_the_right_spread");
     let trials = 400_000;
     for (numerator, denominator) in SCALES {
-        let law = DiscreteLaplace::new(numerator, denominator).expect("in range");
+        let sampler = DiscreteLaplace::new(numerator, denominator).expect("in range");
         let scale = numerator as f64 / denominator as f64;
         let ratio = (-1.0 / scale).exp();
         let variance = 2.0 * ratio / (1.0 - ratio).powi(2);
         let variance = if scale > 1e4 { 2.0 * scale * scale } else { variance };
         let (mut sum, mut squares, mut positive, mut negative) = (0.0, 0.0, 0u64, 0u64);
         let mut noise = vec![0; trials];
-        law.fill(&mut source, &mut noise).expect("noise");
+        sampler.fill(&mut source, &mut noise).expect("noise");
         for value in noise {
             sum += value as f64;
             squares += (value as f64).powi(2);
@@ -64,19 +64,19 @@ fn laplace_is_symmetric_with_the_right_spread() {
         let count = trials as f64;
         assert!(sum.abs() < 5.0 * (variance * count).sqrt(), "mean at {scale}");
         assert!(count_fits(positive, positive + negative, 0.5), "signs at {scale}");
-        // The kurtosis of this law is at most 6 + 1/variance.
+        // The kurtosis of this distribution is at most 6 + 1/variance.
         let tolerance = 5.5 * variance * ((5.0 + 1.0 / variance) / count).sqrt();
         assert!((squares / count - variance).abs() < tolerance, "variance at {scale}");
     }
 }
 
-/// Every integer of the grid is met: the low bits of wide noise are uniform.
+/// Every integer of the grid occurs: the low bits of wide noise are uniform.
 #[test]
 fn laplace_fills_the_whole_grid() {
     let mut source = seeded("laplace_fills_the_whole_grid");
-    let law = DiscreteLaplace::new(1 << 30, 3).expect("in range");
+    let sampler = DiscreteLaplace::new(1 << 30, 3).expect("in range");
     let mut noise = vec![0; 200_000];
-    law.fill(&mut source, &mut noise).expect("noise");
+    sampler.fill(&mut source, &mut noise).expect("noise");
     let mut counts = [0; 64];
     for value in noise {
         counts[value.rem_euclid(64) as usize] += 1;
@@ -84,8 +84,8 @@ fn laplace_fills_the_whole_grid() {
     assert!(chi_square_fits(&counts, &[1.0 / 64.0; 64]));
 }
 
-/// With two random bits a word nearly every run meets ties. Order is all the run looks at, and two
-/// bits a digit order like a uniform number in base four, so the exponential law must remain.
+/// With two random bits per word, ties occur in nearly every run. A run depends only on the order, and
+/// two-bit digits are ordered like a uniform number in base four, so the distribution stays exponential.
 #[test]
 fn ties_between_uniforms_are_settled_by_more_digits() {
     let mut source = Scripted::new(&[], fresh_seed("ties_between_uniforms_are_settled_by_more_digits"));
@@ -106,23 +106,23 @@ fn ties_between_uniforms_are_settled_by_more_digits() {
     assert!(!chi_square_fits(&quarters, &[0.25; 4]));
 }
 
-/// `floor(b * u)` must look at digits beyond the first word when they can carry, and at those that
-/// a tie has made already before any new ones.
+/// `floor(b * u)` must use digits beyond the first word when they can carry, and those that
+/// a tie has already drawn before any new ones.
 #[test]
 fn a_carry_from_later_digits_is_seen() {
-    let law = DiscreteLaplace::new(3, 1).expect("in range");
-    // A third, in 63 binary digits: the product with three is just short of one.
+    let sampler = DiscreteLaplace::new(3, 1).expect("in range");
+    // One third in 63 binary digits: three times it is just below one.
     let third = (((1u64 << 63) - 1) / 3) << 1;
     let end_of_run = u64::MAX;
     for (later, expected) in [(0, 0), (u64::MAX / 2, 0), (u64::MAX, 1)] {
         let mut source = Scripted::new(&[third, end_of_run, later, 0, 0], 1);
-        assert_eq!(law.draw(&mut source), expected, "{later:x}");
+        assert_eq!(sampler.draw(&mut source), expected, "{later:x}");
     }
-    // The second uniform ties with the first, then proves larger: the first is accepted, and the
-    // digit that the comparison made for it decides the carry.
+    // The second uniform ties with the first and is then larger: the first is accepted, and the
+    // digit that the comparison drew for it decides the carry.
     for (made, expected) in [(0, 0), (u64::MAX / 3 * 2 - 1, 0), (u64::MAX - 1, 1)] {
         let mut source = Scripted::new(&[third, third, u64::MAX, made], 1);
-        assert_eq!(law.draw(&mut source), expected, "{made:x}");
+        assert_eq!(sampler.draw(&mut source), expected, "{made:x}");
     }
 }
 

@@ -1,7 +1,7 @@
-//! Tests of the noise module, and what they share: seeds, test sources, goodness of fit.
+//! Tests of the noise module, and their shared parts: seeds, test sources, goodness-of-fit tests.
 //!
 //! Every randomised test prints its seed; `SAGE_SEED=<seed>` replays it. Statistical tests have a
-//! false-alarm rate near 1e-6, and each has a twin which shows that a wrong law is rejected.
+//! false-alarm rate near 1e-6, and each also shows that a wrong distribution is rejected.
 
 mod exact;
 mod gaussian;
@@ -27,7 +27,7 @@ fn seeded(test: &str) -> SeededNoise {
     SeededNoise::new(fresh_seed(test))
 }
 
-/// Gives listed words first, then seeded ones; keeps only the bits of `mask`.
+/// Returns the listed words first, then seeded ones; keeps only the bits of `mask`.
 struct Scripted {
     words: std::collections::VecDeque<u64>,
     then: SeededNoise,
@@ -55,7 +55,7 @@ impl Sealed for Scripted {
     }
 }
 
-/// Is a count of successes within five standard deviations (one in 1.7 million) of its mean?
+/// Whether a count of successes is within five standard deviations (one in 1.7 million) of its mean.
 fn count_fits(count: u64, trials: u64, probability: f64) -> bool {
     let mean = trials as f64 * probability;
     let deviation = (mean * (1.0 - probability)).sqrt();

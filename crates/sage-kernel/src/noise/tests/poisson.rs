@@ -4,7 +4,7 @@ use super::super::poisson_mask;
 use super::super::source::sealed::Sealed;
 use super::{Scripted, chi_square_fits, count_fits, seeded};
 
-/// The mask is, bit by bit, "this lane's 64-bit number is below the rate".
+/// Each bit of the mask is whether its own 64-bit number is below the rate.
 #[test]
 fn every_lane_compares_its_own_number_with_the_rate() {
     let mut source = seeded("every_lane_compares_its_own_number_with_the_rate");
@@ -40,8 +40,8 @@ fn rows_are_selected_at_the_rate_and_no_other() {
     }
 }
 
-/// Neighbouring rows, and rows in the same lane of neighbouring words, fall together as often as
-/// independent ones; so the size of a batch has the binomial spread, unlike one of fixed size.
+/// Adjacent rows, and rows in the same bit of adjacent words, are sampled together as often as
+/// independent ones, so the batch size has binomial spread, unlike a fixed size.
 #[test]
 fn rows_are_selected_independently() {
     let mut source = seeded("rows_are_selected_independently");

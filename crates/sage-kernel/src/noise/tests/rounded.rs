@@ -1,13 +1,13 @@
-//! The rounded Gaussian: its table against an independent computation, its draws against the law.
+//! The rounded Gaussian: its table compared with an independent computation, its draws with the distribution.
 
 use super::super::RoundedGaussian;
-use super::super::fixed::rounded_gaussian_height;
 use super::super::rounded_table::{
     BUCKET_BITS, BUCKETS, COLUMN, LEADING_SHIFT, REMAINDER, integer_at, rectangle_weights,
 };
 use super::super::source::sealed::Sealed;
 use super::{Scripted, chi_square_fits, count_fits, fresh_seed, normal_cumulative, seeded};
 use dashu::integer::IBig;
+use sage_numerics::rounded_gaussian_height;
 
 /// Digits of the independent computation. Terms of the series reach 2^185 and cancel.
 const PRECISION: usize = 600;
@@ -57,7 +57,7 @@ fn heights_agree_with_an_independent_series() {
         let height = IBig::from(rounded_gaussian_height(x));
         assert!(within(&height, &reference, 23), "x = {x}");
         assert_eq!(rounded_gaussian_height(x), rounded_gaussian_height(-x));
-        // The twin: not even the neighbour's height is this close, where heights change at all.
+        // The check can fail: even an adjacent height differs by more, where heights change at all.
         let next = IBig::from(rounded_gaussian_height(x + if x < 0 { 1 } else { -1 }));
         assert!(x.abs() < 100 || x.abs() > 9 << 24 || !within(&next, &reference, 23));
     }
@@ -113,8 +113,8 @@ fn alias_table_holds_exactly_the_weights() {
 
 /// Edges every 2^14 within five standard deviations: eight cells in each bucket of the table.
 #[test]
-fn ten_million_draws_have_the_law_and_no_other_width() {
-    let mut source = seeded("ten_million_draws_have_the_law_and_no_other_width");
+fn ten_million_draws_have_the_distribution_and_no_other_width() {
+    let mut source = seeded("ten_million_draws_have_the_distribution_and_no_other_width");
     let (cell_bits, reach) = (14, 5 << 10);
     let mut counts = vec![0; 2 * reach + 2];
     let mut beyond = [0; 4];
@@ -132,7 +132,7 @@ fn ten_million_draws_have_the_law_and_no_other_width() {
             }
         }
     }
-    let law = |width: f64| -> Vec<f64> {
+    let distribution = |width: f64| -> Vec<f64> {
         let below = |cell: usize| {
             let edge = ((cell as f64 - reach as f64) * f64::from(1 << cell_bits) - 0.5) / width;
             normal_cumulative(edge)
@@ -141,14 +141,14 @@ fn ten_million_draws_have_the_law_and_no_other_width() {
         inner.chain([1.0 - below(2 * reach)]).collect()
     };
     let width = f64::from(RoundedGaussian::STANDARD_DEVIATION);
-    assert!(chi_square_fits(&counts, &law(width)));
-    assert!(!chi_square_fits(&counts, &law(width * 1.01)));
-    assert!(!chi_square_fits(&counts, &law(width * 0.99)));
+    assert!(chi_square_fits(&counts, &distribution(width)));
+    assert!(!chi_square_fits(&counts, &distribution(width * 1.01)));
+    assert!(!chi_square_fits(&counts, &distribution(width * 0.99)));
     assert!(chi_square_fits(&low_bits, &[1.0 / 256.0; 256]));
     for (sigmas, count) in (2..).zip(beyond) {
         let tail = |width: f64| libm::erfc(f64::from(sigmas) / width / std::f64::consts::SQRT_2);
         assert!(count_fits(count, draws, tail(1.0)), "beyond {sigmas}");
-        // Beyond five the wrong width would expect 55 draws for 6: too few to tell every time.
+        // Beyond five deviations a wrong width would expect 55 draws instead of 6: too few to detect reliably.
         assert!(sigmas > 4 || !count_fits(count, draws, tail(1.1)), "beyond {sigmas}");
     }
 }
@@ -156,8 +156,8 @@ fn ten_million_draws_have_the_law_and_no_other_width() {
 /// The remainder alone: by bucket in proportion to the gaps, within a bucket falling in a
 /// straight line away from zero.
 #[test]
-fn the_remainder_has_its_own_law() {
-    let mut source = seeded("the_remainder_has_its_own_law");
+fn the_remainder_has_its_own_distribution() {
+    let mut source = seeded("the_remainder_has_its_own_distribution");
     let table = RoundedGaussian::new().table;
     let (mut places, mut buckets) = ([0; 16], vec![0; 256]);
     for _ in 0..300_000 {

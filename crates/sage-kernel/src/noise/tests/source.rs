@@ -1,4 +1,4 @@
-//! Sources: keys, forks, failures, and that seeded noise can be found in a binary.
+//! Sources: keys, forks, failures, and the detection of seeded noise in a binary.
 
 use super::super::source::KeyStream;
 use super::super::source::sealed::Sealed;
@@ -21,7 +21,7 @@ fn first_words_of_new_sources_never_repeat() {
     }
 }
 
-/// The buffer neither skips, repeats nor reorders what the cipher makes.
+/// The buffer neither skips, repeats nor reorders the output of the cipher.
 #[test]
 fn the_key_stream_is_the_cipher() {
     let key = [42; 32];
@@ -79,7 +79,7 @@ fn another_process_takes_a_key_of_its_own() {
     assert_eq!(child.1, ChaCha12Rng::from_seed([9; 32]).next_u64());
 }
 
-/// Without a key of its own a child draws nothing: every sampler reports the failure, for ever.
+/// Without its own key a child draws nothing: every sampler reports the failure permanently.
 #[test]
 fn without_entropy_nothing_is_drawn() {
     let mut source = SecureNoise::new().expect("entropy");
@@ -101,7 +101,7 @@ fn without_entropy_nothing_is_drawn() {
     assert_eq!(source.renew(), Err(failed));
 }
 
-/// A key makes 32 buffers; the 33rd needs a new one, and a refusal there withholds the draw.
+/// A key produces 32 buffers; the 33rd needs a new key, and a failure there fails the draw.
 #[test]
 fn keys_are_renewed_on_schedule() {
     static ASKED: AtomicU32 = AtomicU32::new(0);
@@ -134,7 +134,7 @@ fn seeds_repeat_and_differ() {
     assert_eq!(distinct.len(), 10_000);
 }
 
-/// The release check looks for the label. Here it must be found, or its absence proves nothing.
+/// The release check searches for the label. Here it must be found, or its absence would prove nothing.
 #[test]
 fn a_binary_with_seeded_noise_shows_it() {
     let _ = seeded("a_binary_with_seeded_noise_shows_it").next_u64();

@@ -111,7 +111,7 @@ mod tests {
     /// The page says which operators are taken; it is held to this table.
     #[test]
     fn the_page_names_every_operator() {
-        let page = include_str!("../../../../../docs/own-code.md");
+        let page = include_str!("../../../../../docs/reference/own-code.md");
         let line = page.lines().find(|line| line.starts_with("- **Operators**")).expect("the page lists them");
         let words: std::collections::BTreeSet<&str> = line.split(|c: char| !c.is_ascii_alphanumeric()).collect();
         for name in super::names() {

@@ -3,14 +3,15 @@
 use super::{Map, Operand, Rule, Step};
 use crate::bundle::fields::Fields;
 use crate::bundle::graph::{Field, Graph};
+use crate::formula::proto::DataType;
 use crate::formula::{Nodes, Tensor, whole_attribute};
 
-/// The nodes, and the name of the last value.
-pub(in crate::bundle) fn write(graph: &Graph, mut fields: Fields<'_>) -> (Nodes, Tensor) {
+/// Writes the nodes; gives the name of the last value.
+pub(in crate::bundle) fn write(graph: &Graph, fields: &mut Fields<'_>) -> Tensor {
     let outline = graph.outline();
-    let mut values: Vec<Tensor> = outline.fields.iter().map(|field| column(&mut fields, field)).collect();
+    let mut values: Vec<Tensor> = outline.fields.iter().map(|field| column(fields, field)).collect();
     let mut writing = Writing {
-        nodes: fields.lowering.nodes,
+        nodes: std::mem::take(&mut fields.lowering.nodes),
         axis: Tensor::new(),
         arrays: graph.weights().arrays.iter().map(Vec::as_slice).enumerate().collect::<Vec<_>>().into_iter(),
     };
@@ -19,7 +20,8 @@ pub(in crate::bundle) fn write(graph: &Graph, mut fields: Fields<'_>) -> (Nodes,
         let value = writing.step(step, &values);
         values.push(value);
     }
-    (writing.nodes, values.pop().unwrap_or_default())
+    fields.lowering.nodes = writing.nodes;
+    values.pop().unwrap_or_default()
 }
 
 /// A field as a matrix.
@@ -37,7 +39,7 @@ fn column(fields: &mut Fields<'_>, field: &Field) -> Tensor {
             let places: Vec<f64> = (0..place.places()).map(|place| place as f64).collect();
             let places = nodes.numbers(&places);
             let there = nodes.node("Equal", &[&found, &places]);
-            nodes.cast(&there, tract_onnx::pb::tensor_proto::DataType::Float)
+            nodes.cast(&there, DataType::Float)
         }
     }
 }
@@ -93,7 +95,7 @@ impl Writing<'_> {
                 // One number may end several ranges; a name stands for its bits.
                 let end = |nodes: &mut Nodes, end: f32| {
                     let double = nodes.number(f64::from(end));
-                    nodes.cast(&double, tract_onnx::pb::tensor_proto::DataType::Float)
+                    nodes.cast(&double, DataType::Float)
                 };
                 let (low, high) = (end(&mut self.nodes, *low), end(&mut self.nodes, *high));
                 self.nodes.node("Clip", &[of(value), &low, &high])

@@ -8,10 +8,9 @@
 mod calendar;
 mod truth;
 
-use tract_onnx::pb::tensor_proto::DataType;
-
 use super::calendar::{DAY, DAYS};
 use super::nodes::{Nodes, Tensor, whole_attribute};
+use super::proto::DataType;
 use super::schema::{Domain, Keys, Missing, Schema};
 use super::tree::{Arithmetic, Case, Formula, Function, Lookup};
 
@@ -87,6 +86,14 @@ impl<'a> Lowering<'a> {
                 let of = if text { self.text(of) } else { self.formula(of) };
                 let null = of.null.unwrap_or_else(|| self.nodes.truth(false));
                 sure(null)
+            }
+            Formula::Finite(of) => {
+                let of = self.formula(of);
+                // Compared with the greatest number, NaN and infinities are not at most it; IsInf is not everywhere.
+                let (size, greatest) = (self.nodes.node("Abs", &[&of.value]), self.nodes.number(f64::MAX));
+                let finite = self.nodes.node("LessOrEqual", &[&size, &greatest]);
+                let missing = self.nodes.node("Not", &[&finite]);
+                Lowered { null: self.or(of.null, Some(missing)), value: of.value }
             }
             Formula::Coalesce(all) => self.coalesce(all),
             Formula::Case(case) => self.case(case),

@@ -78,9 +78,12 @@ enum Always {
 
 fn always_number(formula: &Formula) -> Always {
     match formula {
-        Formula::Column(_) | Formula::Number(_) | Formula::Part(..) | Formula::AsNumber(_) | Formula::Lookup(_) => {
-            Always::Number
-        }
+        Formula::Column(_)
+        | Formula::Number(_)
+        | Formula::Finite(_)
+        | Formula::Part(..)
+        | Formula::AsNumber(_)
+        | Formula::Lookup(_) => Always::Number,
         _ => Always::Perhaps,
     }
 }

@@ -1,33 +1,33 @@
-//! The attacks, one by one: what each tries, and who succeeds with it where there is no box.
+//! The attacks: what each one tries, and for which users it succeeds without a sandbox.
 
 mod calls;
 mod files;
 mod network;
 mod processes;
 
-/// Who comes through without a box. A test that nobody could pass would show nothing.
+/// The users for whom an attack succeeds without a sandbox. An attack that never succeeds would show nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Without {
+pub(crate) enum SucceedsFor {
     /// Every user.
-    Anyone,
+    AnyUser,
     /// The superuser.
     Superuser,
-    /// It is not tried, and why.
-    Untried(&'static str),
+    /// Not tested without a sandbox, with the reason.
+    Untested(&'static str),
 }
 
 /// One attack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
-    /// Lines of Python that say `escaped` if they come through.
+    /// Lines of Python that call `escaped` if the attack succeeds.
     pub(crate) body: &'static str,
-    pub(crate) without: Without,
+    pub(crate) succeeds_for: SucceedsFor,
 }
 
 /// A row of a table of attacks.
-const fn attack(name: &'static str, without: Without, body: &'static str) -> Attack {
-    Attack { name, body, without }
+const fn attack(name: &'static str, succeeds_for: SucceedsFor, body: &'static str) -> Attack {
+    Attack { name, body, succeeds_for }
 }
 
 /// All of them.

@@ -1,28 +1,28 @@
-//! Attempts to talk to anybody.
+//! Attempts to communicate.
 
-use super::Without::{Anyone, Superuser, Untried};
+use super::SucceedsFor::{AnyUser, Superuser, Untested};
 use super::{Attack, attack};
 
 pub(super) const ATTACKS: &[Attack] = &[
     attack(
         "tcp to a listener on the machine",
-        Anyone,
+        AnyUser,
         "peer = socket.create_connection(('127.0.0.1', @PORT@), 5)\nif peer.recv(100): escaped()",
     ),
     attack(
         "udp to a listener on the machine",
-        Anyone,
+        AnyUser,
         "peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\npeer.settimeout(5)\n\
          peer.sendto(b'x', ('127.0.0.1', @DATAGRAM@))\nif peer.recv(100): escaped()",
     ),
     attack(
         "an address by name",
-        Untried("not every machine has a resolver"),
+        Untested("not every machine has a resolver"),
         "escaped(socket.getaddrinfo('example.com', 80))",
     ),
     attack(
-        "a resolver asked directly",
-        Anyone,
+        "a direct DNS query",
+        AnyUser,
         "peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\npeer.settimeout(5)\n\
          peer.connect(('127.0.0.1', @DATAGRAM@))\n\
          peer.send(bytes.fromhex('000101000001000000000000') + b'\\x07example\\x03com\\0\\0\\1\\0\\1')\n\
@@ -30,39 +30,39 @@ pub(super) const ATTACKS: &[Attack] = &[
     ),
     attack(
         "listening to the network",
-        Anyone,
+        AnyUser,
         "server = socket.socket()\nserver.bind(('0.0.0.0', 0))\nserver.listen()\nescaped()",
     ),
-    attack("a socket of IPv6", Anyone, "socket.socket(socket.AF_INET6)\nescaped()"),
+    attack("an IPv6 socket", AnyUser, "socket.socket(socket.AF_INET6)\nescaped()"),
     attack(
         "a unix socket by its path",
-        Anyone,
+        AnyUser,
         "peer = socket.socket(socket.AF_UNIX)\npeer.connect('@SOCKET@')\nif peer.recv(5): escaped()",
     ),
     attack(
-        "a unix socket through another's root",
-        Anyone,
+        "a unix socket through another process's root",
+        AnyUser,
         "peer = socket.socket(socket.AF_UNIX)\npeer.connect('/proc/@TEST@/root@SOCKET@')\nif peer.recv(5): escaped()",
     ),
     attack(
         "an abstract unix socket",
-        Anyone,
+        AnyUser,
         "peer = socket.socket(socket.AF_UNIX)\npeer.connect('\\0@ABSTRACT@')\nif peer.recv(5): escaped()",
     ),
-    attack("netlink", Anyone, "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)\nescaped()"),
-    attack("raw packets of ICMP", Superuser, "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)\nescaped()"),
-    attack("packets of the wire", Superuser, "socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)\nescaped()"),
+    attack("netlink", AnyUser, "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)\nescaped()"),
+    attack("raw ICMP packets", Superuser, "socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)\nescaped()"),
+    attack("raw Ethernet packets", Superuser, "socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)\nescaped()"),
     attack(
         "the host of a virtual machine",
-        Untried("not every kernel has it"),
+        Untested("not every kernel has it"),
         "socket.socket(40, socket.SOCK_STREAM)\nescaped()",
     ),
     attack(
         "the kernel's ciphers",
-        Untried("not every kernel has them"),
+        Untested("not every kernel has them"),
         "socket.socket(38, socket.SOCK_SEQPACKET)\nescaped()",
     ),
-    attack("a pair of inet sockets", Untried("no kernel makes one"), "socket.socketpair(socket.AF_INET)\nescaped()"),
+    attack("a pair of inet sockets", Untested("no kernel makes one"), "socket.socketpair(socket.AF_INET)\nescaped()"),
     attack(
         "switching the loopback interface on",
         Superuser,

@@ -20,14 +20,15 @@ pub(in crate::server) fn verify(call: &Call<'_>) -> Result<Answer, Problem> {
     Choice::of(call)?;
     let notice = |kind: &str, text: &str| format!("<p class=\"notice {kind}\" role=\"status\">{text}</p>");
     let found = match call.engine().verify_log() {
-        Ok(head) => notice(
-            "good",
-            &format!(
+        Ok(_) => {
+            let head = call.log_head()?;
+            let text = format!(
                 "✓ Verified: each of the {} events is the one that was written, up to the head <code>{}</code>.",
                 head.length,
                 hexadecimal(&head.hash)
-            ),
-        ),
+            );
+            notice("good", &text)
+        }
         Err(EngineError::Gate(GateError::Chain(broken))) => {
             notice("bad", &format!("✕ {}", escaped(&broken.to_string())))
         }
@@ -39,7 +40,7 @@ pub(in crate::server) fn verify(call: &Call<'_>) -> Result<Answer, Problem> {
 /// The head of the log, and what happened in streams that the caller may see.
 fn told(call: &Call<'_>, found: &str) -> Result<Answer, Problem> {
     let choice = Choice::of(call)?;
-    let head = call.engine().snapshot()?.head();
+    let head = call.log_head()?;
     let before = match chosen(call, "before") {
         None => head.length,
         Some(text) => text.parse::<u64>().map_err(|_| Problem::wrong("before is the number of an event"))?,
@@ -63,13 +64,14 @@ fn told(call: &Call<'_>, found: &str) -> Result<Answer, Problem> {
     let content = format!(
         "<p class=\"lead\">Everything that happened is an event of one log, each chained to the one before. Whoever \
          keeps its head can show later that nothing was taken out or changed.</p>{}<form method=\"post\" \
-         action=\"/audit\"><button>Verify the log</button> <span class=\"hint\">reads every event again, from the \
+         action=\"/audit\">{}<button>Verify the log</button> <span class=\"hint\">reads every event again, from the \
          first on</span></form>{found}<h2>Events</h2>{}<p>{looked} {newer} {older}</p>{}<p>Take these events away as \
          lines of JSON: {}</p>",
         facts(&[
             ("Events", head.length.to_string()),
             ("Head", format!("<code class=\"long\">{}</code>", hexadecimal(&head.hash))),
         ]),
+        call.form_field(),
         form(call, &choice),
         table(&["event", "time (UTC)", "what", "stream", "run", "release", "by"], &rows),
         exports(call, head.length)

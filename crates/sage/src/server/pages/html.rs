@@ -69,7 +69,8 @@ pub(super) fn page(call: &Call<'_>, life: Life, title: &str, content: &str) -> A
     let links: String = PLACES.iter().filter(open).map(link).collect();
     let top = format!(
         "<nav aria-label=\"Pages\"><ul>{links}</ul></nav><form class=\"who\" method=\"post\" action=\"/logout\">{told}\
-         <span class=\"name\">{}</span><button class=\"quiet\">Log out</button></form>",
+         {}<span class=\"name\">{}</span><button class=\"quiet\">Log out</button></form>",
+        call.form_field(),
         escaped(caller.who.name())
     );
     // What lies below a list leads back to it.

@@ -26,8 +26,8 @@ pub(in crate::server) fn enter(call: &Call<'_>) -> Result<Answer, Problem> {
         return Ok(Answer { status: StatusCode::UNAUTHORIZED, ..page(call, Life::Still, "Log in", &content) });
     }
     let mut answer = Answer::elsewhere("/");
-    // Behind TLS of our own the cookie never leaves it.
-    let secure = if call.server.secure { "; Secure" } else { "" };
+    // Over TLS, our own or that of a declared proxy, the cookie never leaves it.
+    let secure = if call.secure { "; Secure" } else { "" };
     answer.headers.push(("set-cookie", format!("sage_token={token}; Path=/; HttpOnly; SameSite=Strict{secure}")));
     Ok(answer)
 }

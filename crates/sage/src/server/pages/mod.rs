@@ -21,17 +21,16 @@ pub(super) use runs::{list as runs, show as run};
 pub(super) use simulate::show as simulate;
 pub(super) use streams::{block, list as streams, show as stream};
 
-use super::call::{Answer, Call};
-use super::problem::Problem;
+use super::call::Answer;
 
-pub(super) fn style(_: &Call<'_>) -> Result<Answer, Problem> {
-    Ok(Answer::of("text/css; charset=utf-8", include_str!("style.css")))
+pub(super) fn style() -> Answer {
+    Answer::of("text/css; charset=utf-8", include_str!("style.css"))
 }
 
-pub(super) fn script(_: &Call<'_>) -> Result<Answer, Problem> {
-    Ok(Answer::of("text/javascript; charset=utf-8", include_str!("script.js")))
+pub(super) fn script() -> Answer {
+    Answer::of("text/javascript; charset=utf-8", include_str!("script.js"))
 }
 
-pub(super) fn icon(_: &Call<'_>) -> Result<Answer, Problem> {
-    Ok(Answer::of("image/svg+xml", include_str!("icon.svg")))
+pub(super) fn icon() -> Answer {
+    Answer::of("image/svg+xml", include_str!("icon.svg"))
 }

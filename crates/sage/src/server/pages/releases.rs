@@ -66,6 +66,7 @@ fn shown(call: &Call<'_>, given: &[(String, String)], answer: &str) -> Result<An
         Kind::Model => format!(
             "{}{}",
             form(
+                call,
                 &release,
                 &call.engine().predictor(&release)?.columns().iter().map(field_of(given)).collect::<String>(),
                 answer
@@ -74,7 +75,7 @@ fn shown(call: &Call<'_>, given: &[(String, String)], answer: &str) -> Result<An
         ),
         Kind::Statistic => {
             let published = call.engine().statistic(&release)?;
-            format!("{}{}", statistic(&published), form(&release, &keys(&published, given), answer))
+            format!("{}{}", statistic(&published), form(call, &release, &keys(&published, given), answer))
         }
     };
     let link = |file: &String| {
@@ -177,11 +178,12 @@ fn statistic(published: &Published) -> String {
     )
 }
 
-fn form(release: &ReleaseView, fields: &str, answer: &str) -> String {
+fn form(call: &Call<'_>, release: &ReleaseView, fields: &str, answer: &str) -> String {
     format!(
-        "<h2 id=\"try\">Try it</h2><form class=\"card\" method=\"post\" action=\"{}#try\"><div \
+        "<h2 id=\"try\">Try it</h2><form class=\"card\" method=\"post\" action=\"{}#try\">{}<div \
          class=\"fields\">{fields}</div><button>Ask</button>{answer}</form>",
-        address(release)
+        address(release),
+        call.form_field()
     )
 }
 
@@ -265,6 +267,10 @@ fn predicted(
         Ok(row) => row,
         Err(why) => return Ok(Err(why)),
     };
+    if predictor.leaves_out(&row) {
+        let why = "no prediction: a value is missing that the model has no rule for; fill it in";
+        return Ok(Err(why.to_owned()));
+    }
     let found = predictor.rows(&[row]).map_err(sage_engine::EngineError::from)?;
     let numbers: Vec<String> = found.iter().map(f32::to_string).collect();
     Ok(Ok(format!("The prediction is <strong>{}</strong>.", numbers.join(", "))))

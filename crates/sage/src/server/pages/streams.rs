@@ -1,10 +1,11 @@
 //! Streams: what is promised, what has been lost, and every block of one.
 
-use sage_engine::{BlockView, Epsilon, Lane, State, StreamView};
+use sage_engine::{BlockView, Epsilon, Lane, Snapshot, State, StreamView};
 
 use super::html::{Head, Life, escaped, facts, folded, named_table, page, part};
 use super::map::{LEGEND, Layout, Map, Shown, mark};
 use super::picture::stacked;
+use crate::difference::changed_lines;
 use crate::output::{left, loss};
 use crate::server::call::{Answer, Call};
 use crate::server::problem::Problem;
@@ -110,16 +111,15 @@ pub(in crate::server) fn show(call: &Call<'_>) -> Result<Answer, Problem> {
     let missing = || Problem::missing("there is no such stream");
     let (view, blocks) = snapshot.stream_with_blocks(name).ok_or_else(missing)?;
     let shown = shown(call, name, &blocks)?;
-    let waits = view.proposed_by.as_ref().map_or_else(String::new, |by| {
-        format!("<p class=\"notice wait\">A policy proposed by {} waits for another officer.</p>", escaped(by))
-    });
+    let waits = proposal(&view) + &suspended(&view);
     let about = facts(&[
         ("One unit", escaped(view.unit)),
         ("Lost by the block that has lost most", lost(&view, &blocks)),
         ("Blocks", states(&view)),
     ]);
+    let counted = census(&snapshot, name);
     let content = format!(
-        "{}{waits}{about}<h2>Blocks</h2>{}{}<h2>Policy</h2><p>Whoever may do what with the stream, what its columns \
+        "{}{waits}{about}{counted}<h2>Blocks</h2>{}{}<h2>Policy</h2><p>Whoever may do what with the stream, what its columns \
          hold and what is promised stand in one file. A change that loosens the promise needs two officers.</p>{}",
         promise(&view),
         lanes(&shown),
@@ -127,6 +127,64 @@ pub(in crate::server) fn show(call: &Call<'_>) -> Result<Answer, Problem> {
         folded("The file of the stream", &format!("<pre>{}</pre>", escaped(&view.file)))
     );
     Ok(page(call, Life::Live, name, &content))
+}
+
+/// The proposal that waits for another officer: its changed lines and the digest that approves it.
+fn proposal(view: &StreamView) -> String {
+    let Some(proposal) = &view.proposal else { return String::new() };
+    let lines = changed_lines(&view.file, &proposal.text);
+    format!(
+        "<p class=\"notice wait\">A file proposed by {} waits for another officer. Approve it by its digest: <code>sage \
+         stream approve {} --digest {}</code></p>{}",
+        escaped(&proposal.by),
+        escaped(&view.name),
+        escaped(&proposal.digest),
+        folded(
+            "What would change: lines with - are in force, lines with + would replace them",
+            &format!("<pre>{}</pre>", escaped(&lines))
+        )
+    )
+}
+
+/// What the census has counted, where the stream's file asks for one.
+fn census(snapshot: &Snapshot, name: &str) -> String {
+    let Some(census) = snapshot.census(name) else { return String::new() };
+    let total = match census.total {
+        None => "No sealed block is counted yet.".to_owned(),
+        Some(total) => format!(
+            "About {} in all sealed blocks, at least {} (the bounds of this census hold with confidence {}).",
+            total.estimate,
+            total.at_least,
+            1.0 - total.chance
+        ),
+    };
+    let rows: Vec<Vec<String>> = census
+        .counts
+        .iter()
+        .map(|count| {
+            let [train, test] = count.lanes;
+            vec![escaped(&count.first), escaped(&count.last), train.to_string(), test.to_string()]
+        })
+        .collect();
+    let heads = [Head::Text("first block"), Head::Text("last block"), Head::Number("train"), Head::Number("test")];
+    let table = match rows.is_empty() {
+        true => String::new(),
+        false => folded("Every released count", &named_table("Counts of the census", &heads, &rows)),
+    };
+    format!(
+        "<h2>Census</h2><p>Private counts of {}, at ε {} on each lane. {total}</p>{table}",
+        escaped(census.unit),
+        census.epsilon
+    )
+}
+
+/// The members whose roles are suspended.
+fn suspended(view: &StreamView) -> String {
+    let line = |(member, reason): &(String, String)| format!("<li>{}: {}</li>", escaped(member), escaped(reason));
+    match view.suspended.is_empty() {
+        true => String::new(),
+        false => format!("<h2>Suspended members</h2><ul>{}</ul>", view.suspended.iter().map(line).collect::<String>()),
+    }
 }
 
 /// The map of both lanes, and the table that says the same.

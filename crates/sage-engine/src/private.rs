@@ -1,0 +1,139 @@
+//! Files and directories that only their owner can use: 0600 and 0700, whatever the process's umask is.
+//!
+//! The mode is given when a file is made, so that it is never readable by others for a moment, and set again afterwards,
+//! because a umask can only take bits away and may take the owner's. Everything the engine keeps is made here.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+const FILE: u32 = 0o600;
+const DIRECTORY: u32 = 0o700;
+
+/// Makes a file, or empties the one that is there.
+///
+/// # Errors
+/// When it cannot be made, or its mode cannot be set.
+pub fn create(path: &Path) -> io::Result<File> {
+    open(OpenOptions::new().write(true).create(true).truncate(true), path)
+}
+
+/// Makes a file; one that is there already is an error.
+///
+/// # Errors
+/// When it cannot be made, or its mode cannot be set.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    open(OpenOptions::new().read(true).write(true).create_new(true), path)
+}
+
+/// Opens a file for reading and writing and makes it if it is missing.
+///
+/// # Errors
+/// When it cannot be opened, or its mode cannot be set.
+pub fn open_or_create(path: &Path) -> io::Result<File> {
+    open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
+}
+
+/// Writes a file, replacing what was in it.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    create(path)?.write_all(bytes)
+}
+
+fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let file = options.mode(FILE).open(path)?;
+    if file.metadata()?.permissions().mode() & 0o777 != FILE {
+        file.set_permissions(Permissions::from_mode(FILE))?;
+    }
+    Ok(file)
+}
+
+/// Makes a directory and those above it that are missing. Directories that are there stay as they are.
+///
+/// # Errors
+/// When one cannot be made.
+pub fn make_directories(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    if let Some(above) = path.parent() {
+        make_directories(above)?;
+    }
+    match DirBuilder::new().mode(DIRECTORY).create(path) {
+        // Another thread was quicker.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => restrict_directory(path),
+    }
+}
+
+/// Takes a directory's permissions away from everybody but its owner.
+///
+/// # Errors
+/// When it belongs to another user.
+pub fn restrict_directory(path: &Path) -> io::Result<()> {
+    restrict(path, DIRECTORY)
+}
+
+/// The same for a file.
+///
+/// # Errors
+/// When it belongs to another user.
+pub fn restrict_file(path: &Path) -> io::Result<()> {
+    restrict(path, FILE)
+}
+
+/// Makes a folder and everything in it readable by the user that a sandbox runs as. The folder lies below a directory
+/// that only its owner can enter, so nobody else can reach it.
+///
+/// # Errors
+/// When a mode cannot be set.
+pub fn show_to_sandbox(path: &Path) -> io::Result<()> {
+    let metadata = fs::symlink_metadata(path)?;
+    if metadata.is_dir() {
+        restrict(path, 0o755)?;
+        return fs::read_dir(path)?.try_for_each(|entry| show_to_sandbox(&entry?.path()));
+    }
+    // Sockets and links stay as they are.
+    if metadata.is_file() { restrict(path, 0o644) } else { Ok(()) }
+}
+
+fn restrict(path: &Path, mode: u32) -> io::Result<()> {
+    match fs::metadata(path)?.permissions().mode() & 0o777 == mode {
+        true => Ok(()),
+        false => fs::set_permissions(path, Permissions::from_mode(mode)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn what_is_made_is_for_its_owner_alone_and_what_is_there_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let wide = folder.path().join("wide");
+        fs::create_dir(&wide).expect("made");
+        fs::set_permissions(&wide, Permissions::from_mode(0o755)).expect("set");
+        let deep = wide.join("a/b");
+        make_directories(&deep).expect("made");
+        assert_eq!((mode(&wide), mode(&wide.join("a")), mode(&deep)), (0o755, 0o700, 0o700));
+        let file = deep.join("file");
+        write(&file, b"one").expect("written");
+        assert_eq!(mode(&file), 0o600);
+        // A file that an earlier version left readable is not any more.
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).expect("set");
+        write(&file, b"two").expect("written");
+        assert_eq!((mode(&file), fs::read(&file).expect("read")), (0o600, b"two".to_vec()));
+        assert!(create_new(&file).is_err());
+        restrict_directory(&wide).expect("ours");
+        assert_eq!(mode(&wide), 0o700);
+    }
+}

@@ -1,0 +1,182 @@
+//! Every kind of pipeline and query, listed from the product's types.
+//!
+//! Each list and the function that names a value come from one exhaustive match: a new variant does not compile until
+//! it has a name here, and a name that no pipeline or query of the harness has fails
+//! `every_kind_of_pipeline_runs` or `every_kind_of_query_is_asked`.
+
+use std::collections::BTreeSet;
+
+use sage_engine::pipeline::{
+    Feature, Goal, Handover, Keys, Label, Metric, Missing, Pipeline, RidgeTerm, Schedule, Source, Statistic, TestBound,
+    Train, Validate,
+};
+use sage_engine::query::{Aggregate, KeyKind};
+
+macro_rules! kinds {
+    ($name:ident, $list:ident, $type:ty { $($pattern:pat => $word:literal,)* }) => {
+        fn $name(of: &$type) -> &'static str {
+            match of {
+                $($pattern => $word,)*
+            }
+        }
+
+        const $list: &[&str] = &[$($word),*];
+    };
+}
+
+kinds!(train, TRAINS, Train {
+    Train::Ridge(RidgeTerm::Adaptive) => "train: ridge, adaptive",
+    Train::Ridge(RidgeTerm::Fixed) => "train: ridge, fixed",
+    Train::Logistic(_) => "train: logistic",
+    Train::Network { .. } => "train: mlp",
+    Train::Statistic(Statistic::Count) => "statistic: count",
+    Train::Statistic(Statistic::Sum { .. }) => "statistic: sum",
+    Train::Statistic(Statistic::Mean { .. }) => "statistic: mean",
+    Train::Statistic(Statistic::Variance { .. }) => "statistic: variance",
+    Train::Statistic(Statistic::Histogram { .. }) => "statistic: histogram",
+    Train::Statistic(Statistic::GroupMean { .. }) => "statistic: group_mean",
+    Train::Statistic(Statistic::Quantile { .. }) => "statistic: quantile",
+    Train::Released { .. } => "train: release",
+    Train::Command { rows: Handover::Parquet, .. } => "train: command, parquet",
+    Train::Command { rows: Handover::Flight, .. } => "train: command, flight",
+});
+
+kinds!(schedule, SCHEDULES, Schedule {
+    Schedule::Constant => "schedule: constant",
+    Schedule::Cosine => "schedule: cosine",
+    Schedule::Stepwise { .. } => "schedule: stepwise",
+});
+
+kinds!(metric, METRICS, Metric {
+    Metric::SquaredError { .. } => "metric: mse",
+    Metric::AbsoluteError { .. } => "metric: absolute",
+    Metric::LogLoss { .. } => "metric: log_loss",
+    Metric::Accuracy => "metric: accuracy",
+    Metric::Precision => "metric: precision",
+});
+
+kinds!(goal, GOALS, Goal {
+    Goal::Target(_) => "goal: target",
+    Goal::BetterThan { .. } => "goal: better_than",
+});
+
+kinds!(test_bound, TEST_BOUNDS, TestBound {
+    TestBound::KullbackLeibler => "test: kl",
+    TestBound::Bernstein => "test: bernstein",
+    TestBound::EmpiricalBernstein => "test: empirical-bernstein",
+    TestBound::Hoeffding => "test: hoeffding",
+});
+
+kinds!(reject, REJECTS, bool {
+    true => "reject: true",
+    false => "reject: false",
+});
+
+kinds!(label, LABELS, Label {
+    Label::Column(_) => "label: column",
+    Label::Number { .. } => "label: sql",
+    Label::Truth(_) => "label: truth",
+});
+
+kinds!(feature, FEATURES, Feature {
+    Feature::Scale { missing: Missing::LeftOut, .. } => "feature: scale, left-out",
+    Feature::Scale { missing: Missing::Indicator, .. } => "feature: scale, indicator",
+    Feature::Scale { missing: Missing::Constant(_), .. } => "feature: scale, constant",
+    Feature::OneHot { keys: Keys::Count(_), .. } => "feature: onehot of numbers",
+    Feature::OneHot { keys: Keys::Texts(_), .. } => "feature: onehot of texts",
+    Feature::Bucket { .. } => "feature: bucket",
+    Feature::Hash { .. } => "feature: hash",
+    Feature::Cross { .. } => "feature: cross",
+    Feature::GroupMean { .. } => "feature: group_mean",
+    Feature::Released(_) => "feature: release",
+});
+
+kinds!(source, SOURCES, Source {
+    Source::Column(_) => "source: column",
+    Source::Sql(_) => "source: sql",
+});
+
+kinds!(keys, KEYS, Keys {
+    Keys::Count(_) => "keys: numbers",
+    Keys::Texts(_) => "keys: texts",
+});
+
+kinds!(aggregate, AGGREGATES, Aggregate {
+    Aggregate::Count => "aggregate: count",
+    Aggregate::Sum => "aggregate: sum",
+    Aggregate::Mean => "aggregate: avg",
+    Aggregate::Variance => "aggregate: variance",
+    Aggregate::Deviation => "aggregate: stddev",
+    Aggregate::Quantile => "aggregate: quantile",
+});
+
+kinds!(key_kind, KEY_KINDS, KeyKind {
+    KeyKind::Texts => "group by texts",
+    KeyKind::Numbers => "group by numbers",
+    KeyKind::Truth => "group by truth values",
+});
+
+/// Every kind that a pipeline can have.
+pub(crate) fn of_all_pipelines() -> BTreeSet<&'static str> {
+    let lists = [TRAINS, SCHEDULES, METRICS, GOALS, TEST_BOUNDS, REJECTS, LABELS, FEATURES, SOURCES, KEYS];
+    lists.into_iter().flatten().copied().collect()
+}
+
+/// The kinds of the parts of a pipeline. A new field of a pipeline does not compile until it is considered here.
+pub(crate) fn of_pipeline(pipeline: &Pipeline) -> BTreeSet<&'static str> {
+    let Pipeline {
+        name: _,
+        stream: _,
+        context: _,
+        label: predicted,
+        window: _,
+        blocks: _,
+        filter: _,
+        every: _,
+        features,
+        train: trained,
+        validate,
+        budget: _,
+        adaptation: _,
+        limits: _,
+    } = pipeline;
+    let mut found = BTreeSet::from([train(trained)]);
+    found.extend(predicted.as_ref().map(label));
+    for (_, one) in &features.0 {
+        found.insert(feature(one));
+        if let Feature::Scale { of, .. }
+        | Feature::OneHot { of, .. }
+        | Feature::Bucket { of, .. }
+        | Feature::Hash { of, .. } = one
+        {
+            found.insert(source(of));
+        }
+    }
+    match trained {
+        Train::Logistic(descent) | Train::Network { descent, .. } => {
+            found.insert(schedule(&descent.schedule));
+        }
+        Train::Statistic(Statistic::Histogram { keys: of, .. } | Statistic::GroupMean { keys: of, .. }) => {
+            found.insert(keys(of));
+        }
+        _ => {}
+    }
+    if let Some(Validate { metric: measured, goal: wanted, confidence: _, test, reject: rejects }) = validate {
+        found.extend([metric(measured), goal(wanted), reject(rejects)]);
+        if measured.bound().is_some() {
+            found.insert(test_bound(test));
+        }
+    }
+    found
+}
+
+/// Every kind that a query can have.
+pub(crate) fn of_all_queries() -> BTreeSet<&'static str> {
+    AGGREGATES.iter().chain(KEY_KINDS).copied().collect()
+}
+
+/// The kinds of the parts of a query.
+pub(crate) fn of_query(question: &sage_engine::query::Question) -> BTreeSet<&'static str> {
+    let aggregates = question.aggregates().map(|one| aggregate(&one));
+    aggregates.chain(question.key_kinds().map(|one| key_kind(&one))).collect()
+}

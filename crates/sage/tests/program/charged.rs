@@ -1,0 +1,84 @@
+//! Failures after a charge are told as they are: the charge stands, nothing is repeated by itself.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::http::Serving;
+use crate::place::Place;
+use crate::server::token;
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    entries.flat_map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { vec![entry.path()] }).collect()
+}
+
+/// What the most spent block of the stream has lost.
+fn spent(serving: &Serving, token: &str) -> String {
+    serving.good("GET", "/v1/streams/taxi", token, "").to_string()
+}
+
+/// It was a 503 with `Retry-After`, and clients that heeded it paid three times.
+#[test]
+fn a_query_that_fails_after_its_charge_is_not_repeated() {
+    let (place, _) = Place::with_rides("2_000");
+    let mia = token(&place, "mia");
+    // The rows of every block are gone, which only shows once they are read.
+    for file in files(&place.path("sage-data/blocks/taxi")) {
+        std::fs::write(file, "not what was written").expect("changed");
+    }
+    let serving = Serving::start(&place);
+    let asked = json!({"sql": "SELECT count(*)", "epsilon": "0.05", "last": 2}).to_string();
+    let authorization = format!("Bearer {mia}");
+    let headers = [("Authorization", authorization.as_str()), ("Idempotency-Key", "once")];
+    let failed = serving.ask("POST", "/v1/streams/taxi/query", &headers, asked.as_bytes());
+    assert_eq!((failed.status, failed.header("retry-after")), (409, None), "{} {}", failed.head, failed.body);
+    let problem = failed.json();
+    assert_eq!(problem["type"], "urn:sage:charged-but-failed", "{problem}");
+    let detail = problem["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("the charge stands") && detail.contains("Do not repeat"), "{detail}");
+    // Sent again under the same key it is the same response, and nothing more is charged.
+    let once = spent(&serving, &mia);
+    let again = serving.ask("POST", "/v1/streams/taxi/query", &headers, asked.as_bytes());
+    assert_eq!((again.status, again.json()["type"].clone()), (409, problem["type"].clone()), "{}", again.body);
+    assert_eq!(again.header("retry-after"), None);
+    assert_eq!(spent(&serving, &mia), once);
+    assert_eq!(serving.get("/readyz", "").status, 200, "a block that cannot be read stops nothing else");
+    let address = serving.address();
+    let mut command = place.command(&["query", "taxi", "SELECT count(*)", "--epsilon", "0.05", "--last", "2"]);
+    let told = command.args(["--server", &address]).env("SAGE_TOKEN", &mia).output().expect("it runs");
+    assert_eq!(told.status.code(), Some(15), "{}", String::from_utf8_lossy(&told.stderr));
+    drop(serving);
+    place.fails("query taxi 'SELECT count(*)' --epsilon 0.05 --last 2 --as mia", 15, "the charge stands");
+}
+
+/// A block that was named twice was charged once and then refused by the reader: paid, and no answer.
+#[test]
+fn a_block_that_is_named_twice_is_one_block() {
+    let (place, _) = Place::with_rides("12_000");
+    let mia = token(&place, "mia");
+    let serving = Serving::start(&place);
+    let blocks = serving.good("GET", "/v1/streams/taxi/blocks", &mia, "");
+    let block = &blocks["blocks"][0]["block"];
+    let asked = |key: &str, blocks: serde_json::Value| {
+        let body = json!({"sql": "SELECT count(*)", "epsilon": "0.05", "blocks": blocks}).to_string();
+        let authorization = format!("Bearer {mia}");
+        let headers = [("Authorization", authorization.as_str()), ("Idempotency-Key", key)];
+        let reply = serving.ask("POST", "/v1/streams/taxi/query", &headers, body.as_bytes());
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        reply.json()
+    };
+    let twice = asked("one", json!([block, block, block]));
+    let lost = |number: usize| {
+        let blocks = serving.good("GET", "/v1/streams/taxi/blocks", &mia, "");
+        blocks["blocks"][number]["train"]["epsilon_spent"].clone()
+    };
+    let paid = lost(0);
+    // Under the same key it is the same question, however often the block is named.
+    assert_eq!(asked("one", json!([block]))["charge"], twice["charge"]);
+    assert_eq!(lost(0), paid);
+    let other = &blocks["blocks"][1]["block"];
+    asked("two", json!([other]));
+    assert_eq!(lost(1), paid, "a block that is named three times pays what one pays that is named once");
+}

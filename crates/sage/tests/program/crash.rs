@@ -1,0 +1,78 @@
+//! A run that takes the process down is not tried for ever: after three crashes in a row it ends and says why.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::http::Serving;
+use crate::place::Place;
+use crate::server::{pipeline, token};
+
+/// A pipeline whose attempt takes long enough to be interrupted.
+fn long(place: &Place) -> String {
+    let network = "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 3000\nlearning_rate = 0.5\nrows = 40000";
+    let table = "  { group_mean = \"3600 * distance / duration\", by = \"extract(hour from pickup)\", name = \
+                 \"usual_speed\", keys = 24, bounds = [0, 60] },\n";
+    place.variant("examples/duration.toml", "long.toml", &[("kind = \"ridge\"", network), (table, "")]);
+    std::fs::read_to_string(place.path("long.toml")).expect("a file").replace("\"taxi-duration\"", "\"long\"")
+}
+
+/// Ends the process as an overflow of the stack does.
+fn abort(mut serving: Serving) {
+    let ended = Command::new("kill").args(["-ABRT", &serving.child.id().to_string()]).status();
+    assert!(ended.is_ok_and(|status| status.success()));
+    assert!(!serving.child.wait().expect("an end").success());
+}
+
+#[test]
+fn a_run_whose_attempt_aborts_the_process_is_quarantined() {
+    let (place, _) = Place::with_rides("150_000");
+    let mia = token(&place, "mia");
+    let mut serving = Serving::start(&place);
+    serving.good("POST", "/v1/runs", &mia, &long(&place));
+    for _ in 0..3 {
+        serving.wait_for("/v1/runs/1", &mia, |run| run["status"] == "running");
+        // The attempt is under way once its file says so.
+        let working = place.path("sage-data/working");
+        let began = std::time::Instant::now();
+        while !std::fs::read_to_string(&working).is_ok_and(|text| text.contains("1 attempt")) {
+            assert!(began.elapsed().as_secs() < 60, "no attempt is under way");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        abort(serving);
+        serving = Serving::start(&place);
+    }
+    let run = serving.wait_for("/v1/runs/1", &mia, |run| run["over"] == true);
+    assert_eq!(run["status"], "crashed", "{run}");
+    assert!(run["why"].as_str().is_some_and(|why| why.contains("crashed three times in a row")), "{run}");
+    assert!(run["help"].as_str().is_some_and(|help| help.contains("sage plan")), "{run}");
+    let lost = run["attempts"].as_array().expect("attempts").iter().filter(|one| one["verdict"] == "lost").count();
+    assert_eq!(lost, 3, "{run}");
+    // The server goes on with other runs.
+    serving.good("POST", "/v1/runs", &mia, &pipeline(&place));
+    let other = serving.wait_for("/v1/runs/2", &mia, |run| run["over"] == true);
+    assert_ne!(other["status"], "crashed", "{other}");
+    drop(serving);
+    place.good("doctor");
+}
+
+/// An expression that overflowed the stack when it was planned took the worker down at every start, for ever: nothing
+/// was charged, so no attempt counted.
+#[test]
+fn a_run_that_aborts_the_process_while_it_is_planned_is_quarantined() {
+    let (place, _) = Place::with_rides("60_000");
+    place.variant("examples/duration.toml", "later.toml", &[("\"12h\"", "\"60d\"")]);
+    place.good("submit later.toml --as mia");
+    // What a process leaves behind that aborts in the middle of planning, for the third time.
+    std::fs::write(place.path("sage-data/working"), "1 planning 2 0\n").expect("a file");
+    let run = place.json("explain 1");
+    assert_eq!((&run["status"], &run["attempts"]), (&json!("crashed"), &json!([])), "{run}");
+    // A crash or two prove nothing.
+    place.good("submit later.toml --as mia");
+    std::fs::write(place.path("sage-data/working"), "2 planning 1 0\n").expect("a file");
+    place.good("work");
+    assert_eq!(place.json("explain 2")["status"], "waiting");
+    let left = std::fs::read_to_string(place.path("sage-data/working")).expect("a file");
+    assert_eq!(left.trim(), "", "a run that was planned well has no crashes");
+    place.good("doctor");
+}

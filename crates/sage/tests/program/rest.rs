@@ -1,0 +1,172 @@
+//! Data at rest: who can read the files, what a restored directory believes, and what a deleted block leaves.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::http::Serving;
+use crate::keeping::small_place;
+use crate::place::Place;
+
+/// Everything below a folder, the folder included.
+fn everything(root: &Path) -> Vec<PathBuf> {
+    let (mut found, mut open) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(std::fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("an entry").path()));
+        }
+        found.push(path);
+    }
+    found
+}
+
+fn assert_private(root: &Path) {
+    for path in everything(root) {
+        let found = std::fs::metadata(&path).expect("it is there");
+        let wanted = if found.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(found.permissions().mode() & 0o777, wanted, "{}", path.display());
+    }
+}
+
+/// Runs command lines with this umask.
+fn under_umask(place: &Place, umask: &str, lines: &[&str]) {
+    let program = env!("CARGO_BIN_EXE_sage");
+    let script: String = lines.iter().map(|line| format!("{program} {line}\n")).collect();
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c", &format!("umask {umask}\n{script}")]).current_dir(place.path("."));
+    for name in ["SAGE_DIR", "SAGE_PRINCIPAL", "SAGE_CONFIG", "SAGE_SERVER", "SAGE_TOKEN", "USER"] {
+        shell.env_remove(name);
+    }
+    let output = shell.env("XDG_CONFIG_HOME", place.path("settings")).output().expect("a shell");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// With the usual umask every user of the machine could read rows, the log and the releases.
+#[test]
+fn files_are_for_their_owner_alone_whatever_the_umask() {
+    for umask in ["000", "022", "077"] {
+        let place = Place::new();
+        std::fs::write(place.path("rides.toml"), crate::keeping::STREAM).expect("a file");
+        std::fs::write(place.path("rides.csv"), crate::keeping::rows(0)).expect("a file");
+        std::fs::write(place.path("count.toml"), COUNT).expect("a file");
+        under_umask(
+            &place,
+            umask,
+            &[
+                "stream create rides.toml --as ada --heads head",
+                "ingest rides rides.csv --as dan --heads head",
+                "blocks rides --do seal --before 2026-03-01 --as dan --heads head",
+                "query rides 'SELECT count(*)' --all --epsilon 1 --key first --as mia --heads head",
+                "submit count.toml --wait --as mia --heads head",
+                "token create --as mia",
+                "backup saved --heads head",
+                "audit export bundle --heads head",
+                "restore saved --dir again",
+            ],
+        );
+        for folder in ["sage-data", "saved", "bundle", "again"] {
+            assert_private(&place.path(folder));
+        }
+        assert_private(&place.path("head"));
+        assert!(place.path("sage-data/releases").read_dir().expect("a folder").next().is_some(), "released");
+    }
+}
+
+/// Files that SQLite makes beside the log while it is open.
+#[test]
+fn what_a_running_server_makes_is_for_its_owner_alone() {
+    let place = small_place();
+    // A directory of an earlier release.
+    for path in everything(&place.path("sage-data")) {
+        let mode = if path.is_dir() { 0o755 } else { 0o644 };
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).expect("set");
+    }
+    let _serving = Serving::start(&place);
+    let mode = |name: &str| {
+        let found = std::fs::metadata(place.path(&format!("sage-data/{name}")));
+        found.map(|found| found.permissions().mode() & 0o777).ok()
+    };
+    assert_eq!((mode("."), mode("log.db"), mode("blocks")), (Some(0o700), Some(0o600), Some(0o700)));
+    for name in ["log.db-wal", "log.db-shm"] {
+        assert_eq!(mode(name), Some(0o600), "{name}");
+    }
+}
+
+const COUNT: &str =
+    "[pipeline]\nname = \"count\"\nstream = \"rides\"\n[train]\nkind = \"statistic\"\nstatistic = \"count\"\n";
+
+/// A token that was revoked after the backup, because it had leaked, counted again in the restored directory.
+#[test]
+fn tokens_of_a_backup_do_not_count_unless_told_otherwise() {
+    let place = small_place();
+    let leaked = place.good("token create --as mia").trim().to_owned();
+    place.good("backup saved");
+    let works = |dir: &str| {
+        let _given_up = place.good(&format!("restore --acknowledge --nothing-since --dir {dir} --as ada"));
+        let serving = Serving::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--dir", dir]));
+        serving.with_token("GET", "/v1/streams/rides", &leaked, "").status
+    };
+    let said = place.run("restore saved --dir new");
+    assert!(said.err.contains("tokens of the backup do not count"), "{}", said.err);
+    assert_eq!(works("new"), 401);
+    place.good("restore saved --dir same --keep-tokens");
+    assert_eq!(works("same"), 200);
+}
+
+/// Blocks, summaries and quarantined rows are noise without their keys, and deleting a block destroys its key.
+#[test]
+fn encrypted_blocks_are_read_with_the_key_and_never_after_deletion() {
+    let place = Place::new();
+    std::fs::write(place.path("rides.toml"), crate::keeping::STREAM).expect("a file");
+    std::fs::write(place.path("rides.csv"), crate::keeping::rows(0) + "never,7,7.5\n").expect("a file");
+    std::fs::write(place.path("count.toml"), COUNT).expect("a file");
+    std::fs::write(place.path("master.key"), [7; 32]).expect("a key");
+    let key = "--key-file master.key";
+    place.good(&format!("stream create rides.toml --as ada {key}"));
+    place.good(&format!("ingest rides rides.csv --as dan {key}"));
+    place.good(&format!("blocks rides --do seal --before 2026-03-01 --as dan {key}"));
+    place.good(&format!("submit count.toml --wait --as mia {key}"));
+    let files = |folder: &str| -> Vec<PathBuf> {
+        everything(&place.path(folder)).into_iter().filter(|path| path.is_file()).collect()
+    };
+    let stored = [files("sage-data/blocks"), files("sage-data/sums")].concat();
+    assert!(stored.len() > 4, "{stored:?}");
+    for path in &stored {
+        let bytes = std::fs::read(path).expect("a file");
+        assert!(bytes.starts_with(b"sage encrypted 1\n"), "{}", path.display());
+        assert!(!bytes.windows(4).any(|some| some == b"PAR1"), "{}", path.display());
+    }
+    // Without the key, or with another, nothing is opened and so nothing is charged; looking works.
+    place.fails("query rides 'SELECT count(*)' --all --epsilon 1 --as mia", 1, "are encrypted");
+    std::fs::write(place.path("other.key"), [8; 32]).expect("a key");
+    place.fails("blocks rides --key-file other.key", 1, "not the master key");
+    assert_eq!(place.json("audit verify")["sound"], true);
+    assert_eq!(place.json("doctor")["findings"], serde_json::json!([]));
+    let hexadecimal = "07".repeat(32);
+    assert!(place.good(&format!("blocks rides --key-command 'echo {hexadecimal}'")).contains("sealed"));
+    assert!(place.good(&format!("quarantine rides --as dan {key}")).contains("no time within its bounds"));
+    // A backup is of use with the master key, and of none without.
+    place.good(&format!("backup saved {key}"));
+    assert!(!files("saved/keys").is_empty());
+    // What somebody copied before the deletion is of no use after it.
+    let block = "day=2026-02-01";
+    let copied: Vec<(PathBuf, Vec<u8>)> = files(&format!("sage-data/blocks/rides/{block}"))
+        .into_iter()
+        .map(|path| (path.clone(), std::fs::read(&path).expect("a part")))
+        .collect();
+    let keys = files(&format!("sage-data/keys/blocks/rides/{block}"));
+    assert_eq!((copied.len(), keys.len()), (1, 1));
+    place.good(&format!("blocks rides --do retire --block {block} --as ada {key}"));
+    place.good(&format!("blocks rides --do delete --block {block} --as ada {key}"));
+    assert!(!keys[0].exists() && files(&format!("sage-data/blocks/rides/{block}")).is_empty());
+    assert!(files(&format!("sage-data/sums/rides/{block}")).is_empty());
+    for (path, bytes) in copied {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        std::fs::write(&path, bytes).expect("put back");
+    }
+    let all = "query rides 'SELECT count(*)' --all --epsilon 1 --as mia";
+    place.good(&format!("{all} {key}"));
+    place.fails(&format!("query rides 'SELECT count(*)' --block {block} --epsilon 1 --as mia {key}"), 12, "retired");
+    let left = everything(&place.path("sage-data/keys")).into_iter().filter(|path| path.is_file()).count();
+    assert_eq!(left, 1 + 2 + 1, "the check, two blocks and the quarantined rows");
+}

@@ -71,6 +71,11 @@ class Manifest:
         return self.take(self.number())
 
 
+def holds_files(path: pathlib.Path) -> bool:
+    """Whether there is anything but empty folders, which a process killed while it makes a release can leave."""
+    return not path.is_dir() or any(not below.is_dir() for below in path.rglob("*"))
+
+
 def release_digests(folder: pathlib.Path) -> set[str]:
     """What the files of a release come to: names, lengths and bytes, in the two forms that models and statistics have."""
     files = sorted((path.relative_to(folder).as_posix().encode(), path) for path in folder.rglob("*") if path.is_file())
@@ -108,7 +113,7 @@ class Files:
         for path in sorted(shelf.iterdir()) if shelf.is_dir() else []:
             if path.name == "reports" and path.is_dir():
                 self.check_reports(path)
-            elif path.name not in self.releases:
+            elif path.name not in self.releases and holds_files(path):
                 self.found(f"releases/{path.name} is in the store of releases and no event of the log released it")
 
     def check_reports(self, folder: pathlib.Path) -> None:

@@ -423,6 +423,16 @@ class Loop(Place):
                 shutil.rmtree(self.place / "releases")
                 self.run_of(self.report())
 
+    def test_an_empty_folder_of_a_killed_process_is_no_release(self):
+        """A process killed between making the folder of a release and its first file left a "violation"."""
+        records = w.chain(self.run_of(self.report()))
+        left = self.place / "releases" / ("cd" * 32) / "tables"
+        left.mkdir(parents=True)
+        result, code = self.audited(records)
+        self.assertEqual((code, result["violations"]), (0, []))
+        (left / "speed.parquet").touch()
+        self.assertFound(records, "no event of the log released it")
+
     def test_a_release_under_a_name_of_another_stream_is_found(self):
         submitted = lambda stream: w.note(
             "catalog", self.form({"note": "run-submitted", "stream": stream, "text": f'[pipeline]\nname = "line"\nstream = "{stream}"\n'})

@@ -319,7 +319,7 @@ class Logs(Place):
         self.assertEqual(len(set(names)), 11)
 
     def test_the_golden_file_is_clean(self):
-        shutil.copy(CRATES / "sage-engine/tests/golden/log-format-1.db", self.place / "log.db")
+        shutil.copy(CRATES / "sage-store/tests/golden/log-format-1.db", self.place / "log.db")
         result, code = self.printed([str(self.place), "--json"])
         self.assertEqual((code, result["head"]["length"], result["prices"]), (0, 8, {"agreed": 2}))
         self.assertEqual([each.name for each in self.place.iterdir()], ["log.db"])

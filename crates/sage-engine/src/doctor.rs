@@ -9,9 +9,9 @@ use std::path::Path;
 
 use sage_kernel::{Gate, GrantId, Head};
 
+use crate::api::{EngineError, Places, now};
 use crate::blocks::{BlockStore, KeptSums, StoreError, parts_digest};
 use crate::catalog::{Catalog, Ended, Note, Noted, Stage};
-use crate::engine::{EngineError, Places, now};
 use crate::log::{Directory, SqliteLog, has_head_key};
 use crate::release::{Kind, Shelf};
 

@@ -23,41 +23,38 @@
 //! kernel's gate charges. Results are plain structs in the user's words.
 
 pub mod account;
-pub mod adapt;
-pub mod allocate;
+mod api;
 pub mod audit;
 pub mod backup;
-pub mod blocks;
 mod catalog;
 pub mod doctor;
-mod document;
-mod engine;
 pub mod generate;
-pub mod ingest;
-pub mod log;
 mod orders;
 pub mod pipeline;
 pub mod plan;
-pub mod private;
 pub mod query;
-mod quiet;
 pub mod read;
 pub mod release;
 pub mod run;
-mod schedule;
+mod scheduler;
 pub mod serve;
 pub mod simulate;
-pub mod stream;
-pub mod suggest;
 pub mod verify;
+mod worker;
 
-pub use blocks::{KeyError, MasterKeySource};
-pub use engine::{
-    Ask, AttemptLimits, AttemptOutcome, AttemptView, BlockView, CensusView, EVENT_KINDS, Engine, EngineError,
-    EventView, Fed, Granted, Job, LaneView, Opened, Places, PolicyOutcome, Principal, ProgressView, ProposalView,
-    PutBack, QuarantineView, QueryAnswer, QueryAsk, QueryCost, QueryPlan, RangeCount, ReleaseView, Relief, RunView,
-    Shown, Snapshot, State, Stopped, StreamView, THOUSANDTHS, UnitCount, Waiting,
+pub use scheduler::{Relief, THOUSANDTHS, Waiting, adapt, allocate};
+pub use worker::{Ask, Granted, Job, ProgressView};
+
+pub use sage_store::{blocks, ingest, log, private, stream, suggest};
+pub(crate) use sage_store::{document, quiet};
+
+pub use api::{
+    AttemptLimits, AttemptOutcome, AttemptView, BlockView, CensusView, EVENT_KINDS, Engine, EngineError, EventView,
+    Fed, LaneView, Opened, Places, PolicyOutcome, Principal, ProposalView, PutBack, QuarantineView, QueryAnswer,
+    QueryAsk, QueryCost, QueryPlan, RangeCount, ReleaseView, RunView, Shown, Snapshot, State, Stopped, StreamView,
+    UnitCount,
 };
+pub use blocks::{KeyError, MasterKeySource};
 pub use query::{Spend, Which};
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use sage_kernel::Head;
 
+use crate::api::rollback_fence::fence;
+use crate::api::{EngineError, Places};
 use crate::doctor::{Doctor, Finding};
-use crate::engine::put_back::fence;
-use crate::engine::{EngineError, Places};
 use crate::log::{Directory, Heads, KnownHead, LogCopy};
 
 /// What was verified, and what was found.

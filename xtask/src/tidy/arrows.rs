@@ -14,7 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sage-learn", &["sage-numerics", "sage-kernel"]),
     ("sage-sandbox", &[]),
     ("sage-sql", &["sage-sql"]),
-    ("sage-engine", &["sage-kernel", "sage-learn", "sage-sandbox", "sage-sql"]),
+    ("sage-store", &["sage-kernel"]),
+    ("sage-engine", &["sage-kernel", "sage-learn", "sage-sandbox", "sage-sql", "sage-store"]),
     ("sage", &["sage-engine"]),
     ("sage-python", &["sage-engine", "sage-kernel"]),
     ("experiments", &["sage-engine", "sage-kernel", "sage-learn"]),
@@ -83,6 +84,8 @@ mod tests {
         check("sage", "sage-engine", Value::Null, true);
         check("sage", "clap", Value::Null, true);
         check("sage-engine", "sage-sandbox", Value::Null, true);
+        check("sage-engine", "sage-store", Value::Null, true);
+        check("sage-store", "sage-engine", Value::Null, false);
         check("sage-sandbox", "sage-kernel", Value::Null, false);
         check("sage-python", "sage-kernel", Value::Null, true);
         check("sage", "sage-kernel", Value::Null, false);

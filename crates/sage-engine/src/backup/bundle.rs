@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::list::{files_below, new_folder, put};
 use super::save::{folded, read};
-use crate::engine::{EngineError, Places, now};
+use crate::api::{EngineError, Places, now};
 use crate::log::{KnownHead, copy_log};
 
 /// Writes a bundle into a new folder, which `tools/audit.py` checks without this program. Gives how many events it

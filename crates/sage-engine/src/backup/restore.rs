@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::list::{BackupError, Saved, digest, new_folder, put};
 use super::save::{folded, read};
+use crate::api::rollback_fence::fence;
+use crate::api::{EngineError, Places};
 use crate::blocks::BlockStore;
-use crate::engine::put_back::fence;
-use crate::engine::{EngineError, Places};
 use crate::log::durable;
 
 /// The file of the server's tokens.

@@ -7,9 +7,9 @@ use std::path::Path;
 use sage_kernel::{Gate, Head};
 
 use super::list::{BackupError, Saved, SavedFile, digest, files_below, new_folder, put};
+use crate::api::{EngineError, Places, now};
 use crate::blocks::{BlockStore, KEYS_FOLDER, StoreError};
 use crate::catalog::{Catalog, Note, Noted};
-use crate::engine::{EngineError, Places, now};
 use crate::log::{Directory, copy_log};
 
 /// How often the log is copied anew because a block was deleted meanwhile.

@@ -13,8 +13,8 @@ use super::story::{Moment, Release, Story};
 use super::{Scenario, SimulationError, Way};
 use crate::adapt::{self, Action, Attempt, Limits, Offers, Outcome, Phase, Plan, State, Units, Verdict, World};
 use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources, Scheduler};
-use crate::engine::{Reach, left_of_lane};
 use crate::plan::{OneRelease, one_release};
+use crate::scheduler::{Reach, left_of_lane};
 
 /// A first attempt takes this part of what a block has, as in the product where a pipeline's file says nothing.
 const FIRST_SHARE: u64 = 64;

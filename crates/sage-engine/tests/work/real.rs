@@ -12,7 +12,7 @@ use sage_engine::{Engine, Epsilon, Opened, Places};
 use crate::city::somebody;
 use crate::loops::told;
 
-const STREAM: &str = include_str!("../ingest_rows/taxi.toml");
+const STREAM: &str = include_str!("../../../sage-store/tests/ingest/taxi.toml");
 const SECONDS: &str = "extract(epoch from lpep_dropoff_datetime) - extract(epoch from lpep_pickup_datetime)";
 
 /// Daily blocks, and somebody for each role.

@@ -1,0 +1,185 @@
+//! The census: private sizes of sealed blocks, and a running count of the stream's units.
+//!
+//! Steps are blocks in the order in which they were sealed. The number of units in a run of steps is released
+//! as a node of a binary tree (`sage_learn::count`), each under a charge of its own: with L levels a unit is in
+//! L nodes, and each costs a share 1/L of the census's ε on both lanes. Where the horizon is one step there is
+//! one level, and the nodes are the sizes of the blocks. In a stream of users the units are users. It must
+//! never count in any other way than by the kernel's histogram.
+
+use sage_kernel::{Cost, Door, Epsilon, Lane, Mechanism, TableNoise};
+use sage_learn::count::{Node, Tree, laplace_sum_quantile};
+use sage_learn::statistics::Histogram;
+
+use crate::api::policy::found;
+use crate::api::snapshot::Snapshot;
+use crate::api::{Engine, EngineError, note};
+use crate::catalog::{Note, Stream};
+use crate::read::{Batch, Query, Summing};
+use crate::stream::Census;
+use crate::worker::Ask;
+
+/// How many times a node is asked for when a crash has burnt its charge.
+const TRIES: u32 = 3;
+
+/// A private count of the units in all sealed blocks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UnitCount {
+    /// The best guess.
+    pub estimate: i64,
+    /// There are at least so many, but for the chance below.
+    pub at_least: i64,
+    /// The chance that a lower bound of this census was ever too high.
+    pub chance: f64,
+}
+
+/// What the census of a stream has released.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CensusView {
+    /// What is counted: one more or less of it is hidden.
+    pub unit: &'static str,
+    /// What the census may cost each lane of a block, in all.
+    pub epsilon: Epsilon,
+    /// For how many blocks the running count is at its best.
+    pub horizon: u32,
+    /// The units in all sealed blocks that are counted; `None` before the first count.
+    pub total: Option<UnitCount>,
+    /// Every released count, by the blocks it is of.
+    pub counts: Vec<RangeCount>,
+}
+
+/// A released count of the units in a range of blocks, in the order in which they were sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeCount {
+    /// The first block.
+    pub first: String,
+    /// The last block.
+    pub last: String,
+    /// The private numbers of units on the train and on the test lane.
+    pub lanes: [i64; 2],
+}
+
+/// The chance that any lower bound of a census within its horizon is too high.
+const CHANCE: f64 = 0.05;
+
+impl Engine {
+    /// Releases the counts that are due: those of every run of steps that sealing has completed. Nothing
+    /// where the stream's file asks for no census.
+    ///
+    /// # Errors
+    /// When a charge is refused or a block cannot be read. Counts released before stay.
+    pub fn count_sealed(&self, stream: &str) -> Result<(), EngineError> {
+        let catalog = self.catalog();
+        let known = catalog.stream(stream).ok_or_else(|| EngineError::NoStream(stream.to_owned()))?;
+        let Some(census) = &known.file.census else { return Ok(()) };
+        let tree = Tree::for_steps(census.horizon);
+        let share = share(census, tree);
+        let done = known.sealed.len() as u64;
+        let retired = self.retired_steps(stream, known)?;
+        for node in (1..=done).flat_map(|steps| tree.completed(steps)) {
+            // What is retired can no longer be counted, and the ranges beside it still can.
+            let readable = !node.steps().any(|step| retired.get(step as usize).copied().unwrap_or(false));
+            if readable && !known.counted.contains_key(&node) {
+                self.count_node(stream, known, node, share)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Of each sealed block, whether it is retired.
+    fn retired_steps(&self, stream: &str, known: &Stream) -> Result<Vec<bool>, EngineError> {
+        self.with(|gate, catalog| {
+            let (id, _) = found(gate, catalog, stream)?;
+            let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
+            let ledgered = gate.ledger().stream(id);
+            Ok(numbers.into_iter().map(|block| ledgered.is_some_and(|own| own.is_retired(block))).collect())
+        })
+    }
+
+    fn count_node(&self, stream: &str, known: &Stream, node: Node, share: Epsilon) -> Result<(), EngineError> {
+        let steps = node.steps();
+        let blocks = known.sealed[steps.start as usize..steps.end as usize].to_vec();
+        let cost = || Cost::new(vec![Mechanism::Laplace { epsilon: share, count: 1 }]).map_err(EngineError::Cost);
+        let mut outcome = Err(EngineError::NoStream(stream.to_owned()));
+        for attempt in 0..TRIES {
+            let ask = Ask {
+                key: format!("census {stream} {} {} {attempt}", node.level, node.first),
+                stream: stream.to_owned(),
+                context: None,
+                blocks: blocks.clone(),
+                costs: [Some(cost()?), Some(cost()?)],
+                door: Door::Enforced,
+                purpose: "census".to_owned(),
+            };
+            outcome = self.charge_for_engine(ask);
+            if !matches!(outcome, Err(EngineError::Served(_))) {
+                break;
+            }
+        }
+        // A block is counted again in every node above it: from its sums, without its rows.
+        let query = Query { filter: None, columns: Vec::new() };
+        let histogram = Histogram { keys: 1, noise: TableNoise::Laplace(share) };
+        let sum = |permit: &_, part, rows: &[Batch]| {
+            Ok(histogram.summarise(permit, part, rows, |_| Some(0))?.into_iter().collect())
+        };
+        let sums = (&Lane::BOTH[..], &sum as &Summing<'_, Batch>);
+        let mut session = self.open_summed(outcome?, &query, "census", &|batch| batch, sums)?;
+        let mut count = |lane| {
+            let counted = session.histogram(lane, 1, TableNoise::Laplace(share), |_| Some(0));
+            counted.map(|counts| counts[0].round() as i64).map_err(EngineError::Session)
+        };
+        let (train, test) = (count(Lane::Train)?, count(Lane::Test)?);
+        let counted =
+            Note::UnitsCounted { stream: stream.to_owned(), level: node.level, first: node.first, train, test };
+        self.release(session.finish(), *blake3::hash(&counted.to_bytes()).as_bytes())?;
+        self.with(|gate, catalog| Ok(note(gate, catalog, &counted)?))
+    }
+}
+
+/// What one node costs on each lane.
+pub(crate) fn share(census: &Census, tree: Tree) -> Epsilon {
+    Epsilon::from_units(census.epsilon.units() / u64::from(tree.levels())).unwrap_or(Epsilon::ZERO)
+}
+
+impl Snapshot {
+    /// What the census of a stream has released; `None` where there is no such stream or its file asks for none.
+    /// Everything in it is public: each number was paid for.
+    pub fn census(&self, stream: &str) -> Option<CensusView> {
+        let known = self.known(stream)?;
+        let census = known.file.census.as_ref()?;
+        let block = |step: u64| usize::try_from(step).ok().and_then(|step| known.sealed.get(step)).cloned();
+        let count = |(node, lanes): (&Node, &[i64; 2])| {
+            let steps = node.steps();
+            Some(RangeCount { first: block(steps.start)?, last: block(steps.end.checked_sub(1)?)?, lanes: *lanes })
+        };
+        Some(CensusView {
+            unit: known.file.unit_text(),
+            epsilon: census.epsilon,
+            horizon: census.horizon,
+            total: self.units(stream),
+            counts: known.counted.iter().filter_map(count).collect(),
+        })
+    }
+
+    /// The private number of units in the sealed blocks of a stream; nothing where there is no census, or none
+    /// of it has been released.
+    pub fn units(&self, stream: &str) -> Option<UnitCount> {
+        let known = self.known(stream)?;
+        let census = known.file.census.as_ref()?;
+        let tree = Tree::for_steps(census.horizon);
+        let epsilon = share(census, tree).units() as f64 / 1e12;
+        let beta = CHANCE / f64::from(census.horizon.max(1));
+        let mut last = None;
+        let mut at_least = 0;
+        for steps in 1..=known.sealed.len() as u64 {
+            let nodes: Option<Vec<[i64; 2]>> =
+                tree.prefix(steps).map(|node| known.counted.get(&node).copied()).collect();
+            let Some(nodes) = nodes else { break };
+            let estimate: i64 = nodes.iter().flatten().sum();
+            let terms = u32::try_from(2 * nodes.len()).unwrap_or(u32::MAX);
+            let off = laplace_sum_quantile(terms, epsilon, beta).unwrap_or(f64::INFINITY);
+            at_least = at_least.max(estimate - off.ceil().min(9e18) as i64);
+            last = Some(UnitCount { estimate, at_least, chance: CHANCE });
+        }
+        last
+    }
+}

@@ -1,0 +1,222 @@
+//! Streams and their policies: created by one officer, loosened only by two.
+//!
+//! The policy in force is the kernel's. A change of it is an event of the ledger that carries the names of
+//! those who approved it, and the kernel refuses one that loosens without two. A change of the officers needs two
+//! as well, or one officer could appoint the second; so does one that shows results earlier. What waits for a second
+//! name is a note, and is approved by the digest of its text. Nothing here must ever put a name under a policy that its
+//! bearer did not see.
+
+use std::collections::BTreeMap;
+
+use sage_kernel::{Context, ContextId, Filter, Gate, Policy, StreamId};
+
+use crate::api::{Engine, EngineError, Principal, Store, authority, note, now, secret};
+use crate::catalog::{Catalog, Note, Stream};
+use crate::pipeline::Pipeline;
+use crate::stream::{Change, Role, StreamFile, Unit};
+use crate::worker::grant;
+
+/// What became of a changed stream file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyOutcome {
+    /// It says what is in force already.
+    Same,
+    /// It is in force.
+    InForce,
+    /// It loosens the policy, shows results earlier or changes the officers: another officer has to approve it.
+    Waits,
+    /// It says what is in force already, and the proposal that waited is withdrawn.
+    Withdrawn,
+}
+
+impl Engine {
+    /// Creates the stream that a file describes. The same file again has no effect.
+    ///
+    /// # Errors
+    /// When the file cannot be meant, does not name the principal as its officer, or describes another stream
+    /// than the one of its name.
+    pub fn create_stream(&self, by: &Principal, text: &str) -> Result<(), EngineError> {
+        let file = StreamFile::parse(text)?;
+        if !file.officers().contains(by.name()) {
+            return Err(not_in_role(&file.name, by, Role::PrivacyOfficer));
+        }
+        self.with(|gate, catalog| {
+            let exists = gate.ledger().stream_named(&file.name).is_some();
+            match catalog.stream(&file.name) {
+                Some(before) if exists && before.file == file => return Ok(()),
+                Some(_) if exists => return Err(EngineError::StreamExists(file.name.clone())),
+                _ => {}
+            }
+            file.policy.check_members(&BTreeMap::new())?;
+            let secret = match file.unit {
+                Unit::Event => None,
+                Unit::User { .. } => Some(secret::make(self.path(), &file.name)?),
+            };
+            // First what it is, then that it is: a crash between the two leaves no stream, and no harm.
+            note(gate, catalog, &defined(&file, secret, by, None))?;
+            gate.create_stream(now(), &file.name, kernel_policy(&file)?)?;
+            Ok(())
+        })
+    }
+
+    /// Has a stream follow another file from now on, as far as one officer may decide that.
+    ///
+    /// A file that loosens the policy, shows results earlier or changes who the officers are becomes a proposal, which
+    /// replaces an earlier one and waits for [`Engine::approve_policy`]. A file that says what is in force withdraws a
+    /// waiting proposal.
+    ///
+    /// # Errors
+    /// When the file cannot be parsed, changes what cannot change, or the principal is no officer of the stream.
+    pub fn change_stream(&self, by: &Principal, text: &str) -> Result<PolicyOutcome, EngineError> {
+        let file = StreamFile::parse(text)?;
+        self.with(|gate, catalog| {
+            let (id, stream) = found(gate, catalog, &file.name)?;
+            in_role(stream, by, Role::PrivacyOfficer)?;
+            let changes = stream.file.changes(&file)?;
+            if changes.is_empty() {
+                if stream.proposal.is_none() {
+                    return Ok(PolicyOutcome::Same);
+                }
+                note(gate, catalog, &defined(&file, stream.secret.clone(), by, None))?;
+                return Ok(PolicyOutcome::Withdrawn);
+            }
+            file.policy.check_members(&stream.belonged)?;
+            let loosens = changes.contains(&Change::Officers) || stream.file.discloses_earlier(&file);
+            let mut approvals = if loosens { 2 } else { 1 };
+            let mut changed = None;
+            if changes.contains(&Change::Policy) {
+                let (in_force, policy) = moved_policy(gate, id, &file)?;
+                let needed = in_force.approvals_to_become(&policy);
+                approvals = approvals.max(needed.ok_or_else(|| EngineError::OtherPolicy(file.name.clone()))?);
+                changed = Some(policy);
+            }
+            if approvals > 1 {
+                let (stream, text, by) = (file.name.clone(), file.to_text(), by.name().to_owned());
+                note(gate, catalog, &Note::PolicyProposed { stream, text, by })?;
+                return Ok(PolicyOutcome::Waits);
+            }
+            if let Some(policy) = changed {
+                gate.change_policy(now(), id, policy, vec![by.name().to_owned()])?;
+            }
+            note(gate, catalog, &defined(&file, stream.secret.clone(), by, None))?;
+            authority::end_runs(gate, catalog, by, &file, &stream.suspended)?;
+            Ok(PolicyOutcome::InForce)
+        })
+    }
+
+    /// Approves the file that another officer has proposed for the stream, by the digest of its text: a proposal that
+    /// was replaced since the approver read it is not approved.
+    ///
+    /// # Errors
+    /// When none was proposed by another officer, the digest is that of another text, or the principal is no officer of
+    /// the stream.
+    pub fn approve_policy(&self, by: &Principal, stream: &str, digest: &str) -> Result<(), EngineError> {
+        self.with(|gate, catalog| {
+            let (id, known) = found(gate, catalog, stream)?;
+            in_role(known, by, Role::PrivacyOfficer)?;
+            let still_officer = |name: &str| known.has_role(name, Role::PrivacyOfficer);
+            let proposal = known.proposal.as_ref().filter(|own| own.by != by.name() && still_officer(&own.by));
+            let proposal = proposal.ok_or_else(|| EngineError::NothingToApprove(stream.to_owned()))?;
+            if proposal.digest() != digest {
+                return Err(EngineError::ProposalChanged(stream.to_owned()));
+            }
+            let file = StreamFile::parse(&proposal.text)?;
+            file.policy.check_members(&known.belonged)?;
+            let (in_force, policy) = moved_policy(gate, id, &file)?;
+            let changes_policy = *in_force != policy;
+            if changes_policy {
+                let approvals = vec![proposal.by.clone(), by.name().to_owned()];
+                gate.change_policy(now(), id, policy, approvals)?;
+            }
+            note(gate, catalog, &defined(&file, known.secret.clone(), by, Some(proposal.digest())))?;
+            authority::end_runs(gate, catalog, by, &file, &known.suspended)?;
+            Ok(())
+        })
+    }
+}
+
+fn defined(file: &StreamFile, secret: Option<String>, by: &Principal, approves: Option<String>) -> Note {
+    Note::StreamDefined { stream: file.name.clone(), text: file.to_text(), secret, by: by.name().to_owned(), approves }
+}
+
+/// The policy in force, and the one of a file as it can follow it.
+fn moved_policy<'gate>(
+    gate: &'gate Gate<Store>, id: StreamId, file: &StreamFile,
+) -> Result<(&'gate Policy, Policy), EngineError> {
+    let in_force = gate.ledger().stream(id).map(|stream| stream.policy());
+    let in_force = in_force.ok_or_else(|| EngineError::NoStream(file.name.clone()))?;
+    Ok((in_force, successor(in_force, file)?))
+}
+
+fn kernel_policy(file: &StreamFile) -> Result<Policy, EngineError> {
+    // A file that was read has a policy; were it not so, there would be no stream.
+    file.kernel_policy().ok_or_else(|| EngineError::NoStream(file.name.clone()))
+}
+
+/// The policy of a file as it can follow the one in force: filters keep what earlier charges were counted by, such as
+/// the weights of Rényi orders, and only their ceilings move.
+fn successor(in_force: &Policy, file: &StreamFile) -> Result<Policy, EngineError> {
+    let wanted = kernel_policy(file)?;
+    let moved = |before: &Filter, wanted: &Filter| match before.rule() == wanted.rule() {
+        true => before.under(wanted.ceiling()).unwrap_or_else(|| wanted.clone()),
+        false => wanted.clone(),
+    };
+    let alike = in_force.contexts().len() == wanted.contexts().len();
+    let pairs = in_force.contexts().iter().zip(wanted.contexts()).filter(|_| alike);
+    let contexts: Vec<Context> = pairs
+        .map(|(before, wanted)| Context { name: wanted.name.clone(), filter: moved(&before.filter, &wanted.filter) })
+        .collect();
+    let joint = match (in_force.joint(), wanted.joint()) {
+        (Some(before), Some(wanted)) => Some(moved(before, wanted)),
+        (_, joint) => joint.cloned(),
+    };
+    if contexts.is_empty() {
+        return Ok(wanted);
+    }
+    Policy::with_contexts(contexts, joint, wanted.doors()).map_err(EngineError::Blocks)
+}
+
+/// A stream that the ledger and the catalog know.
+pub(crate) fn found<'catalog>(
+    gate: &Gate<Store>, catalog: &'catalog Catalog, name: &str,
+) -> Result<(StreamId, &'catalog Stream), EngineError> {
+    let missing = || EngineError::NoStream(name.to_owned());
+    let id = gate.ledger().stream_named(name).ok_or_else(missing)?;
+    Ok((id, catalog.stream(name).ok_or_else(missing)?))
+}
+
+/// The context of a stream's policy that pays for a pipeline, and the filter that counts what it costs.
+pub(crate) fn paying<'gate>(
+    gate: &'gate Gate<Store>, stream: StreamId, pipeline: &Pipeline,
+) -> Result<(ContextId, &'gate Filter), EngineError> {
+    let (place, own) = account(gate, stream, &pipeline.stream, pipeline.context.as_deref())?;
+    Ok((place, &own.filter))
+}
+
+/// The context of a stream's policy that has this name, the first where none is named.
+pub(crate) fn account<'gate>(
+    gate: &'gate Gate<Store>, stream: StreamId, name: &str, context: Option<&str>,
+) -> Result<(ContextId, &'gate Context), EngineError> {
+    let missing = || EngineError::NoStream(name.to_owned());
+    let policy = gate.ledger().stream(stream).map(|stream| stream.policy()).ok_or_else(missing)?;
+    let place = grant::context(policy, context)?;
+    Ok((place, policy.contexts().get(place.0 as usize).ok_or_else(missing)?))
+}
+
+/// The context that pays for what an ML engineer of the stream asks, by its name.
+pub(crate) fn paid_by(known: &Stream, by: &Principal, named: Option<&str>) -> Result<Option<String>, EngineError> {
+    in_role(known, by, Role::MlEngineer)?;
+    Ok(known.file.policy.paid_by(by.name(), named)?)
+}
+
+/// Refuses a principal who does not have the role, or whose roles are suspended.
+pub(crate) fn in_role(known: &Stream, by: &Principal, role: Role) -> Result<(), EngineError> {
+    if known.suspended.contains_key(by.name()) {
+        return Err(EngineError::Suspended { principal: by.name().to_owned(), stream: known.file.name.clone() });
+    }
+    if known.has_role(by.name(), role) { Ok(()) } else { Err(not_in_role(&known.file.name, by, role)) }
+}
+
+fn not_in_role(stream: &str, by: &Principal, role: Role) -> EngineError {
+    EngineError::NotInRole { principal: by.name().to_owned(), role, stream: stream.to_owned() }
+}

@@ -1,0 +1,253 @@
+//! Pipelines go in: looked at, submitted, stopped.
+
+use std::path::Path;
+
+use sage_kernel::{Amounts, Blocks, Cost, Doors, Epsilon, Filter, Lane};
+use sage_learn::plan::odometer;
+
+use crate::adapt::{End, Outcome, Phase};
+use crate::api::policy::{found, in_role, paid_by, paying};
+use crate::api::releases::{Shown, ShownTables};
+use crate::api::{Engine, EngineError, Principal, note, now};
+use crate::catalog::{Catalog, Note, Step};
+use crate::pipeline::{Extent, Pipeline, Train};
+use crate::plan::{Bill, Known, NamedTables, Preview, Recipe, Terms, plan_apart};
+use crate::scheduler::ceilings::Ceilings;
+use crate::stream::{Role, StreamFile, Width};
+use crate::worker::code;
+
+/// What [`Engine::stop_run`] stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// The run.
+    Run,
+    /// The run was over: its pipeline is not submitted again.
+    Recurrence,
+}
+
+impl Engine {
+    /// Submits a pipeline from the text of its file. From now on it is tried until it is accepted, rejected or out
+    /// of means. Gives the number of its run.
+    ///
+    /// # Errors
+    /// When the file cannot be meant, does not fit its stream, or the principal is no ML engineer of the stream or may
+    /// not spend in the context.
+    pub fn submit(&self, by: &Principal, text: &str) -> Result<u64, EngineError> {
+        self.submit_at(by, text, now())
+    }
+
+    /// As [`Engine::submit`], at this time in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`].
+    pub fn submit_at(&self, by: &Principal, text: &str, at: u64) -> Result<u64, EngineError> {
+        self.submit_with(by, text, None, at)
+    }
+
+    /// As [`Engine::submit_at`], with the folder of the code that the pipeline's program is in. It is copied, so that
+    /// what is run later is what was submitted.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`], and when the folder cannot be copied.
+    pub fn submit_with(&self, by: &Principal, text: &str, code: Option<&Path>, at: u64) -> Result<u64, EngineError> {
+        self.submit_shown(by, text, code, at, &|_| true)
+    }
+
+    /// As [`Engine::submit_with`], for a caller who may see only some releases.
+    ///
+    /// # Errors
+    /// As [`Engine::submit_with`]; a release that is not shown is not there.
+    pub fn submit_shown(
+        &self, by: &Principal, text: &str, code: Option<&Path>, at: u64, shown: &Shown<'_>,
+    ) -> Result<u64, EngineError> {
+        let pipeline = parsed(text)?;
+        let (recipe, terms, _) = self.held_against(by, pipeline, shown)?;
+        let (stream, text) = (recipe.pipeline().stream.clone(), recipe.pipeline().to_text());
+        let code = code.map(|folder| code::keep(self.path(), folder)).transpose()?;
+        let submitted = Note::RunSubmitted { stream, text, by: by.name().to_owned(), at, terms, code };
+        let name = &recipe.pipeline().name;
+        self.with(|gate, catalog| {
+            owns_name(catalog, name, &recipe.pipeline().stream)?;
+            note(gate, catalog, &submitted)?;
+            Ok(catalog.works().runs().count() as u64 + 1)
+        })
+    }
+
+    /// What would happen to a pipeline if it were submitted now. It costs nothing.
+    ///
+    /// # Errors
+    /// As [`Engine::submit`].
+    pub fn preview(&self, by: &Principal, text: &str) -> Result<Preview, EngineError> {
+        self.preview_shown(by, text, &|_| true)
+    }
+
+    /// As [`Engine::preview`], for a caller who may see only some releases.
+    ///
+    /// # Errors
+    /// As [`Engine::preview`]; a release that is not shown is not there.
+    pub fn preview_shown(&self, by: &Principal, text: &str, shown: &Shown<'_>) -> Result<Preview, EngineError> {
+        let pipeline = parsed(text)?;
+        let (recipe, terms, filter) = self.held_against(by, pipeline, shown)?;
+        let catalog = self.catalog();
+        let name = &recipe.pipeline().stream;
+        let known = catalog.stream(name).ok_or_else(|| EngineError::NoStream(name.clone()))?;
+        let rows = crate::scheduler::available::rows_of(recipe.pipeline(), known, &[]);
+        let bill = |cost: u64, window: u32| {
+            let rows = rows.map(|each| each * f64::from(window));
+            Bill::new(&recipe, Known { filter: &filter, terms, cost, rows }).map_err(EngineError::Plan)
+        };
+        let first = bill(terms.first_cost, terms.first_window)?;
+        // The costliest attempt may be one that no window ever has the rows for.
+        let most = bill(terms.most_cost, terms.first_window)?;
+        let lefts = self.left_for(&recipe, &first)?;
+        let window = terms.first_window as usize;
+        let mut newest: Vec<u64> = lefts.iter().rev().copied().filter(|left| *left > 0).take(window).collect();
+        newest.sort_unstable();
+        Ok(Preview {
+            pipeline: recipe.pipeline().name.clone(),
+            stream: name.clone(),
+            window: terms.first_window,
+            eligible: u32::try_from(lefts.iter().filter(|left| **left > 0).count()).unwrap_or(u32::MAX),
+            first: alone(&filter, &first),
+            most: alone(&filter, &most),
+            runs_left: if newest.len() < window { 0 } else { newest.first().copied().unwrap_or(0) },
+        })
+    }
+
+    /// Stops a run. An attempt that is under way is brought to its end without effect. If the run is over and its
+    /// pipeline recurs, the recurrence is stopped instead.
+    ///
+    /// # Errors
+    /// When there is no such run, it is over and does not recur, or the principal is neither an ML engineer nor a
+    /// privacy officer of its stream.
+    pub fn stop_run(&self, by: &Principal, run: u64) -> Result<Stopped, EngineError> {
+        self.with(|gate, catalog| {
+            let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
+            let (_, known) = found(gate, catalog, &own.pipeline.stream)?;
+            if !known.has_role(by.name(), Role::PrivacyOfficer) {
+                in_role(known, by, Role::MlEngineer)?;
+            }
+            let by = by.name().to_owned();
+            let works = catalog.works();
+            let (note_of, stopped) = match own.state.phase() {
+                Phase::Over(Outcome::Stopped(End::Cancelled | End::NotMember | End::NameTaken)) => {
+                    return Err(EngineError::RunOver(run));
+                }
+                Phase::Over(_) if works.recurs(run) && works.newest_of(&own.pipeline.name) == Some(run) => {
+                    let (stream, pipeline) = (own.pipeline.stream.clone(), own.pipeline.name.clone());
+                    (Note::RecurrenceStopped { stream, pipeline, by }, Stopped::Recurrence)
+                }
+                Phase::Over(_) => return Err(EngineError::RunOver(run)),
+                _ => {
+                    let step = Step::Ended { end: End::Cancelled, by: Some(by) };
+                    (Note::RunStepped { run, step }, Stopped::Run)
+                }
+            };
+            note(gate, catalog, &note_of)?;
+            Ok(stopped)
+        })
+    }
+
+    /// A pipeline held against its stream, its terms, and the filter that counts what it costs. The context that pays
+    /// is written into it, so that it stays the same whoever becomes a member of what.
+    fn held_against(
+        &self, by: &Principal, mut pipeline: Pipeline, shown: &Shown<'_>,
+    ) -> Result<(Recipe, Terms, Filter), EngineError> {
+        let (file, filter) = self.with(|gate, catalog| {
+            let (id, known) = found(gate, catalog, &pipeline.stream)?;
+            pipeline.context = paid_by(known, by, pipeline.context.as_deref())?;
+            owns_name(catalog, &pipeline.name, &pipeline.stream)?;
+            let doors = gate.ledger().stream(id).map(|stream| stream.policy().doors());
+            if matches!(pipeline.train, Train::Command { .. }) && doors == Some(Doors::EnforcedOnly) {
+                return Err(EngineError::Door(pipeline.stream.clone()));
+            }
+            let (_, filter) = paying(gate, id, &pipeline)?;
+            Ok((known.file.clone(), filter.clone()))
+        })?;
+        // It becomes part of the submitted text, so runs that were submitted without one keep none.
+        pipeline.adaptation.timeout.get_or_insert_with(|| default_timeout(&pipeline.window.min, &file));
+        self.check_rival(&pipeline, shown)?;
+        let terms = Terms::new(&pipeline, &file, &filter).map_err(EngineError::Plan)?;
+        let recipe = self.planned_recipe(pipeline, &file, shown)?;
+        let catalog = self.catalog();
+        let known = catalog.stream(&recipe.pipeline().stream);
+        let rows = known.and_then(|known| crate::scheduler::available::rows_of(recipe.pipeline(), known, &[]));
+        let rows = rows.map(|each| each * f64::from(terms.first_window));
+        let within = recipe.check_limits(&file, rows, self.attempt_limits(recipe.pipeline()));
+        within.map_err(|over| EngineError::Plan(over.refusal))?;
+        Ok((recipe, terms, filter))
+    }
+
+    /// A pipeline planned on its stream.
+    fn planned_recipe(&self, pipeline: Pipeline, file: &StreamFile, shown: &Shown<'_>) -> Result<Recipe, EngineError> {
+        let tables = NamedTables::new(&pipeline, &ShownTables { engine: self, shown });
+        let file = file.clone();
+        let planned = plan_apart(move || Recipe::new(pipeline, &file, &tables)).map_err(EngineError::Plan)?;
+        planned.map_err(EngineError::Plan)
+    }
+
+    /// How often each sealed block that the pipeline reads, oldest first, still admits a bill.
+    pub(crate) fn left_for(&self, recipe: &Recipe, bill: &Bill) -> Result<Vec<u64>, EngineError> {
+        self.with(|gate, catalog| {
+            let (id, known) = found(gate, catalog, &recipe.pipeline().stream)?;
+            let ledgered = gate.ledger().stream(id);
+            let Some(ledgered) = ledgered else { return Ok(Vec::new()) };
+            let (context, _) = paying(gate, id, recipe.pipeline())?;
+            let ceilings = Ceilings::new(ledgered, context, &bill.costs);
+            let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
+            let read = |key: &String| recipe.pipeline().blocks.as_ref().is_none_or(|named| named.contains(key));
+            let own = numbers.into_iter().zip(&known.sealed).filter(|(_, key)| read(key));
+            Ok(own.map(|(block, _)| ceilings.times(block)).collect())
+        })
+    }
+}
+
+/// The pipeline that a text describes.
+fn parsed(text: &str) -> Result<Pipeline, EngineError> {
+    let text = text.to_owned();
+    let pipeline = plan_apart(move || Pipeline::parse(&text)).map_err(EngineError::Plan)?;
+    pipeline.map_err(EngineError::PipelineFile)
+}
+
+/// After how long a run gives up whose file does not say: four weeks, or twice its first window if that is longer.
+fn default_timeout(window: &Extent, file: &StreamFile) -> Width {
+    let window = match (window, file.blocks.time.filter(|_| file.blocks.levels() == 1)) {
+        (Extent::Time(length), _) => *length,
+        (Extent::Blocks(blocks), Some(width)) => width.times(*blocks),
+        (Extent::Blocks(_), None) => return Width::FOUR_WEEKS,
+    };
+    window.times(2).max(Width::FOUR_WEEKS)
+}
+
+/// Refuses a pipeline name that belongs to another stream: its releases and aliases are that stream's.
+fn owns_name(catalog: &Catalog, name: &str, stream: &str) -> Result<(), EngineError> {
+    match catalog.works().owner(name) {
+        Some(owner) if owner != stream => Err(EngineError::NameTaken(name.to_owned())),
+        _ => Ok(()),
+    }
+}
+
+/// The ε that a bill by itself comes to at δ_g, on the lane where it costs more.
+pub(crate) fn alone(filter: &Filter, bill: &Bill) -> Epsilon {
+    let lanes = lane_losses(filter, &bill.costs);
+    lanes[0].max(lanes[1])
+}
+
+/// The ε that costs by themselves come to at δ_g on each lane.
+pub(crate) fn lane_losses(filter: &Filter, costs: &[Option<Cost>; 2]) -> [Epsilon; 2] {
+    priced(filter, costs).map(|amounts| match amounts {
+        Some(amounts) => {
+            let spent: Vec<u128> = amounts.units().iter().map(|&units| u128::from(units)).collect();
+            odometer(filter, &spent)
+        }
+        None => Epsilon::ZERO,
+    })
+}
+
+/// What costs come to on each lane, wherever they are charged; nothing where a lane is not, or has no price.
+pub(crate) fn priced(filter: &Filter, costs: &[Option<Cost>; 2]) -> [Option<Amounts>; 2] {
+    let anywhere = Blocks::range(0, 0);
+    let price = |cost: &Option<Cost>, lane| filter.price(cost.as_ref()?, lane, anywhere.as_ref().ok()?).ok();
+    let [train, test] = costs;
+    [price(train, Lane::Train), price(test, Lane::Test)]
+}

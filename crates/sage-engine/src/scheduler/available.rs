@@ -1,0 +1,143 @@
+//! What a run may spend where: its own reservation or a loan, as far as the ledger has it left.
+
+use sage_kernel::{BlockId, Component, ContextId, Filter, Lane, Rate, Rule, Stream as Ledgered};
+use sage_learn::count::Node;
+
+use crate::allocate::{Allocation, Event, PipelineId, Resources, SHARES};
+use crate::api::policy::found;
+use crate::api::{Engine, EngineError, lock};
+use crate::catalog::{Catalog, Run, Stage, Stream};
+use crate::pipeline::{Pipeline, Train};
+use crate::plan;
+use crate::scheduler::queue;
+
+/// Whose budget a run would spend, the preferred one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// What is reserved for it.
+    Reserved,
+    /// What it could borrow now.
+    Spare,
+    /// What is left, though it may be promised to others.
+    Unspent,
+}
+
+impl Reach {
+    /// The most that a pipeline may spend on a block of an allocation.
+    pub(crate) fn of(self, room: &Allocation, pipeline: PipelineId, block: BlockId) -> Resources {
+        match self {
+            Self::Reserved => room.offer(pipeline, block),
+            Self::Spare => room.spare(pipeline, block),
+            Self::Unspent => room.unspent(block),
+        }
+    }
+}
+
+/// What a run may spend where.
+pub(crate) struct Offered {
+    /// The place of each block in the order of sealing, and the most, in units of cost.
+    pub(crate) offered: Vec<(u32, u64)>,
+    /// By which it is counted.
+    pub(crate) filter: Filter,
+}
+
+impl Engine {
+    /// What may be spent where, by the schedule and by the ledger.
+    pub(crate) fn offers(
+        &self, catalog: &Catalog, number: u64, run: &Run, known: &Stream, reach: Reach,
+    ) -> Result<Option<Offered>, EngineError> {
+        let Some(context) = queue::context_of(run, Some(known)) else { return Ok(None) };
+        let name = &run.pipeline.stream;
+        self.with(|gate, _| {
+            let (id, _) = found(gate, catalog, name)?;
+            let Some(ledgered) = gate.ledger().stream(id) else { return Ok(None) };
+            let Some(own) = ledgered.policy().contexts().get(context as usize) else { return Ok(None) };
+            let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
+            let mut schedule = lock(&self.schedule);
+            let Some(room) = schedule.room(name, context) else { return Ok(None) };
+            let mut offered = Vec::new();
+            for ((place, block), key) in (0..).zip(numbers).zip(&known.sealed) {
+                if ledgered.is_retired(block) || known.stage(key) != Stage::Sealed {
+                    let _ = room.apply(Event::Retire { block: BlockId(place) });
+                    continue;
+                }
+                if run.pipeline.blocks.as_ref().is_some_and(|named| !named.contains(key)) {
+                    continue;
+                }
+                let allowed = reach.of(room, PipelineId(number), BlockId(place));
+                let lanes = Lane::BOTH.map(|lane| {
+                    let spent = ledgered.spent(ContextId(context), block, lane).unwrap_or_default();
+                    let left = left_of_lane(&own.filter, spent).min(left_jointly(ledgered, &own.filter, block, lane));
+                    allowed.loss(lane).min(left)
+                });
+                offered.push((place, lanes[0].min(within_share(&run.pipeline, lanes[1]))));
+            }
+            Ok(Some(Offered { offered, filter: own.filter.clone() }))
+        })
+    }
+}
+
+/// What the ceiling over all contexts leaves of a lane, in units of cost of this filter. Where it counts otherwise this
+/// is no limit, and the ledger is asked block by block.
+fn left_jointly(ledgered: &Ledgered, filter: &Filter, block: BlockId, lane: Lane) -> u64 {
+    match (ledgered.policy().joint(), ledgered.spent_jointly(block, lane)) {
+        (Some(joint), Some(spent)) if joint.rule() == filter.rule() && joint.rule() != Rule::Renyi => {
+            left_of_lane(joint, spent)
+        }
+        _ => u64::MAX,
+    }
+}
+
+/// What is left of a lane in units of cost; under Rényi by the order that has most left.
+pub(crate) fn left_of_lane(filter: &Filter, spent: &[u128]) -> u64 {
+    let of = |place: usize| {
+        let cap = u128::from(filter.caps()[place]);
+        cap.saturating_sub(spent.get(place).copied().unwrap_or(cap))
+    };
+    let share = |place: usize| of(place) * u128::from(SHARES) / u128::from(filter.caps()[place].max(1));
+    let orders = (0..filter.caps().len()).filter(|place| filter.components()[*place] != Component::Delta);
+    let units = match filter.rule() {
+        Rule::Renyi => orders.map(share).max().unwrap_or(0),
+        _ => of(0),
+    };
+    u64::try_from(units).unwrap_or(u64::MAX)
+}
+
+/// The largest cost of an attempt of which the test lane's share is within this.
+fn within_share(pipeline: &Pipeline, most: u64) -> u64 {
+    let share = match &pipeline.train {
+        Train::Statistic(statistic) if !plan::of_both_lanes(statistic) => return u64::MAX,
+        Train::Statistic(_) => return most,
+        _ => pipeline.budget.shares.validate.units(),
+    };
+    let whole = u128::from(Rate::LIMIT.units());
+    u64::try_from(u128::from(most) * whole / u128::from(share.max(1))).unwrap_or(u64::MAX)
+}
+
+/// About how many rows of a block are learned from: as the census released it, or as the file says. Without blocks
+/// the newest are meant.
+pub(crate) fn rows_of(pipeline: &Pipeline, known: &Stream, blocks: &[(u32, u32)]) -> Option<f64> {
+    let stated = match &pipeline.train {
+        Train::Logistic(descent) | Train::Network { descent, .. } => descent.rows.map(f64::from),
+        _ => None,
+    };
+    let newest = known.sealed.len().checked_sub(1).and_then(|last| u32::try_from(last).ok());
+    let all = if blocks.is_empty() { newest.map(|last| (last, last)).into_iter().collect() } else { blocks.to_vec() };
+    let places = || all.iter().flat_map(|&(first, last)| first..=last);
+    let counted = places().map(|place| known.counted.get(&Node { level: 0, first: u64::from(place) }));
+    let counts: Option<Vec<i64>> = counted.map(|counts| counts.map(|[train, _]| *train)).collect();
+    let mean = |counts: Vec<i64>| counts.iter().sum::<i64>() as f64 / counts.len().max(1) as f64;
+    counts.filter(|counts| !counts.is_empty()).map(mean).filter(|mean| *mean >= 1.0).or(stated)
+}
+
+/// Places in rising order as runs of them.
+pub(crate) fn ranges(places: &[u32]) -> Vec<(u32, u32)> {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &place in places {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == place => *last = place,
+            _ => ranges.push((place, place)),
+        }
+    }
+    ranges
+}

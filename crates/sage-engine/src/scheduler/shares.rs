@@ -1,0 +1,103 @@
+//! Who has which share of a block: what is set aside for runs that wait, and which attempts read it.
+//!
+//! Set aside is policy and can be given back, so it is told apart from what was charged, and as a share of what is
+//! left rather than as a loss: the schedule counts in units of its own.
+
+use sage_kernel::{BlockId, GateError, Head, Lane, Log};
+
+use crate::api::policy::found;
+use crate::api::{Engine, EngineError, lock};
+
+/// A whole, in the unit of [`Engine::set_aside`].
+pub const THOUSANDTHS: u16 = 1000;
+
+impl Engine {
+    /// For each block of a stream, in order of arrival, the thousandths of what is left on the train and on the test
+    /// lane that are set aside for runs which wait; of several contexts, in that with the most.
+    ///
+    /// # Errors
+    /// When there is no such stream, or the log has failed.
+    pub fn set_aside(&self, stream: &str) -> Result<Vec<[u16; 2]>, EngineError> {
+        self.with(|gate, catalog| {
+            let (id, known) = found(gate, catalog, stream)?;
+            let Some(ledgered) = gate.ledger().stream(id) else { return Ok(Vec::new()) };
+            let mut shares = vec![[0; 2]; ledgered.block_keys().len()];
+            let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
+            let mut schedule = lock(&self.schedule);
+            for context in (0..).take(ledgered.policy().contexts().len()) {
+                let Some(room) = schedule.room(stream, context) else { continue };
+                for (place, block) in (0..).map(BlockId).zip(&numbers) {
+                    let own = Lane::BOTH.map(|lane| room.held(place).map_or((0, 0), |held| held.of(lane)));
+                    let share = &mut shares[block.0 as usize];
+                    if !ledgered.is_retired(*block) {
+                        *share = [0, 1].map(|lane| share[lane].max(thousandths(own[lane])));
+                    }
+                }
+            }
+            Ok(shares)
+        })
+    }
+
+    /// The attempts that were to read a block, as the number of the run and the place among its attempts.
+    pub fn attempts_on(&self, stream: &str, block: &str) -> Vec<(u64, usize)> {
+        let catalog = self.catalog();
+        let sealed = catalog.stream(stream).map_or(&[][..], |known| &known.sealed);
+        let Some(place) = sealed.iter().position(|key| key == block).and_then(|place| u32::try_from(place).ok()) else {
+            return Vec::new();
+        };
+        let reads = |ranges: &[(u32, u32)]| ranges.iter().any(|(first, last)| (*first..=*last).contains(&place));
+        let own = catalog.works().runs().filter(|(_, run)| run.pipeline.stream == stream);
+        own.flat_map(|(number, run)| {
+            let tries = run.tries.iter().enumerate().filter(|(_, one)| reads(&one.blocks));
+            tries.map(move |(attempt, _)| (number, attempt))
+        })
+        .collect()
+    }
+
+    /// Reads the whole log as it lies on the disk and holds every event against the one before, up to where this
+    /// process knows it to end; gives that end.
+    ///
+    /// # Errors
+    /// When the log cannot be read, or an event in it is not the one that was written.
+    pub fn verify_log(&self) -> Result<Head, EngineError> {
+        const AT_A_TIME: usize = 1000;
+        let end = self.with(|gate, _| Ok(gate.head()))?;
+        let mut head = Head::EMPTY;
+        while head.length < end.length {
+            // Between two parts others get their turn.
+            let records = self.with(|gate, _| {
+                let read = gate.log().log().read(head.length, AT_A_TIME);
+                read.map_err(|error| EngineError::Gate(GateError::Log(error)))
+            })?;
+            let before = head.length;
+            for record in records.iter().take_while(|record| record.number < end.length) {
+                (_, head) = record.verify(head).map_err(|broken| EngineError::Gate(GateError::Chain(broken)))?;
+            }
+            if head.length == before {
+                return Err(EngineError::Gate(GateError::Chain(sage_kernel::BrokenChain { number: before })));
+            }
+        }
+        match head == end {
+            true => Ok(end),
+            false => Err(EngineError::Gate(GateError::Chain(sage_kernel::BrokenChain { number: end.length }))),
+        }
+    }
+}
+
+/// What part of the second the first is, in thousandths.
+fn thousandths((held, left): (u64, u64)) -> u16 {
+    let share = u128::from(held) * u128::from(THOUSANDTHS) / u128::from(left.max(1));
+    u16::try_from(share).unwrap_or(THOUSANDTHS).min(THOUSANDTHS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thousandths;
+
+    #[test]
+    fn a_share_is_at_most_the_whole() {
+        for (given, share) in [((0, 0), 0), ((0, 7), 0), ((1, 3), 333), ((7, 7), 1000), ((u64::MAX, 1), 1000)] {
+            assert_eq!(thousandths(given), share, "{given:?}");
+        }
+    }
+}

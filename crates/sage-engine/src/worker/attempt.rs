@@ -1,0 +1,272 @@
+//! An attempt is performed: rows are read, what comes of them is judged, and what was accepted is released.
+//!
+//! The order is that of the protocol: the files of a release and the report are durable before the kernel's
+//! release, and the log's note is last. Stopped in between, the next start finds the report by the digest that the
+//! kernel released, or finds the grant burnt.
+
+use sage_kernel::{GrantId, GrantState, Lane};
+use sage_learn::encode::Encoded;
+use sage_learn::validate::Decision;
+
+use crate::adapt::Phase;
+use crate::api::policy::{found, paying};
+use crate::api::{Engine, EngineError, lock, submit};
+use crate::catalog::{Run, Step};
+use crate::pipeline::{Goal, Metric, Train};
+use crate::quiet;
+use crate::read::{self, Batch, ReadError};
+use crate::release::{self, Artefact, Receipt};
+use crate::run::{Done, LinearSums, Lost, Product, Report, Stage, Watch, compute, summarise, train_and_test};
+use crate::worker::Granted;
+use crate::worker::crash::{Work, Working};
+use crate::worker::progress::Watcher;
+use crate::worker::run_loop::Job;
+
+/// How many threads an attempt computes with.
+const THREADS: usize = 2;
+
+impl Engine {
+    /// Performs an attempt and writes down how it ended. One that fails is lost, and what it was charged stays
+    /// charged; that is no error.
+    ///
+    /// # Errors
+    /// When the log or the store of releases fails.
+    pub fn perform(&self, job: Job) -> Result<(), EngineError> {
+        let (run, grants) = (job.run, [Some(job.granted.id()), job.tested.as_ref().map(|tested| tested.id())]);
+        let watcher = Watcher::new(self, &job);
+        let working = self.crash_guard.enter(run, Work::Attempt);
+        let outcome = watcher.enter(Stage::Charged).and_then(|()| self.attempt(job, &watcher, &working));
+        drop(working);
+        let settled = self.settle(run, grants, outcome);
+        lock(&self.busy).remove(&run);
+        if !self.goes_on(run) {
+            lock(&self.recipes).remove(&run);
+        }
+        settled
+    }
+
+    /// Writes down how an attempt ended.
+    fn settle(
+        &self, run: u64, grants: [Option<GrantId>; 2], outcome: Result<Option<Report>, Lost>,
+    ) -> Result<(), EngineError> {
+        let reason = match outcome {
+            Ok(Some(report)) => return self.step(run, Step::Judged { report }),
+            Ok(None) => None,
+            Err(Lost(reason)) => Some(reason),
+        };
+        for grant in grants.into_iter().flatten() {
+            let state = self.with(|gate, _| Ok(gate.ledger().grant_state(grant)))?;
+            if state == Some(GrantState::Started) {
+                self.burn(grant)?;
+            }
+        }
+        match reason.filter(|_| self.is_running(run)) {
+            Some(reason) => self.step(run, Step::Lost { reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn goes_on(&self, run: u64) -> bool {
+        let catalog = self.catalog();
+        catalog.works().run(run).is_some_and(|own| !matches!(own.state.phase(), Phase::Over(_)))
+    }
+
+    pub(crate) fn is_running(&self, run: u64) -> bool {
+        let catalog = self.catalog();
+        catalog.works().run(run).is_some_and(|own| matches!(own.state.phase(), Phase::Running(_)))
+    }
+
+    /// Why an attempt that is charged must not begin: its run was stopped, or the person who submitted it may no longer
+    /// spend.
+    fn must_not_begin(&self, run: u64) -> Option<Lost> {
+        let catalog = self.catalog();
+        let own = catalog.works().run(run)?;
+        if !matches!(own.state.phase(), Phase::Running(_)) {
+            return Some(Lost("the run was stopped before the attempt began".to_owned()));
+        }
+        let allowed = catalog.stream(&own.pipeline.stream).is_some_and(|known| known.may_spend(own));
+        (!allowed).then(|| Lost("the person who submitted it may no longer spend on the stream".to_owned()))
+    }
+
+    /// Everything from the first row to the kernel's release; nothing if the run was stopped meanwhile.
+    fn attempt(&self, job: Job, watcher: &Watcher<'_>, working: &Working<'_>) -> Result<Option<Report>, Lost> {
+        let (run, serial) = (job.run, job.attempt.serial);
+        let (bill, grant) = (job.bill.clone(), job.granted.id());
+        let stream = job.recipe.pipeline().stream.clone();
+        if let Some(reason) = self.must_not_begin(run) {
+            return Err(self.unread([job.granted].into_iter().chain(job.tested), reason));
+        }
+        let done = quiet::alone(|| match &job.recipe.pipeline().train {
+            Train::Command { .. } => self.own_code(job, watcher),
+            Train::Released { .. } => self.again(job, watcher),
+            _ => self.ours(job, watcher),
+        });
+        // What a panic says may hold a value of a row, and that there was one depends on rows.
+        let done = done.unwrap_or_else(|| Err(Lost::without_result()));
+        // A process that is stopped while the attempt only waits did not crash on it.
+        working.pause(|| self.hold(&stream));
+        let Done { finished, verdict, product } = done?;
+        if !self.is_running(run) {
+            return Ok(None);
+        }
+        watcher.enter(Stage::Releasing)?;
+        let mut digest = None;
+        let new = !matches!(product, Product::Nothing);
+        if verdict.decision == Decision::Accept && new {
+            let receipt = self.receipt(run, &bill, grant).map_err(Lost::from)?;
+            let artefact = artefact(product, &receipt)?;
+            self.shelf.put(&artefact).map_err(|error| Lost(error.to_string()))?;
+            digest = Some(artefact.digest);
+        }
+        let report = Report::new((run, serial), &verdict, digest);
+        self.shelf.put_report(&report).map_err(|error| Lost(error.to_string()))?;
+        self.release(finished, report.digest()).map_err(Lost::from)?;
+        Ok(Some(report))
+    }
+
+    /// Takes charges back of which not a byte was read. The attempt counts as lost all the same, for it would be again.
+    pub(crate) fn unread(&self, charges: impl IntoIterator<Item = Granted>, reason: Lost) -> Lost {
+        let cancelled = charges.into_iter().try_for_each(|granted| self.cancel(granted));
+        cancelled.map_or_else(Lost::from, |()| reason)
+    }
+
+    /// A released model tested again.
+    fn again(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
+        let Job { attempt, recipe, bill, granted, .. } = job;
+        let (Train::Released { release }, Some(label)) = (&recipe.pipeline().train, recipe.tested()) else {
+            return Err(Lost("this pipeline names no release".to_owned()));
+        };
+        let predictor = match self.release_named(release).and_then(|release| self.predictor(&release)) {
+            Ok(predictor) => predictor,
+            Err(error) => return Err(self.unread([granted], Lost::from(error))),
+        };
+        watch.enter(Stage::Reading)?;
+        let (session, verdict) = self.tested(label, &recipe, &bill, granted, &predictor, &attempt)?;
+        Ok(Done { finished: session.finish(), verdict, product: Product::Nothing })
+    }
+
+    /// An attempt with learners of ours.
+    fn ours(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
+        let Job { attempt, recipe, bill, granted, .. } = job;
+        let (query, rival) = match self.rival(&recipe) {
+            Ok(found) => found,
+            Err(error) => return Err(self.unread([granted], Lost::from(error))),
+        };
+        watch.enter(Stage::Reading)?;
+        match &recipe.pipeline().train {
+            Train::Statistic(statistic) => {
+                let sum = |permit: &_, part, rows: &[Batch]| summarise(&recipe, statistic, permit, part, rows);
+                let what = format!("{statistic:?}");
+                let sums = (&Lane::BOTH[..], &sum as &read::Summing<'_, Batch>);
+                let session = self.open_summed(granted, &query, &what, &|batch| batch, sums).map_err(Lost::from)?;
+                compute(session, &recipe, statistic, &bill, &attempt, watch)
+            }
+            _ => {
+                let Some(inputs) = recipe.inputs() else { return Err(Lost("a model needs features".to_owned())) };
+                let encode = |batch: Batch| match &rival {
+                    Some(rival) => rival.beside(&batch, inputs),
+                    None => read::encoded(&batch, inputs.encoding()),
+                };
+                let session = match LinearSums::of(&recipe, &bill) {
+                    Some(linear) => {
+                        let sum = |permit: &_, part, rows: &[Encoded]| linear.sum(permit, part, rows);
+                        let sums = (&[Lane::Train][..], &sum as &read::Summing<'_, Encoded>);
+                        self.open_summed(granted, &query, &linear.what(), &encode, sums)
+                    }
+                    None => self.open_by(granted, &query, &encode),
+                };
+                let session = session.map_err(Lost::from)?;
+                train_and_test(session, &recipe, &bill, &attempt, THREADS, watch)
+            }
+        }
+    }
+
+    fn receipt(&self, run: u64, bill: &crate::plan::Bill, grant: GrantId) -> Result<Receipt, EngineError> {
+        self.with(|gate, catalog| {
+            let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
+            let pipeline = &own.pipeline;
+            let (id, known) = found(gate, catalog, &pipeline.stream)?;
+            let (_, filter) = paying(gate, id, pipeline)?;
+            let last = own.last().ok_or(EngineError::NoRun(run))?;
+            let key = |place: u32| known.sealed.get(place as usize).cloned().unwrap_or_default();
+            let blocks = last.blocks.iter().map(|&(first, last)| match first == last {
+                true => key(first),
+                false => format!("{} to {}", key(first), key(last)),
+            });
+            let validate = pipeline.validate.as_ref();
+            Ok(Receipt {
+                pipeline: pipeline.name.clone(),
+                run,
+                attempt: last.attempt.serial,
+                attempts: own.state.attempts(),
+                by: own.by.clone(),
+                stream: pipeline.stream.clone(),
+                context: pipeline.context.clone(),
+                blocks: blocks.collect(),
+                filter: filter.rule().to_string(),
+                epsilon: submit::lane_losses(filter, &bill.costs).map(|epsilon| epsilon.to_string()),
+                delta: filter.ceiling().delta.to_string(),
+                unit: known.file.unit_text().to_owned(),
+                door: if matches!(pipeline.train, Train::Command { .. }) { "attested" } else { "enforced" }.to_owned(),
+                charge: grant.0,
+                validator: validate.map(|validate| metric(validate.metric).to_owned()),
+                target: validate.map(|_| target(own)),
+                confidence: validate.map(|validate| validate.confidence.to_string()),
+            })
+        })
+    }
+}
+
+/// A read that failed in a way that could depend on rows has the reason of every attempt without a result.
+impl From<EngineError> for Lost {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Read(ReadError::Failed) => Self::without_result(),
+            other => Self(other.to_string()),
+        }
+    }
+}
+
+fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, Lost> {
+    let made = match product {
+        Product::Model(graph) => release::model(*graph, receipt),
+        Product::Statistic(published) => release::statistic(&published, receipt),
+        Product::Nothing => Err("there is nothing new to release".to_owned()),
+    };
+    made.map_err(Lost)
+}
+
+const fn metric(metric: Metric) -> &'static str {
+    match metric {
+        Metric::SquaredError { .. } => "mean squared error",
+        Metric::LogLoss { .. } => "mean logarithmic loss",
+        Metric::AbsoluteError { .. } => "mean absolute error",
+        Metric::Accuracy => "accuracy",
+        Metric::Precision => "precision",
+    }
+}
+
+fn target(run: &Run) -> String {
+    match run.pipeline.validate.as_ref().map(|validate| (&validate.goal, validate.metric)) {
+        Some((Goal::Target(target), Metric::Accuracy)) => format!("at least {target}"),
+        Some((Goal::Target(target), _)) => format!("at most {target}"),
+        Some((Goal::BetterThan { alias, margin }, _)) if *margin == 0.0 => format!("better than {alias}"),
+        Some((Goal::BetterThan { alias, margin }, _)) => format!("better than {alias} by {margin}"),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A read that failed said "failed; the charge stands", which told it from an attempt over its time.
+    #[test]
+    fn causes_that_could_depend_on_rows_have_one_reason() {
+        let failed = Lost::from(EngineError::Read(ReadError::Failed));
+        assert_eq!(failed, Lost::without_result());
+        assert!(!failed.0.contains("charge"), "{failed:?}");
+        let missing = ReadError::Missing { block: "b".to_owned(), file: "f".to_owned() };
+        assert_ne!(Lost::from(EngineError::Read(missing)), Lost::without_result(), "a missing file is public");
+    }
+}

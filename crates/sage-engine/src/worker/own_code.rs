@@ -1,0 +1,321 @@
+//! An attempt with a program of its author's: it gets the rows of the train lane, in a box, and what it brings back
+//! is tested by us on the test lane.
+//!
+//! What is taken from it is a description and weights in our own form, or an ONNX file that is translated into it, and
+//! from that a graph is written; nothing it brings is ever run. The two charges are apart: the author vouches for what
+//! the program saw, and for the test the kernel does. Not a row leaves the box but by the author's word, which is what
+//! the declared door says.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use parquet::arrow::ArrowWriter;
+use sage_kernel::{Lane, Session};
+use sage_learn::bundle::{ESSENTIAL, FOREIGN, Graph, Predictor, TrialRefusal, described, translated, try_out};
+use sage_learn::formula::Column;
+use sage_learn::validate::Verdict;
+use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, ReadOnlyMount, Run as SandboxRun, Sandbox};
+use serde_json::{Value, json};
+
+use crate::api::Engine;
+use crate::pipeline::Handover;
+use crate::plan::{Bill, LABEL, OwnCode, Recipe, Tested, Trained, graph_columns};
+use crate::private;
+use crate::read::{Batch, Query, Row};
+use crate::release;
+use crate::run::{Done, Lost, OwnTest, Product, Stage, Watch};
+use crate::worker::Granted;
+use crate::worker::baseline::{cells, expression};
+use crate::worker::flight::Serving;
+use crate::worker::run_loop::Job;
+
+/// How long a program may take where its pipeline does not say.
+const TIME_LIMIT: Duration = Duration::from_secs(3600);
+
+impl Engine {
+    /// Performs the attempt of a program of its author's.
+    pub(crate) fn own_code(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
+        let Job { run, attempt, recipe, bill, granted, tested } = job;
+        let (Some(own), Some(label), Some(tested)) = (recipe.own_code(), recipe.tested(), tested) else {
+            return Err(Lost("a program has a charge for what it sees and one for its test".to_owned()));
+        };
+        let sandbox = Sandbox::new(match &self.places.uncontained {
+            None => Containment::Isolated,
+            Some(name) => Containment::None { allowed_by: name.clone() },
+        });
+        let closed = sandbox.available().map(|_| ()).map_err(|error| Lost(error.to_string()));
+        let folder = closed.and_then(|()| Scratch::new(self.path(), run, attempt.serial));
+        let folder = match folder {
+            Ok(folder) => folder,
+            Err(reason) => return Err(self.unread([granted, tested], reason)),
+        };
+        watch.enter(Stage::Reading)?;
+        let made = self.seen(own, &recipe, &bill, granted, &folder, (run, attempt.serial), &sandbox, watch);
+        let made = made.and_then(|graph| watch.enter(Stage::Validating).map(|()| graph));
+        let of = (run, attempt.serial);
+        let tried = |graph| Ok((self.tried_out(&graph, &recipe).map_err(|why| self.for_author(of, why))?, graph));
+        let made = made.and_then(tried);
+        let (predictor, graph) = match made {
+            Ok(made) => made,
+            Err(reason) => return Err(self.unread([tested], reason)),
+        };
+        let (session, verdict) = self.tested(label, &recipe, &bill, tested, &predictor, &attempt)?;
+        Ok(Done { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
+    }
+
+    /// What the program makes of the rows of the train lane.
+    #[allow(clippy::too_many_arguments, reason = "each is a different thing, and they come together here alone")]
+    fn seen(
+        &self, own: &OwnCode, recipe: &Recipe, bill: &Bill, granted: Granted, folder: &Scratch, of: (u64, u64),
+        sandbox: &Sandbox, watch: &dyn Watch,
+    ) -> Result<Graph, Lost> {
+        let failed = |error: std::io::Error| Lost(format!("the run's folder cannot be written: {error}"));
+        let grant = granted.id();
+        let session = self.open_session(granted, recipe.query()).map_err(Lost::from)?;
+        let rows = session.into_declared().map_err(|_| Lost("the stream's door is not open for it".to_owned()))?;
+        let names: Vec<String> = recipe.query().columns.iter().map(|column| column.name.clone()).collect();
+        let batches = rows.lane(Lane::Train).iter().filter_map(|batch| batch.records(&names)).collect();
+        // Dropped at the end of this function, when the program is over.
+        let serving = match own.rows {
+            Handover::Parquet => folder.write_rows(batches).map(|()| None),
+            Handover::Flight => Serving::start(&folder.path, batches).map(Some),
+        };
+        let serving = serving.map_err(failed)?;
+        let finished = rows.finish();
+        let mut context = context(recipe, bill, of, grant.0, &sandbox.rows_path(&folder.path));
+        if let Some(serving) = &serving {
+            let location = format!("grpc+unix://{}", sandbox.socket_path(serving.socket()).display());
+            context["flight"] = json!({"location": location, "ticket": serving.ticket()});
+        }
+        private::write(&folder.path.join("context.json"), context.to_string().as_bytes()).map_err(failed)?;
+        for shown in std::iter::once(folder.path.clone()).chain(self.code_of(of.0)) {
+            private::show_to_sandbox(&shown).map_err(failed)?;
+        }
+        watch.enter(Stage::Training)?;
+        let own_time = own.time_limit.map(|width| Duration::from_micros(width.microseconds().unsigned_abs()));
+        let operator = self.attempt_limits(recipe.pipeline());
+        let time = own_time.into_iter().chain(operator.time).min().unwrap_or(TIME_LIMIT);
+        let most = Limits::default();
+        let memory_bytes = operator.memory_bytes.unwrap_or(most.memory_bytes);
+        let command = SandboxRun {
+            command: own.words.clone(),
+            folder: folder.path.clone(),
+            code: self.code_of(of.0),
+            mounts: self
+                .places
+                .shown
+                .iter()
+                .map(|path| ReadOnlyMount { source: path.clone(), target: path.clone() })
+                .collect(),
+            socket: serving.as_ref().map(|serving| serving.socket().to_owned()),
+            limits: Limits { time, processor_time: time, memory_bytes, ..most },
+        };
+        let mut spent = Spent::new(bill);
+        let report =
+            sandbox.run(&command, &mut |line: Line| spent.hear(&line)).map_err(|error| Lost(error.to_string()))?;
+        self.keep_printed(of, &report);
+        let columns = self.columns_of(recipe);
+        let found =
+            spent.within().and_then(|()| ended_well(&report.ending)).and_then(|()| taken(&report.output, &columns));
+        let (graph, digest) = found.map_err(|why| self.for_author(of, why))?;
+        // What the program saw is paid for; what it made is known by its digest.
+        self.release(finished, digest).map_err(Lost::from)?;
+        Ok(graph)
+    }
+
+    /// The columns of the stream that a model can look at.
+    fn columns_of(&self, recipe: &Recipe) -> Vec<Column> {
+        let catalog = self.catalog();
+        let stream = catalog.stream(&recipe.pipeline().stream);
+        stream.map(|stream| graph_columns(&stream.file)).unwrap_or_default()
+    }
+
+    /// The model ready to predict, if it looks at columns of the stream alone.
+    fn tried_out(&self, graph: &Graph, recipe: &Recipe) -> Result<Predictor, Lost> {
+        let catalog = self.catalog();
+        let file = catalog.stream(&recipe.pipeline().stream).map(|stream| &stream.file);
+        let declared = |name: &str| file.is_some_and(|file| file.column(name).is_some());
+        // Not which: the name is a word of the program's, and the program has seen rows.
+        if !graph.outline().schema.columns().iter().all(|column| declared(&column.name)) {
+            return Err(Lost("its model looks at a column that the stream does not have".to_owned()));
+        }
+        // Otherwise a program could leave out the rows that its model is wrong about.
+        if graph.outline().leaves_rows_out() {
+            return Err(Lost(
+                "each number field of its model needs `missing`: what stands for a missing value".to_owned(),
+            ));
+        }
+        try_out(graph).map_err(|refusal| match refusal {
+            TrialRefusal::Broken(_) => Lost("its model does not run on made-up rows".to_owned()),
+            other => Lost(other.to_string()),
+        })
+    }
+
+    /// The test of its model on the test lane.
+    pub(crate) fn tested(
+        &self, label: &Tested, recipe: &Recipe, bill: &Bill, granted: Granted, predictor: &Predictor,
+        attempt: &crate::adapt::Attempt,
+    ) -> Result<(Session<Batch>, Verdict), Lost> {
+        let mut columns = vec![label.label.clone()];
+        columns.extend(predictor.columns().iter().map(|column| expression("the model", column)));
+        let mut query = Query { filter: recipe.pipeline().filter.clone(), columns };
+        let rival = match self.rival_beside(recipe.pipeline(), &mut query, label.bounds) {
+            Ok(rival) => rival,
+            Err(error) => return Err(self.unread([granted], Lost::from(error))),
+        };
+        let mut session = self.open_session(granted, &query).map_err(Lost::from)?;
+        // A row that the model leaves out by its rule for missing values is in no test of it. NaN is a wrong prediction.
+        let predict = |row: Row<'_>| {
+            let cells = cells(predictor.columns(), row, 1);
+            if predictor.leaves_out(&cells) {
+                return None;
+            }
+            let found = predictor.rows(&[cells]).ok().and_then(|found| found.first().copied());
+            Some(found.map_or(f64::NAN, f64::from))
+        };
+        let test = OwnTest { recipe, bill, attempt, bounds: label.bounds };
+        let verdict = match &rival {
+            Some(rival) => test.compare(&mut session, predict, |row, label| rival.loss_of(row, label))?,
+            None => test.run(&mut session, predict)?,
+        };
+        Ok((session, verdict))
+    }
+
+    /// Where the code lies that was submitted with a run.
+    fn code_of(&self, run: u64) -> Option<PathBuf> {
+        let catalog = self.catalog();
+        let digest = catalog.works().run(run)?.code.clone()?;
+        Some(self.path().join("code").join(digest))
+    }
+}
+
+/// Refuses a program that did not end as it should. The program has seen rows, so how it ended is for its author.
+fn ended_well(ending: &Ending) -> Result<(), Lost> {
+    Err(Lost(match ending {
+        Ending::Exit(Exit::Success) => return Ok(()),
+        Ending::Exit(Exit::TryLater) => "the program asks to be tried later".to_owned(),
+        Ending::Exit(Exit::Failed(code)) => format!("the program failed with exit code {code}"),
+        Ending::Signal(signal) => format!("the program was ended by signal {signal}"),
+        Ending::Limit(limit) => format!("the program came to a limit: {limit:?}"),
+        _ => "the program was stopped".to_owned(),
+    }))
+}
+
+/// What a program is told, beside its rows.
+fn context(recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path) -> Value {
+    let (epsilon, delta) = match bill.noises.train {
+        Trained::Declared(epsilon, delta) => (epsilon.to_string(), delta.to_string()),
+        _ => ("0".to_owned(), "0".to_owned()),
+    };
+    let columns: Vec<&str> = recipe.query().columns.iter().map(|column| column.name.as_str()).collect();
+    json!({
+        "run": of.0, "attempt": of.1, "pipeline": recipe.pipeline().name, "stream": recipe.pipeline().stream,
+        "epsilon": epsilon, "delta": delta, "grant": grant, "rows": rows, "columns": columns, "label": LABEL,
+        "label_bounds": recipe.tested().and_then(|label| label.bounds), "output": ESSENTIAL, "seed": of.0 * 1000 + of.1,
+    })
+}
+
+/// The graph that was left in the output folder, as an ONNX file or as a description and weights, and the digest of
+/// what lay there.
+fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), Lost> {
+    let cannot = |error: &dyn std::fmt::Display| Lost(format!("its output cannot be taken: {error}"));
+    match output.read(Path::new(FOREIGN)) {
+        Ok(_) if output.open(Path::new(ESSENTIAL[0])).is_ok() => {
+            return Err(cannot(&format!("`{FOREIGN}` and `{}` are both there; leave one of them", ESSENTIAL[0])));
+        }
+        Ok(bytes) => {
+            let graph = translated(&bytes, columns).map_err(|refusal| cannot(&refusal))?;
+            return Ok((graph, digest_of(&[(FOREIGN, &bytes)])));
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(cannot(&format!("`{FOREIGN}`: {error}"))),
+    }
+    let file = |name: &str| {
+        let missing = |error: std::io::Error| {
+            Lost(format!("the program left no `{name}`, and no `{FOREIGN}`, in its output folder: {error}"))
+        };
+        output.read(Path::new(name)).map_err(missing)
+    };
+    let (description, weights) = (file(ESSENTIAL[0])?, file(ESSENTIAL[1])?);
+    let graph = described(&description, &weights).map_err(|error| cannot(&error.without_contents()))?;
+    Ok((graph, digest_of(&[(ESSENTIAL[0], &description), (ESSENTIAL[1], &weights)])))
+}
+
+/// The digest of files, which their names tell apart.
+fn digest_of(files: &[(&str, &[u8])]) -> [u8; 32] {
+    *release::digest(files.iter().copied()).as_bytes()
+}
+
+/// What the program says that it spent, held against what it was granted.
+struct Spent {
+    granted: Option<(f64, f64)>,
+    said: Vec<sage_kernel::accountant::Loss>,
+    counts: Vec<u64>,
+}
+
+impl Spent {
+    fn new(bill: &Bill) -> Self {
+        let granted = match bill.noises.train {
+            Trained::Declared(epsilon, delta) => Some((epsilon.units() as f64 / 1e12, delta.units() as f64 / 1e18)),
+            _ => None,
+        };
+        Self { granted, said: Vec::new(), counts: Vec::new() }
+    }
+
+    /// Takes a message: `{"kind": "spent", "sigma": 1.1, "q": 0.01, "steps": 1000}`. Others say nothing of budgets.
+    fn hear(&mut self, line: &Line) {
+        let Line::Json(message) = line else { return };
+        if message["kind"] == "spent"
+            && let (Some(sigma), Some(q), Some(steps)) =
+                (message["sigma"].as_f64(), message["q"].as_f64(), message["steps"].as_u64())
+        {
+            self.said.push(sage_kernel::accountant::Loss::SampledGaussian { q, sigma });
+            self.counts.push(steps);
+        }
+    }
+
+    /// Refuses what says of itself that it spent more.
+    fn within(&self) -> Result<(), Lost> {
+        let Some((epsilon, delta)) = self.granted.filter(|_| !self.said.is_empty()) else { return Ok(()) };
+        let items: Vec<_> = self.said.iter().copied().zip(self.counts.iter().copied()).collect();
+        let composed = sage_kernel::accountant::Composition::new(&items).and_then(|all| all.epsilon(delta));
+        match composed {
+            Ok(said) if said <= epsilon => Ok(()),
+            _ => Err(Lost("the program says that it spent more than it was granted".to_owned())),
+        }
+    }
+}
+
+/// The folder of one run of a program, gone when it is over.
+struct Scratch {
+    path: PathBuf,
+}
+
+/// The folder of such folders, beside the log.
+pub(crate) const SCRATCH: &str = "scratch";
+
+impl Scratch {
+    fn new(directory: &Path, run: u64, serial: u64) -> Result<Self, Lost> {
+        let path = directory.join(SCRATCH).join(format!("{run}-{serial}"));
+        let made = fs::remove_dir_all(&path).or(Ok(())).and_then(|()| private::make_directories(&path.join("rows")));
+        made.map_err(|error| Lost(format!("the run's folder cannot be made: {error}")))?;
+        Ok(Self { path })
+    }
+
+    fn write_rows(&self, records: Vec<RecordBatch>) -> std::io::Result<()> {
+        let Some(first) = records.first() else { return Ok(()) };
+        let file = private::create(&self.path.join("rows").join("rows.parquet"))?;
+        let mut writer = ArrowWriter::try_new(file, first.schema(), None).map_err(std::io::Error::other)?;
+        records.iter().try_for_each(|records| writer.write(records)).map_err(std::io::Error::other)?;
+        writer.close().map(|_| ()).map_err(std::io::Error::other)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays is removed at the next start.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

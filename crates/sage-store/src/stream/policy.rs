@@ -1,0 +1,191 @@
+//! The `[policy]` of a stream's file: ceilings in decimal text, turned into the kernel's policy.
+//!
+//! No number of it ever passes through a float: the kernel reads the text as it is written.
+
+use sage_kernel::{Ceiling, Context, Delta, Doors, Epsilon, Filter, Policy, Rule};
+
+use crate::document::{DocumentError, Section, list, quoted};
+
+/// A ceiling and the rule by which it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// ε_g and δ_g.
+    pub ceiling: Ceiling,
+    /// How costs add up.
+    pub rule: Rule,
+}
+
+/// Who may spend how much.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Limits {
+    /// One ledger for everybody.
+    Single(Limit),
+    /// A ledger for each context, and perhaps one over all.
+    Contexts {
+        /// In the order of the file, which is their order in the log.
+        contexts: Vec<ContextLimit>,
+        /// The limit over all of them.
+        joint: Option<Limit>,
+    },
+}
+
+/// A context of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContextLimit {
+    /// Its name.
+    pub name: String,
+    /// What may be spent in it.
+    pub limit: Limit,
+    /// Who may spend in it; if nobody is named, every ML engineer of the stream, unless that would give one person the
+    /// sum of several ceilings.
+    pub members: Vec<String>,
+}
+
+/// The policy of a stream as its officer wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyFile {
+    /// The ceilings.
+    pub limits: Limits,
+    /// Which ways of reading rows are open.
+    pub doors: Doors,
+}
+
+const RULES: [(&str, Rule); 3] = [("basic", Rule::Basic), ("strong", Rule::Strong), ("renyi", Rule::Renyi)];
+const DOORS: &str = "[\"enforced\"] or [\"enforced\", \"declared\"]";
+
+impl Limit {
+    fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
+        const EPSILON: &str = "a decimal above zero and at most 1000000, such as \"1.0\"";
+        const DELTA: &str = "a decimal from zero to below one, such as \"1e-6\"";
+        let epsilon = section.decimal("epsilon", EPSILON)?.ok_or_else(|| section.missing("epsilon", EPSILON))?;
+        let delta = section.decimal("delta", DELTA)?.ok_or_else(|| section.missing("delta", DELTA))?;
+        let epsilon = Epsilon::ceiling(&epsilon)
+            .map_err(|error| section.wrong("epsilon", format!("{EPSILON} (this is {error})")))?;
+        let delta =
+            Delta::ceiling(&delta).map_err(|error| section.wrong("delta", format!("{DELTA} (this is {error})")))?;
+        let rule = section.choice("filter", &RULES, Some(Rule::Renyi))?;
+        let limit = Self { ceiling: Ceiling { epsilon, delta }, rule };
+        let taken = Filter::new(rule, limit.ceiling).is_some();
+        taken.then_some(limit).ok_or_else(|| section.wrong("epsilon", EPSILON))
+    }
+
+    fn write(&self, out: &mut String) {
+        let Ceiling { epsilon, delta } = self.ceiling;
+        out.push_str(&format!("epsilon = \"{epsilon}\"\ndelta = \"{delta}\"\nfilter = \"{}\"\n", self.rule));
+    }
+
+    fn filter(&self) -> Option<Filter> {
+        Filter::new(self.rule, self.ceiling)
+    }
+}
+
+impl PolicyFile {
+    pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
+        section.only(&["epsilon", "delta", "filter", "doors", "contexts", "joint"])?;
+        let doors = match section.texts("doors", DOORS)?.as_deref() {
+            None => Doors::EnforcedOnly,
+            Some([one]) if one == "enforced" => Doors::EnforcedOnly,
+            Some([one, two]) if one == "enforced" && two == "declared" => Doors::DeclaredToo,
+            Some(_) => return Err(section.wrong("doors", DOORS)),
+        };
+        let limits = if section.has("contexts") { read_contexts(section)? } else { read_single(section)? };
+        Ok(Self { limits, doors })
+    }
+
+    pub(super) fn write(&self, out: &mut String) {
+        out.push_str("\n[policy]\n");
+        if let Limits::Single(limit) = &self.limits {
+            limit.write(out);
+        }
+        out.push_str(match self.doors {
+            Doors::EnforcedOnly => "doors = [\"enforced\"]\n",
+            Doors::DeclaredToo => "doors = [\"enforced\", \"declared\"]\n",
+        });
+        if let Limits::Contexts { contexts, joint } = &self.limits {
+            for ContextLimit { name, limit, members } in contexts {
+                out.push_str(&format!("\n[[policy.contexts]]\nname = {}\n", quoted(name)));
+                if !members.is_empty() {
+                    out.push_str(&format!("members = {}\n", list(members)));
+                }
+                limit.write(out);
+            }
+            if let Some(joint) = joint {
+                out.push_str("\n[policy.joint]\n");
+                joint.write(out);
+            }
+        }
+    }
+
+    /// The place of a context among those of the kernel's policy, the first where none is named; nothing if there is no
+    /// such context. Caps are not worked out for it, which takes as long as a look at a run.
+    pub fn place_of(&self, context: Option<&str>) -> Option<u32> {
+        let place = match (&self.limits, context) {
+            // What the kernel calls the only one there is.
+            (_, None) | (Limits::Single(_), Some("default")) => 0,
+            (Limits::Contexts { contexts, .. }, Some(name)) => contexts.iter().position(|own| own.name == name)?,
+            (Limits::Single(_), Some(_)) => return None,
+        };
+        u32::try_from(place).ok()
+    }
+
+    /// The kernel's policy. Nothing if a limit was put together by hand that the kernel does not take; one
+    /// that was read from a file always has its policy.
+    pub fn kernel(&self) -> Option<Policy> {
+        match &self.limits {
+            Limits::Single(limit) => Some(Policy::single(limit.filter()?, self.doors)),
+            Limits::Contexts { contexts, joint } => {
+                let mut books = Vec::with_capacity(contexts.len());
+                for ContextLimit { name, limit, .. } in contexts {
+                    books.push(Context { name: name.clone(), filter: limit.filter()? });
+                }
+                let joint = match joint {
+                    Some(limit) => Some(limit.filter()?),
+                    None => None,
+                };
+                Policy::with_contexts(books, joint, self.doors).ok()
+            }
+        }
+    }
+}
+
+fn read_single(section: &Section<'_>) -> Result<Limits, DocumentError> {
+    if section.has("joint") {
+        return Err(section.wrong("joint", "left out: it is the ceiling over several [[policy.contexts]]"));
+    }
+    Ok(Limits::Single(Limit::read(section)?))
+}
+
+fn read_contexts(section: &Section<'_>) -> Result<Limits, DocumentError> {
+    for key in ["epsilon", "delta", "filter"] {
+        if section.has(key) {
+            return Err(section.wrong(key, "left out: with contexts, each of them and `joint` has its own"));
+        }
+    }
+    let mut contexts: Vec<ContextLimit> = Vec::new();
+    for context in section.sections("contexts")? {
+        context.only(&["name", "members", "epsilon", "delta", "filter"])?;
+        const NAME: &str = "a text that names the context, and no other one";
+        let name = context.text("name", NAME)?;
+        if name.is_empty() || contexts.iter().any(|other| other.name == name) {
+            return Err(context.wrong("name", NAME));
+        }
+        const MEMBERS: &str = "a list of names, such as [\"mia\"]; left out where every ML engineer is meant";
+        let members = context.texts("members", MEMBERS)?;
+        if members.as_ref().is_some_and(|names| names.is_empty() || names.iter().any(String::is_empty)) {
+            return Err(context.wrong("members", MEMBERS));
+        }
+        let (name, members) = (name.to_owned(), members.unwrap_or_default());
+        contexts.push(ContextLimit { name, limit: Limit::read(&context)?, members });
+    }
+    if contexts.is_empty() {
+        return Err(section.wrong("contexts", "a list with at least one context"));
+    }
+    let joint = match section.section("joint")? {
+        Some(joint) => {
+            joint.only(&["epsilon", "delta", "filter"])?;
+            Some(Limit::read(&joint)?)
+        }
+        None => None,
+    };
+    Ok(Limits::Contexts { contexts, joint })
+}

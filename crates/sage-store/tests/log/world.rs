@@ -1,0 +1,94 @@
+//! The small world in which the tests of the log live: one stream, a hundred blocks, and charges on them.
+
+#![allow(dead_code, reason = "every test program uses a part of it")]
+
+use std::path::Path;
+
+use sage_kernel::{
+    Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Log, Mechanism, Policy, Request,
+    RequestKey, Rule, StreamId,
+};
+use sage_store::log::{Checked, Desk, Directory, Heads, Sound, SqliteLog};
+
+/// How many blocks the stream has.
+pub(crate) const BLOCKS: u32 = 100;
+
+/// What the ceiling is a multiple of the cost by: so many charges fit on a block, and not one more.
+pub(crate) const FITTING: u32 = 100_000;
+
+/// A policy under which so many charges of [`request`] fit on every block.
+pub(crate) fn policy(fitting: u32) -> Policy {
+    let epsilon = Epsilon::ceiling(&format!("{fitting}e-6")).expect("a ceiling");
+    let ceiling = Ceiling { epsilon, delta: Delta::ceiling("1e-6").expect("a ceiling") };
+    Policy::single(Filter::new(Rule::Basic, ceiling).expect("a filter"), Doors::EnforcedOnly)
+}
+
+/// A stream with all its blocks, if the log is empty.
+pub(crate) fn furnish<L: Log>(gate: &mut Gate<L>, fitting: u32) {
+    if gate.head().length == 0 {
+        let stream = gate.create_stream(1, "rides", policy(fitting)).expect("a new stream");
+        gate.add_blocks(2, stream, (0..BLOCKS).map(|block| format!("day={block:03}")).collect()).expect("new blocks");
+    }
+}
+
+/// A request for all blocks under this key.
+pub(crate) fn request(key: &str) -> Request {
+    let part = Mechanism::Pure { epsilon: Epsilon::cost("1e-6").expect("a loss") };
+    Request {
+        key: RequestKey::from_text(key),
+        stream: StreamId(0),
+        context: ContextId(0),
+        blocks: Blocks::range(0, BLOCKS - 1).expect("blocks"),
+        costs: [Some(Cost::new(vec![part]).expect("a cost")), None],
+        door: Door::Enforced,
+        purpose: "test".to_owned(),
+    }
+}
+
+/// A gate that may grant.
+pub(crate) fn sound<L: Log>(gate: Gate<L>, heads: Heads) -> Sound<L> {
+    match heads.check(gate).expect("heads that can be compared") {
+        Checked::Sound(sound) => sound,
+        Checked::RolledBack(gate) => panic!("rolled back to {:?}", gate.head()),
+    }
+}
+
+/// The verified log of a directory.
+pub(crate) fn gate(directory: &Path) -> Gate<SqliteLog> {
+    Directory::open(directory).expect("a directory nobody has").gate().expect("a whole chain")
+}
+
+/// A desk on the furnished log of a directory, as a server would open it.
+pub(crate) fn desk(directory: &Path, heads: Heads) -> Desk<SqliteLog> {
+    let mut gate = gate(directory);
+    furnish(&mut gate, FITTING);
+    Desk::new(sound(gate, heads), || 3)
+}
+
+/// A directory in memory where the system has such a thing, for tests to which the real disk is nothing.
+pub(crate) fn quick_place() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
+}
+
+/// Whether the long form was asked for.
+pub(crate) fn soak() -> bool {
+    std::env::var_os("SAGE_SOAK").is_some_and(|value| value == "1")
+}
+
+/// A small generator, so that a seed names a run.
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    /// Another one in each run; it is printed, and `SAGE_SEED` brings a run back.
+    pub(crate) fn thrown() -> Self {
+        let given = std::env::var("SAGE_SEED").ok().map(|seed| seed.parse().expect("SAGE_SEED is a number"));
+        let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
+        println!("SAGE_SEED={seed}");
+        Self(seed)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}

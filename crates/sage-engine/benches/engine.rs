@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sage_engine::log::{Checked, Desk, Directory, Heads, SqliteLog};
+use sage_engine::log::{BoxedLog, Checked, Desk, Directory, Heads};
 use sage_engine::{Engine, Opened, Places};
 use sage_kernel::{
     Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Head, Log, Mechanism,
@@ -58,7 +58,7 @@ const TURN: Duration = Duration::from_millis(1500);
 
 /// A desk with one stream under the rule that new streams have.
 struct World {
-    desk: Desk<SqliteLog>,
+    desk: Desk<BoxedLog>,
     keys: AtomicU64,
     _directory: tempfile::TempDir,
 }
@@ -103,7 +103,7 @@ impl World {
     }
 }
 
-fn open(directory: &Path) -> Gate<SqliteLog> {
+fn open(directory: &Path) -> Gate<BoxedLog> {
     Directory::open(directory).expect("a free directory").gate().expect("a whole chain")
 }
 

@@ -12,7 +12,7 @@ use sage_kernel::{Gate, GrantId, Head};
 use crate::api::{EngineError, Places, now};
 use crate::blocks::{BlockStore, KeptSums, StoreError, parts_digest};
 use crate::catalog::{Catalog, Ended, Note, Noted, Stage};
-use crate::log::{Directory, SqliteLog, has_head_key};
+use crate::log::{BoxedLog, Directory, has_head_key};
 use crate::release::{Kind, Shelf};
 
 /// Something that is not as it should be.
@@ -83,7 +83,7 @@ impl fmt::Display for Finding {
 
 /// A directory under examination.
 pub struct Doctor {
-    gate: Gate<Noted<SqliteLog>>,
+    gate: Gate<Noted<BoxedLog>>,
     catalog: Catalog,
     blocks: BlockStore,
     shelf: Shelf,
@@ -148,7 +148,7 @@ impl Doctor {
         self.files
     }
 
-    pub(crate) const fn gate(&self) -> &Gate<Noted<SqliteLog>> {
+    pub(crate) const fn gate(&self) -> &Gate<Noted<BoxedLog>> {
         &self.gate
     }
 

@@ -45,6 +45,7 @@ mod worker;
 pub use scheduler::{Relief, THOUSANDTHS, Waiting, adapt, allocate};
 pub use worker::{Ask, Granted, Job, ProgressView};
 
+pub use sage_store::threads::{set_threads, threads};
 pub use sage_store::{blocks, ingest, log, private, stream, suggest};
 pub(crate) use sage_store::{document, quiet};
 

@@ -9,7 +9,8 @@
 //! - [`log`]: the log in one SQLite file with one owner, group commit, and exported heads.
 //!
 //! [`private`] creates files with restricted permissions, [`quiet`] runs code that holds rows without printing its
-//! panics, and [`suggest`] finds the nearest known name to a misspelt one.
+//! panics, and [`suggest`] finds the nearest known name to a misspelt one,
+//! [`threads`] holds the number of threads for all of it.
 //!
 //! This crate decides nothing about budgets and draws no noise: charges go through the kernel's gate, of which a
 //! [`log`] store is only the storage. Rows that it holds leave it as block parts only.
@@ -22,3 +23,4 @@ pub mod private;
 pub mod quiet;
 pub mod stream;
 pub mod suggest;
+pub mod threads;

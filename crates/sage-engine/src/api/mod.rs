@@ -50,7 +50,7 @@ use rollback_fence::Doubted;
 use crate::allocate::Scheduler;
 use crate::blocks::{BlockKeys, BlockStore, KeptSums, MasterKeySource};
 use crate::catalog::{Catalog, Note, Noted};
-use crate::log::{Checked, Desk, Directory, Heads, Sound, SqliteLog};
+use crate::log::{BoxedLog, Checked, Desk, Directory, Heads, Sound};
 pub use crate::plan::AttemptLimits;
 use crate::plan::Recipe;
 use crate::release::Shelf;
@@ -61,7 +61,8 @@ use crate::worker::own_code;
 use crate::worker::progress::Progress;
 use crate::worker::run_loop::Choices;
 
-pub(crate) type Store = Noted<SqliteLog>;
+/// The log as the engine reads it: any store, with the notes that pass through it.
+pub(crate) type Store = Noted<BoxedLog>;
 
 /// Where things are, beyond the directory.
 #[derive(Clone, Debug, Default)]

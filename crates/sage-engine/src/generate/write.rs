@@ -13,11 +13,12 @@ use parquet::basic::Compression;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
 use super::taxi::{CHUNK, Taxi};
+use crate::threads;
 
 /// The stream's file.
 pub const TAXI: &str = include_str!("taxi.toml");
-/// How many files are written at a time.
-const THREADS: usize = 2;
+/// The default number of files is a multiple of this, whatever the number of threads, so that it can be reproduced.
+const FILES_MULTIPLE: u64 = 2;
 /// Rides in a file where nobody says how many files there are to be.
 const IN_A_FILE: u64 = 8_000_000;
 /// Rides in a row group.
@@ -80,7 +81,7 @@ pub struct Written {
 pub fn write(taxi: &Taxi, folder: &Path, files: Option<u64>) -> Result<Written, WriteError> {
     let unwritable = |error| WriteError::Unwritable { path: folder.to_owned(), error };
     // A chunk is not divided, so there are no more files than chunks.
-    let wanted = files.unwrap_or_else(|| taxi.rows().div_ceil(IN_A_FILE).next_multiple_of(THREADS as u64));
+    let wanted = files.unwrap_or_else(|| taxi.rows().div_ceil(IN_A_FILE).next_multiple_of(FILES_MULTIPLE));
     let count = match files {
         Some(count) if count == 0 || count > MOST.min(taxi.chunks()) => return Err(WriteError::Files),
         _ => wanted.clamp(1, MOST.min(taxi.chunks())),
@@ -106,7 +107,7 @@ pub fn write(taxi: &Taxi, folder: &Path, files: Option<u64>) -> Result<Written, 
         }
     };
     let outcomes: Vec<Result<Vec<(PathBuf, u64)>, WriteError>> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..threads()).map(|_| scope.spawn(work)).collect();
         let failed = || WriteError::Unwritable { path: folder.to_owned(), error: io::ErrorKind::Other.into() };
         workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(failed()))).collect()
     });

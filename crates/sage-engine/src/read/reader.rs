@@ -26,9 +26,7 @@ use super::sums::{Summed, Sums};
 use super::unit::{Unit, UserRecords, group};
 use crate::blocks::{BlockKeys, Part, parts_digest};
 use crate::quiet::{READER, silence_readers};
-
-/// How many blocks are read at a time.
-const THREADS: usize = 2;
+use crate::threads;
 
 /// Where the rows of a stream lie.
 pub struct Source {
@@ -205,7 +203,7 @@ fn read_and<B: Send>(
     let failed = (usize::MAX, ReadError::Failed);
     let outcomes: Vec<Outcome<B>> = std::thread::scope(|scope| {
         let thread = || Builder::new().name(READER.to_owned()).spawn_scoped(scope, || reading.work(&blocks, &next));
-        let workers: Vec<_> = (0..THREADS.min(blocks.len())).map(|_| thread()).collect();
+        let workers: Vec<_> = (0..threads().min(blocks.len())).map(|_| thread()).collect();
         let outcome = |worker: Result<_, _>| match worker.map(ScopedJoinHandle::join) {
             Ok(Ok(outcome)) => outcome,
             _ => Err(failed.clone()),

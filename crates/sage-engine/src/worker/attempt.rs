@@ -17,13 +17,11 @@ use crate::quiet;
 use crate::read::{self, Batch, ReadError};
 use crate::release::{self, Artefact, Receipt};
 use crate::run::{Done, LinearSums, Lost, Product, Report, Stage, Watch, compute, summarise, train_and_test};
+use crate::threads;
 use crate::worker::Granted;
 use crate::worker::crash::{Work, Working};
 use crate::worker::progress::Watcher;
 use crate::worker::run_loop::Job;
-
-/// How many threads an attempt computes with.
-const THREADS: usize = 2;
 
 impl Engine {
     /// Performs an attempt and writes down how it ended. One that fails is lost, and what it was charged stays
@@ -176,7 +174,7 @@ impl Engine {
                     None => self.open_by(granted, &query, &encode),
                 };
                 let session = session.map_err(Lost::from)?;
-                train_and_test(session, &recipe, &bill, &attempt, THREADS, watch)
+                train_and_test(session, &recipe, &bill, &attempt, threads(), watch)
             }
         }
     }

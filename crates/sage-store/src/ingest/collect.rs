@@ -19,13 +19,13 @@ use super::report::{Reason, Report};
 use crate::blocks::BlockStore;
 use crate::blocks::Part;
 use crate::stream::StreamFile;
+use crate::threads::threads;
 
 /// About how many bytes of rows are held before they are written.
 const CHUNK_BYTES: usize = 192 << 20;
 const QUARANTINE_BYTES: usize = 32 << 20;
 /// What a row costs here beside its values: its block, its lane, its place in the order of blocks.
 const ROW_BYTES: usize = 16;
-const THREADS: usize = 2;
 
 /// Rows that wait to be written.
 #[derive(Default)]
@@ -130,7 +130,7 @@ impl<'engine> Collector<'engine> {
             Ok(())
         };
         std::thread::scope(|scope| {
-            let other: Vec<_> = (1..THREADS).map(|_| scope.spawn(work)).collect();
+            let other: Vec<_> = (1..threads()).map(|_| scope.spawn(work)).collect();
             let mut result = work();
             for thread in other {
                 result = result.and(thread.join().unwrap_or(Err(IngestError::Encoding)));

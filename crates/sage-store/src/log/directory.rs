@@ -5,7 +5,7 @@
 //! whose log has gone missing must never be taken for a new one, since every budget would be whole again.
 
 use std::fmt;
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use sage_kernel::{Gate, GateError};
 
 use super::durable;
-use super::sqlite::{self, SqliteLog};
+use super::store::{self, BoxedLog, StoreKind};
 use crate::private;
 
 /// What the lock file says once there is a log.
@@ -121,6 +121,7 @@ impl Drop for Held {
 pub struct Directory {
     path: PathBuf,
     lock: Arc<Held>,
+    kind: &'static StoreKind,
 }
 
 impl Directory {
@@ -142,55 +143,25 @@ impl Directory {
         }
         let mut said = Vec::new();
         lock.read_to_end(&mut said).map_err(failed)?;
-        let has_log = sqlite::file(path).try_exists().map_err(failed)?;
+        let (kind, has_log) = store::kind_in(path).map_err(failed)?;
         // A crash can leave the sentence torn; any of it was written after the log had its name.
         if !has_log && !said.is_empty() {
             return Err(OpenError::LogMissing(path.to_owned()));
         }
         if !has_log {
-            Self::make_log(path)?;
+            (kind.create)(path)?;
         }
-        Self::restrict_log(path).map_err(failed)?;
+        (kind.restrict)(path).map_err(failed)?;
         if said != MADE {
             Self::mark(path, &mut lock).map_err(failed)?;
         }
-        Ok(Self { path: path.to_owned(), lock: Arc::new(Held(lock)) })
+        Ok(Self { path: path.to_owned(), lock: Arc::new(Held(lock)), kind })
     }
 
     /// Whether another process owns the directory at this moment. Nothing is made or changed.
     pub fn is_held(path: impl AsRef<Path>) -> bool {
         let lock = File::open(path.as_ref().join("lock"));
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
-    }
-
-    /// Takes the log's files away from everybody but their owner. SQLite gives what it makes beside the log the mode of
-    /// the log.
-    fn restrict_log(path: &Path) -> io::Result<()> {
-        for ending in ["", "-wal", "-shm"] {
-            match private::restrict_file(&durable::beside(&sqlite::file(path), ending)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes an empty log under another name and renames it, so that `log.db` is never half made.
-    fn make_log(path: &Path) -> Result<(), OpenError> {
-        let failed = |error| OpenError::File(path.to_owned(), error);
-        let file = sqlite::file(path);
-        let fresh = durable::beside(&file, ".new");
-        for ending in ["", "-journal", "-wal", "-shm"] {
-            match fs::remove_file(durable::beside(&fresh, ending)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-                _ => {}
-            }
-        }
-        // SQLite takes an empty file for a new database and keeps its mode.
-        private::create_new(&fresh).map_err(failed)?;
-        sqlite::make(&fresh)?;
-        File::open(&fresh).and_then(|made| made.sync_all()).map_err(failed)?;
-        durable::publish(&fresh, &file).map_err(failed)
     }
 
     fn mark(path: &Path, lock: &mut File) -> io::Result<()> {
@@ -204,15 +175,15 @@ impl Directory {
     ///
     /// # Errors
     /// When the file is not a log of this release, or its settings do not take.
-    pub fn log(&self) -> Result<SqliteLog, OpenError> {
-        SqliteLog::open(&self.path, Arc::clone(&self.lock))
+    pub fn log(&self) -> Result<BoxedLog, OpenError> {
+        (self.kind.open)(&self.path, Arc::clone(&self.lock))
     }
 
     /// The gate on the log, after all of it was read and verified.
     ///
     /// # Errors
     /// As for [`Directory::log`], and when the log is not what was written.
-    pub fn gate(&self) -> Result<Gate<SqliteLog>, OpenError> {
+    pub fn gate(&self) -> Result<Gate<BoxedLog>, OpenError> {
         Gate::open(self.log()?).map_err(OpenError::Gate)
     }
 

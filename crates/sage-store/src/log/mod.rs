@@ -1,6 +1,6 @@
 //! Where the log lives: a directory with one owner, one SQLite file in it, and heads that leave the machine.
 //!
-//! The way in is fixed by types. A [`Directory`] is held by one process and gives the [`SqliteLog`]; the
+//! The way in is fixed by types. A [`Directory`] is held by one process and opens its log, a [`BoxedLog`]; the
 //! kernel's gate is a verified fold of it; [`Heads::check`] compares the gate with every head that was
 //! exported before, and only what passes, or what an officer has acknowledged, is a [`Sound`] gate. A
 //! [`Desk`] serves many threads and takes nothing but a sound gate. Nothing here decides about a budget, and
@@ -13,6 +13,7 @@ pub mod durable;
 mod heads;
 mod sign;
 mod sqlite;
+mod store;
 
 pub use copy::{LogCopy, copy_log, format_of};
 pub use desk::Desk;
@@ -22,4 +23,5 @@ pub use heads::{
     RolledBack, Since, Sound, from_hexadecimal, hexadecimal,
 };
 pub use sign::has_head_key;
-pub use sqlite::{FORMAT, SqliteLog};
+pub use sqlite::FORMAT;
+pub use store::{BoxedLog, LogStore};

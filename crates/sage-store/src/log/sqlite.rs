@@ -6,7 +6,8 @@
 //! After any failure of a write the handle does nothing more, not even the tidying at its end: what a second
 //! flush says after one that failed means nothing. It must never report an append that is not on the disk.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use sage_kernel::{Head, Log, LogError, Record};
 
 use super::directory::{Held, OpenError};
 use super::durable;
+use super::store::{LogStore, StoreKind};
+use crate::private;
 
 /// The format of the file this release writes.
 pub const FORMAT: i32 = 1;
@@ -73,7 +76,7 @@ const SNAPSHOT: &[u8; 8] = b"sagesnp1";
 
 /// Records in a SQLite file.
 #[derive(Debug)]
-pub struct SqliteLog {
+pub(super) struct SqliteLog {
     connection: Connection,
     directory: PathBuf,
     /// Set by the first failed write; nothing happens after.
@@ -89,8 +92,46 @@ pub(super) fn file(directory: &Path) -> PathBuf {
     directory.join("log.db")
 }
 
+/// A SQLite file in the directory.
+pub(super) const KIND: StoreKind = StoreKind {
+    exists: |directory| file(directory).try_exists(),
+    create,
+    restrict,
+    open: |directory, lock| Ok(Box::new(SqliteLog::open(directory, lock)?)),
+};
+
+/// Takes the log's files away from everybody but their owner. SQLite gives what it makes beside the log the mode of
+/// the log.
+fn restrict(path: &Path) -> io::Result<()> {
+    for ending in ["", "-wal", "-shm"] {
+        match private::restrict_file(&durable::beside(&file(path), ending)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Makes an empty log under another name and renames it, so that `log.db` is never half made.
+fn create(path: &Path) -> Result<(), OpenError> {
+    let failed = |error| OpenError::File(path.to_owned(), error);
+    let file = file(path);
+    let fresh = durable::beside(&file, ".new");
+    for ending in ["", "-journal", "-wal", "-shm"] {
+        match fs::remove_file(durable::beside(&fresh, ending)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+    }
+    // SQLite takes an empty file for a new database and keeps its mode.
+    private::create_new(&fresh).map_err(failed)?;
+    make(&fresh)?;
+    File::open(&fresh).and_then(|made| made.sync_all()).map_err(failed)?;
+    durable::publish(&fresh, &file).map_err(failed)
+}
+
 /// Makes an empty log in a file that does not exist.
-pub(super) fn make(path: &Path) -> Result<(), OpenError> {
+fn make(path: &Path) -> Result<(), OpenError> {
     let connection = Connection::open(path).map_err(store)?;
     settle(&connection)?;
     let fill = || {
@@ -122,7 +163,7 @@ fn settle(connection: &Connection) -> Result<(), OpenError> {
 }
 
 impl SqliteLog {
-    pub(super) fn open(directory: &Path, lock: Arc<Held>) -> Result<Self, OpenError> {
+    fn open(directory: &Path, lock: Arc<Held>) -> Result<Self, OpenError> {
         let path = file(directory);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags).map_err(store)?;
@@ -227,11 +268,13 @@ impl SqliteLog {
         insert().map_err(failed)
     }
 
-    /// Keeps a snapshot of the state after so many records, in place of an older one.
-    ///
-    /// # Errors
-    /// When it cannot be written; the older one is then still there.
-    pub fn save_snapshot(&self, head_length: u64, bytes: &[u8]) -> Result<(), LogError> {
+    fn snapshot_file(&self) -> PathBuf {
+        self.directory.join("snapshot")
+    }
+}
+
+impl LogStore for SqliteLog {
+    fn save_snapshot(&self, head_length: u64, bytes: &[u8]) -> Result<(), LogError> {
         self.usable()?;
         let mut kept = SNAPSHOT.to_vec();
         kept.extend(head_length.to_le_bytes());
@@ -240,18 +283,13 @@ impl SqliteLog {
         durable::replace(&self.snapshot_file(), &kept).map_err(|error| LogError::Failed(error.to_string()))
     }
 
-    /// The snapshot, if there is one that is whole and not of a longer log than this.
-    pub fn snapshot(&self) -> Option<Vec<u8>> {
+    fn snapshot(&self) -> Option<Vec<u8>> {
         let kept = fs::read(self.snapshot_file()).ok()?;
         let (content, digest) = kept.split_last_chunk::<32>()?;
         let (start, rest) = content.split_first_chunk::<8>()?;
         let (length, bytes) = rest.split_first_chunk::<8>()?;
         let fits = start == SNAPSHOT && *blake3::hash(content).as_bytes() == *digest;
         (fits && u64::from_le_bytes(*length) <= self.head().ok()?.length).then(|| bytes.to_vec())
-    }
-
-    fn snapshot_file(&self) -> PathBuf {
-        self.directory.join("snapshot")
     }
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 
 use crate::world::Dice;
 use sage_kernel::{Event, Gate, Head, Log, LogError, MemoryLog, Record};
-use sage_store::log::{Directory, SqliteLog};
+use sage_store::log::{BoxedLog, Directory};
 
 /// A place that holds one log, through any number of handles.
 trait Store: Sync {
@@ -54,14 +54,14 @@ struct OnDisk {
 }
 
 impl Store for OnDisk {
-    type Handle = SqliteLog;
+    type Handle = BoxedLog;
 
     fn empty() -> Self {
         let place = tempfile::tempdir().expect("a directory");
         Self { directory: Mutex::new(Directory::open(place.path()).expect("a new directory")), _place: place }
     }
 
-    fn open(&self) -> SqliteLog {
+    fn open(&self) -> BoxedLog {
         self.directory.lock().expect("no panic").log().expect("a log")
     }
 }

@@ -30,7 +30,7 @@ impl Place {
         Heads::new(vec![self.head_file()], NonZeroU64::new(every).expect("not zero"), &self.directory())
     }
 
-    fn check(&self) -> Result<Checked<sage_store::log::SqliteLog>, HeadsError> {
+    fn check(&self) -> Result<Checked<sage_store::log::BoxedLog>, HeadsError> {
         self.heads(10).check(gate(&self.directory()))
     }
 

@@ -8,7 +8,7 @@ use sage_kernel::{
     Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Log, Mechanism, Policy, Request,
     RequestKey, Rule, StreamId,
 };
-use sage_store::log::{Checked, Desk, Directory, Heads, Sound, SqliteLog};
+use sage_store::log::{BoxedLog, Checked, Desk, Directory, Heads, Sound};
 
 /// How many blocks the stream has.
 pub(crate) const BLOCKS: u32 = 100;
@@ -54,12 +54,12 @@ pub(crate) fn sound<L: Log>(gate: Gate<L>, heads: Heads) -> Sound<L> {
 }
 
 /// The verified log of a directory.
-pub(crate) fn gate(directory: &Path) -> Gate<SqliteLog> {
+pub(crate) fn gate(directory: &Path) -> Gate<BoxedLog> {
     Directory::open(directory).expect("a directory nobody has").gate().expect("a whole chain")
 }
 
 /// A desk on the furnished log of a directory, as a server would open it.
-pub(crate) fn desk(directory: &Path, heads: Heads) -> Desk<SqliteLog> {
+pub(crate) fn desk(directory: &Path, heads: Heads) -> Desk<BoxedLog> {
     let mut gate = gate(directory);
     furnish(&mut gate, FITTING);
     Desk::new(sound(gate, heads), || 3)

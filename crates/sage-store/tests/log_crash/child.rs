@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use sage_kernel::{
     Answer, BlockId, ContextId, Event, Gate, GateError, Grant, GrantId, GrantState, Head, Lane, Log, StreamId,
 };
-use sage_store::log::{Desk, Directory, Heads, Sound, SqliteLog};
+use sage_store::log::{BoxedLog, Desk, Directory, Heads, Sound};
 
 use crate::world::{self, BLOCKS, FITTING, furnish, request};
 
@@ -83,8 +83,8 @@ pub(crate) fn act() {
 }
 
 /// Opens a place as a server would: heads compared, what ran before burnt.
-fn open(place: &Path) -> Option<Desk<SqliteLog>> {
-    let open = || -> Result<Sound<SqliteLog>, Box<dyn std::error::Error>> {
+fn open(place: &Path) -> Option<Desk<BoxedLog>> {
+    let open = || -> Result<Sound<BoxedLog>, Box<dyn std::error::Error>> {
         let gate = Directory::open(directory(place))?.gate()?;
         let mut sound = world::sound(gate, heads(place));
         sound.burn_running(4)?;
@@ -107,7 +107,7 @@ fn say(line: &str) {
 
 /// Two hundred steps of every kind, one after the other; the first that fails ends it. Gives back what is to be
 /// closed, or left open at the end of the process.
-fn work(place: &Path, round: &str) -> Option<Desk<SqliteLog>> {
+fn work(place: &Path, round: &str) -> Option<Desk<BoxedLog>> {
     let desk = open(place)?;
     let mut grants: Vec<Grant> = Vec::new();
     let mut running: Vec<GrantId> = Vec::new();
@@ -124,7 +124,7 @@ fn work(place: &Path, round: &str) -> Option<Desk<SqliteLog>> {
 }
 
 fn one_step(
-    desk: &Desk<SqliteLog>, round: &str, step: u32, grants: &mut Vec<Grant>, running: &mut Vec<GrantId>,
+    desk: &Desk<BoxedLog>, round: &str, step: u32, grants: &mut Vec<Grant>, running: &mut Vec<GrantId>,
 ) -> Result<(), GateError> {
     let time = desk.now();
     let key = format!("{round}/{step}");
@@ -230,7 +230,7 @@ pub(crate) fn judge(place: &Path, said: &Said, name: &str) {
     let gate = gate.unwrap_or_else(|error| panic!("{name}: {error}"));
     let spent = balance(&gate);
     let mut sound = world::sound(gate, heads(place));
-    let state = |sound: &Sound<SqliteLog>, id: u64| sound.ledger().grant_state(GrantId(id));
+    let state = |sound: &Sound<BoxedLog>, id: u64| sound.ledger().grant_state(GrantId(id));
     for &id in said.granted.keys() {
         assert!(state(&sound, id).is_some(), "{name}: grant {id} was acknowledged and is gone");
     }
@@ -256,7 +256,7 @@ pub(crate) fn judge(place: &Path, said: &Said, name: &str) {
 }
 
 /// The same keys again, in another order: the same grants, and none that is handed out a second time.
-fn ask_again(sound: Sound<SqliteLog>, said: &Said, name: &str) {
+fn ask_again(sound: Sound<BoxedLog>, said: &Said, name: &str) {
     let desk = Desk::new(sound, || 0);
     for (&id, key) in said.granted.iter().rev().step_by(7) {
         match desk.charge(request(key)) {
@@ -271,7 +271,7 @@ fn ask_again(sound: Sound<SqliteLog>, said: &Said, name: &str) {
 }
 
 /// What the records say was spent on every block, counted without the ledger.
-fn balance(gate: &Gate<SqliteLog>) -> u128 {
+fn balance(gate: &Gate<BoxedLog>) -> u128 {
     let mut head = Head::EMPTY;
     let mut standing = 0;
     loop {

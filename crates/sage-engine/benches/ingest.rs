@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use sage_engine::generate::{TAXI, Taxi, write};
 use sage_engine::ingest::Source;
-use sage_engine::{Engine, Fed, Opened, Places, Principal};
+use sage_engine::{Engine, IngestOutcome, Opened, Places, Principal};
 
 const RIDES: u64 = 5_000_000;
 const TURNS: usize = 3;
@@ -54,7 +54,7 @@ fn ours(source: &Path, directory: &Path) -> f64 {
     let start = Instant::now();
     let fed = engine.ingest(&somebody("dan"), "taxi", "all", Source::path(source)).expect("a batch");
     let taken = start.elapsed().as_secs_f64();
-    assert!(matches!(fed, Fed::Taken(report) if report.read == RIDES));
+    assert!(matches!(fed, IngestOutcome::Ingested(report) if report.read == RIDES));
     taken
 }
 

@@ -11,7 +11,7 @@ use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::plan::Recipe;
 use sage_engine::stream::{StreamFile, time_of};
-use sage_engine::{Ask, Blocks, Cost, Door, Engine, Lane, Opened, Places, Principal, TableNoise};
+use sage_engine::{Blocks, ChargeRequest, Cost, Door, Engine, Lane, Opened, Places, Principal, TableNoise};
 use sage_learn::network::{self, Inputs, Loss, Network, Rates, Shape, Training};
 use sage_learn::validate::{Bound, LossCheck, LossTarget, Risk};
 use tempfile::TempDir;
@@ -151,7 +151,7 @@ fn bare(engine: &Engine, text: &str, blocks: &[String], turn: usize) {
     let plan = network::Plan::with_noise(&shape, step, work.steps, 1024.0).expect("a plan");
     let noise = TableNoise::Laplace(sage_engine::Epsilon::cost("0.5").expect("a number"));
     let cost = |part| Some(Cost::new(vec![part]).expect("a cost"));
-    let ask = Ask {
+    let ask = ChargeRequest {
         key: format!("bare {turn}"),
         stream: "taxi".to_owned(),
         context: None,

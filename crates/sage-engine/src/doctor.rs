@@ -13,7 +13,7 @@ use crate::api::{EngineError, Places, now};
 use crate::blocks::{BlockStore, KeptSums, StoreError, parts_digest};
 use crate::catalog::{Catalog, Ended, Note, Noted, Stage};
 use crate::log::{BoxedLog, Directory, has_head_key};
-use crate::release::{Kind, Shelf};
+use crate::release::{ArtifactStore, Kind};
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub struct Doctor {
     gate: Gate<Noted<BoxedLog>>,
     catalog: Catalog,
     blocks: BlockStore,
-    shelf: Shelf,
+    artifacts: ArtifactStore,
     sums: KeptSums,
     findings: Vec<Finding>,
     /// How many files of blocks were held against their digests.
@@ -121,13 +121,13 @@ impl Doctor {
             }
         }
         let blocks = BlockStore::open(&places.address(path))?;
-        let shelf = Shelf::open(path)?;
+        let artifacts = ArtifactStore::open(path)?;
         let sums = KeptSums::open(path)?;
         let (findings, files) = (Vec::new(), 0);
         // The key is made with the first head.
         let head_exported = has_head_key(path);
         let mut doctor =
-            Self { gate, catalog, blocks, shelf, sums, findings, files, head_exported, _directory: directory };
+            Self { gate, catalog, blocks, artifacts, sums, findings, files, head_exported, _directory: directory };
         doctor.look()?;
         Ok(doctor)
     }
@@ -186,13 +186,13 @@ impl Doctor {
         Ok(())
     }
 
-    /// Every release is on the shelf as it was released, and nothing else is, but for reports that a note repeats.
+    /// Every release is in the artifact store as it was released, and nothing else is, but for reports that a note repeats.
     fn look_at_releases(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
         let mut digests = BTreeSet::new();
         for (name, version, release) in self.catalog.works().releases() {
             let sound = match release.kind {
-                Kind::Model => self.shelf.model(&release.digest).is_ok(),
-                Kind::Statistic => self.shelf.statistic(&release.digest).is_ok(),
+                Kind::Model => self.artifacts.model(&release.digest).is_ok(),
+                Kind::Statistic => self.artifacts.statistic(&release.digest).is_ok(),
             };
             if !sound {
                 findings.push(Finding::Release(format!("{name}@{version}")));
@@ -202,11 +202,11 @@ impl Doctor {
         let tries = self.catalog.works().runs().flat_map(|(_, run)| &run.tries);
         let reports: BTreeSet<String> = tries
             .filter_map(|one| match &one.ended {
-                Some(Ended::Judged(report)) => Some(Shelf::report_path(report.digest())),
+                Some(Ended::Judged(report)) => Some(ArtifactStore::report_path(report.digest())),
                 _ => None,
             })
             .collect();
-        for path in self.shelf.list()? {
+        for path in self.artifacts.list()? {
             let folder = path.split('/').next().unwrap_or_default();
             if !digests.contains(folder) && !reports.contains(&path) {
                 findings.push(Finding::Unreleased(path));
@@ -239,7 +239,7 @@ impl Doctor {
         for finding in &self.findings {
             match finding {
                 Finding::Orphan(path) => self.blocks.delete(path)?,
-                Finding::Unreleased(path) => self.shelf.delete(path)?,
+                Finding::Unreleased(path) => self.artifacts.delete(path)?,
                 Finding::Sums(path) => self.sums.delete(path)?,
                 Finding::Running(grant) => self.gate.burn(now(), *grant)?,
                 _ => {}

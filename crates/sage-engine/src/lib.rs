@@ -15,7 +15,7 @@
 //! - [`query`]: private SQL, held against its stream before anything is charged;
 //! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
 //! - [`serve`]: rows of those who ask a released model, turned into what it takes;
-//! - [`log`]: the log on disk, its single owner, the desk where many threads charge, exported heads;
+//! - [`log`]: the log on disk, its single owner, group commit, exported heads;
 //! - [`verify`]: chain, heads and files held against each other while a server goes on;
 //! - [`simulate`]: the loop under a simulated clock, with neither rows nor noise.
 //!
@@ -42,8 +42,8 @@ pub mod simulate;
 pub mod verify;
 mod worker;
 
-pub use scheduler::{Relief, THOUSANDTHS, Waiting, adapt, allocate};
-pub use worker::{Ask, Granted, Job, ProgressView};
+pub use scheduler::{Hint, THOUSANDTHS, Waiting, adapt, allocate};
+pub use worker::{ChargeRequest, Granted, Job, ProgressView};
 
 pub use sage_store::threads::{set_threads, threads};
 pub use sage_store::{blocks, ingest, log, private, stream, suggest};
@@ -51,9 +51,9 @@ pub(crate) use sage_store::{document, quiet};
 
 pub use api::{
     AttemptLimits, AttemptOutcome, AttemptView, BlockView, CensusView, EVENT_KINDS, Engine, EngineError, EventView,
-    Fed, LaneView, Opened, Places, PolicyOutcome, Principal, ProposalView, PutBack, QuarantineView, QueryAnswer,
-    QueryAsk, QueryCost, QueryPlan, RangeCount, ReleaseView, RunView, Shown, Snapshot, State, Stopped, StreamView,
-    UnitCount,
+    IngestOutcome, LaneView, Opened, Places, PolicyOutcome, Principal, ProposalView, QuarantineView, QueryCost,
+    QueryPlan, QueryRequest, QueryResult, RangeCount, ReleaseView, RollbackFence, RunView, Shown, Snapshot, State,
+    Stopped, StreamView, UnitCount,
 };
 pub use blocks::{KeyError, MasterKeySource};
 pub use query::{Spend, Which};

@@ -127,13 +127,13 @@ fn acknowledge(asked: &RestoreArgs) -> Result<(), Failure> {
     asked.place.is_there()?;
     let said = match Engine::open(&asked.place.dir, &asked.place.places())? {
         Opened::Ready(_) => "the directory is not fenced; there is nothing to acknowledge",
-        Opened::PutBack(log) if !log.is_restored() => {
+        Opened::Fenced(log) if !log.is_restored() => {
             return Err(Failure::no_answer(
                 "the directory was put back by other means than sage restore",
                 "sage doctor --acknowledge --as NAME",
             ));
         }
-        Opened::PutBack(log) => {
+        Opened::Fenced(log) => {
             log.acknowledge_restore(&who, since)?.close()?;
             match since {
                 Since::Nothing => "acknowledged; the log says by whom",

@@ -59,7 +59,7 @@ pub(crate) fn run(asked: &DoctorArgs) -> Result<(), Failure> {
 fn acknowledge(asked: &DoctorArgs) -> Result<(), Failure> {
     match Engine::open(&asked.place.dir, &asked.place.places())? {
         Opened::Ready(_) => print("the log holds every exported head; there is nothing to acknowledge\n"),
-        Opened::PutBack(log) => {
+        Opened::Fenced(log) => {
             log.acknowledge(&asked.who.principal()?)?.close()?;
             print("acknowledged; the log says by whom\n")
         }

@@ -6,7 +6,7 @@ use clap::Args;
 use sage_engine::adapt::{End, Limit, Outcome, Phase, Verdict};
 use sage_engine::pipeline::{Goal, Metric, Pipeline, Train};
 use sage_engine::run::{Interval, Report};
-use sage_engine::{AttemptOutcome, AttemptView, Engine, EngineError, Epsilon, Relief, RunView, Waiting};
+use sage_engine::{AttemptOutcome, AttemptView, Engine, EngineError, Epsilon, Hint, RunView, Waiting};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -54,7 +54,7 @@ pub(crate) fn object(engine: &Engine, number: u64) -> Result<Value, Failure> {
             "until": waiting.deadline.map(instant),
         })
     });
-    object["options"] = engine.reliefs(number)?.iter().map(option_object).collect();
+    object["options"] = engine.hints(number)?.iter().map(option_object).collect();
     let (why, help) = conclusion(engine, &run, waiting.as_ref());
     object["why"] = json!(why);
     object["help"] = json!(help);
@@ -100,38 +100,38 @@ fn text(engine: &Engine, number: u64) -> Result<String, Failure> {
     }
     let waiting = engine.waiting(number)?;
     let (why, help) = conclusion(engine, &run, waiting.as_ref());
-    let others = engine.reliefs(number)?.iter().filter_map(option_text).collect::<Vec<_>>();
+    let others = engine.hints(number)?.iter().filter_map(option_text).collect::<Vec<_>>();
     let others = others.iter().map(|other| format!("  or    {other}\n")).collect::<String>();
     Ok(format!("{text}\n{why}\n  help  {help}\n{others}"))
 }
 
 /// One thing that would help, for programs.
-fn option_object(relief: &Relief) -> Value {
-    match *relief {
-        Relief::Blocks(more) => json!({"kind": "wait_for_blocks", "more": more}),
-        Relief::Share => json!({"kind": "larger_share"}),
-        Relief::Window(most) => json!({"kind": "larger_window", "now_at_most": most}),
-        Relief::Doublings(most) => json!({"kind": "more_data_doublings", "now_at_most": most}),
-        Relief::Budget => json!({"kind": "more_budget"}),
-        Relief::Attempts(most) => json!({"kind": "more_attempts", "now_at_most": most}),
-        Relief::Target(target) => json!({"kind": "looser_target", "met_by_the_last_test": target}),
+fn option_object(hint: &Hint) -> Value {
+    match *hint {
+        Hint::Blocks(more) => json!({"kind": "wait_for_blocks", "more": more}),
+        Hint::Share => json!({"kind": "larger_share"}),
+        Hint::Window(most) => json!({"kind": "larger_window", "now_at_most": most}),
+        Hint::Doublings(most) => json!({"kind": "more_data_doublings", "now_at_most": most}),
+        Hint::Budget => json!({"kind": "more_budget"}),
+        Hint::Attempts(most) => json!({"kind": "more_attempts", "now_at_most": most}),
+        Hint::Target(target) => json!({"kind": "looser_target", "met_by_the_last_test": target}),
         _ => json!({"kind": "other"}),
     }
 }
 
 /// The same in words.
-fn option_text(relief: &Relief) -> Option<String> {
-    Some(match *relief {
-        Relief::Blocks(more) => format!("wait for {} more that admit the attempt", blocks(more)),
-        Relief::Share => {
+fn option_text(hint: &Hint) -> Option<String> {
+    Some(match *hint {
+        Hint::Blocks(more) => format!("wait for {} more that admit the attempt", blocks(more)),
+        Hint::Share => {
             "wait until runs that came earlier have made their next attempts or end, or cancel one that is yours"
                 .to_owned()
         }
-        Relief::Window(most) => format!("a larger window: raise window.max in [pipeline], now {}", blocks(most)),
-        Relief::Doublings(most) => format!("a larger window: raise data_doublings in [adapt], now {most}"),
-        Relief::Budget => "a larger share of the budget: raise epsilon_max in [budget]".to_owned(),
-        Relief::Attempts(most) => format!("more tries: raise attempts in [adapt], now {most}"),
-        Relief::Target(target) => format!("a looser target: the last test would have met {target:.6}"),
+        Hint::Window(most) => format!("a larger window: raise window.max in [pipeline], now {}", blocks(most)),
+        Hint::Doublings(most) => format!("a larger window: raise data_doublings in [adapt], now {most}"),
+        Hint::Budget => "a larger share of the budget: raise epsilon_max in [budget]".to_owned(),
+        Hint::Attempts(most) => format!("more tries: raise attempts in [adapt], now {most}"),
+        Hint::Target(target) => format!("a looser target: the last test would have met {target:.6}"),
         _ => return None,
     })
 }
@@ -236,7 +236,7 @@ pub(crate) fn conclusion(engine: &Engine, run: &RunView, waiting: Option<&Waitin
             told("An attempt is under way.", "sage work brings it to its end".to_owned())
         }
         Phase::Idle => match waiting {
-            Some(waiting) => (waits(waiting, stream), format!("{}; or: sage cancel {number}", relief(waiting, stream))),
+            Some(waiting) => (waits(waiting, stream), format!("{}; or: sage cancel {number}", hint(waiting, stream))),
             None => told("It has something to do.", "sage work".to_owned()),
         },
     }
@@ -259,7 +259,7 @@ fn waits(waiting: &Waiting, stream: &str) -> String {
     format!("It waits for {} that each admit an attempt of epsilon {}. {now}{until}", blocks(*needed), loss(*epsilon))
 }
 
-fn relief(waiting: &Waiting, stream: &str) -> String {
+fn hint(waiting: &Waiting, stream: &str) -> String {
     if waiting.free >= waiting.blocks {
         return "sage work".to_owned();
     }

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use sage_engine::Fed;
+use sage_engine::IngestOutcome;
 use sage_engine::ingest::{Format, Reason, Report, Source};
 use serde_json::{Value, json};
 
@@ -58,10 +58,10 @@ pub(crate) fn run(asked: &IngestArgs) -> Result<(), Failure> {
     let fed = engine.ingest(&asked.who.principal()?, &asked.stream, &batch, source)?;
     engine.close()?;
     match fed {
-        Fed::Before if asked.json => print_json(&json!({"batch": batch, "taken": false})),
-        Fed::Before => print(&format!("batch {} was taken in before; nothing changed\n", quoted(&batch))),
-        Fed::Taken(report) if asked.json => print_json(&object(&batch, &report)),
-        Fed::Taken(report) => print(&text(&batch, &report)),
+        IngestOutcome::Duplicate if asked.json => print_json(&json!({"batch": batch, "taken": false})),
+        IngestOutcome::Duplicate => print(&format!("batch {} was taken in before; nothing changed\n", quoted(&batch))),
+        IngestOutcome::Ingested(report) if asked.json => print_json(&object(&batch, &report)),
+        IngestOutcome::Ingested(report) => print(&text(&batch, &report)),
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn run(asked: &InitArgs) -> Result<(), Failure> {
     // Whoever opens a directory that is not there makes it.
     match Engine::open(directory, &Places::default())? {
         Opened::Ready(engine) => engine.close()?,
-        Opened::PutBack(_) => return Err(Failure::no_answer("the new directory has a past", "name another")),
+        Opened::Fenced(_) => return Err(Failure::no_answer("the new directory has a past", "name another")),
     }
     write(&directory.join(STREAM), &stream)?;
     write(&directory.join(PIPELINE), &pipeline_file(&name, &columns))?;

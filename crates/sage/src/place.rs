@@ -122,7 +122,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 fn ready(opened: Opened) -> Result<Engine, Failure> {
     match opened {
         Opened::Ready(engine) => Ok(*engine),
-        Opened::PutBack(log) => {
+        Opened::Fenced(log) => {
             let (present, known) = log.heads();
             if log.is_restored() {
                 return Err(Failure::no_answer(

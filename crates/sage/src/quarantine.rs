@@ -1,7 +1,7 @@
 //! `sage quarantine`: rows that were set aside, listed without numbers, released or erased.
 
 use clap::{Args, ValueEnum};
-use sage_engine::{Engine, Fed, Principal, QuarantineView};
+use sage_engine::{Engine, IngestOutcome, Principal, QuarantineView};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
@@ -82,9 +82,9 @@ pub(crate) fn act(
             Vec::new()
         }
     };
-    let object = |(batch, fed): &(String, Fed)| match fed {
-        Fed::Taken(report) => ingest::object(batch, report),
-        Fed::Before => json!({"batch": batch, "taken": false}),
+    let object = |(batch, fed): &(String, IngestOutcome)| match fed {
+        IngestOutcome::Ingested(report) => ingest::object(batch, report),
+        IngestOutcome::Duplicate => json!({"batch": batch, "taken": false}),
     };
     Ok(json!({"files": files, "batches": batches.iter().map(object).collect::<Vec<_>>()}))
 }

@@ -3,7 +3,8 @@
 use clap::Args;
 use sage_engine::query::{Answer, Cell};
 use sage_engine::{
-    Delta, Engine, EngineError, Epsilon, Principal, QueryAnswer, QueryAsk, QueryCost, QueryPlan, Spend, Which, stream,
+    Delta, Engine, EngineError, Epsilon, Principal, QueryCost, QueryPlan, QueryRequest, QueryResult, Spend, Which,
+    stream,
 };
 use serde_json::{Value, json};
 
@@ -153,7 +154,7 @@ pub(crate) fn run(asked: &QueryArgs) -> Result<(), Failure> {
         let wrong = || Failure::usage(format!("--error must be a number, got {}", quoted(text)), "--error 100");
         text.trim().parse::<f64>().map_err(|_| wrong())
     });
-    let ask = QueryAsk {
+    let ask = QueryRequest {
         key: asked.key.clone().map_or_else(fresh_key, Ok)?,
         stream: asked.stream.clone(),
         context: asked.context.clone(),
@@ -187,12 +188,12 @@ fn failed(engine: &Engine, error: EngineError) -> Failure {
     }
 }
 
-fn plan(engine: &Engine, who: &Principal, ask: &QueryAsk, json: bool) -> Result<(), Failure> {
+fn plan(engine: &Engine, who: &Principal, ask: &QueryRequest, json: bool) -> Result<(), Failure> {
     let plan = engine.plan_query(who, ask).map_err(|error| failed(engine, error))?;
     if json { print_json(&plan_object(&plan)) } else { print(&plan_text(&plan)) }
 }
 
-fn answer(engine: &Engine, who: &Principal, ask: &QueryAsk, json: bool) -> Result<(), Failure> {
+fn answer(engine: &Engine, who: &Principal, ask: &QueryRequest, json: bool) -> Result<(), Failure> {
     let answered = engine.query(who, ask).map_err(|error| failed(engine, error))?;
     match &answered.cost {
         Some(cost) => tell(&format!("charged to each block: {}", counted(cost))),
@@ -267,7 +268,7 @@ fn plan_text(plan: &QueryPlan) -> String {
 }
 
 /// The answer as an object.
-pub(crate) fn object(answered: &QueryAnswer) -> Value {
+pub(crate) fn object(answered: &QueryResult) -> Value {
     let Answer { keys, columns, confidence, lines } = &answered.answer;
     let cell =
         |cell: &Cell| json!({"value": cell.value, "half_width": cell.half_width(), "low": cell.low, "high": cell.high});

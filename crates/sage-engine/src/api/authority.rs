@@ -1,8 +1,8 @@
-//! What officers stop: members of their stream, and runs whose submitter may no longer spend.
+//! Suspension of members by officers, and the end of runs whose submitter may no longer spend.
 //!
-//! A suspension takes all roles of a member on one stream away until an officer reinstates them; the stream's file stays
-//! as it is. Runs of people without the right to spend end at once, and the loop checks the same right again before
-//! every attempt and every recurrence. Nothing here can give a person more than the stream's file does.
+//! A suspension removes all roles of a member on one stream until an officer reinstates them; the stream file is
+//! unchanged. Runs of members without the right to spend end at once, and the worker loop checks the same right again
+//! before every attempt and every recurrence. Nothing here can give a member more than the stream file does.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,12 @@ use crate::catalog::{Catalog, Note, Step, may_spend};
 use crate::stream::{Role, StreamFile};
 
 impl Engine {
-    /// Suspends a member of a stream: their runs end, their recurring pipelines stop, and every request of theirs on
-    /// the stream is refused until they are reinstated.
+    /// Suspends a member of a stream: their runs end, their recurring pipelines stop, and all their requests on the
+    /// stream are refused until they are reinstated.
     ///
     /// # Errors
-    /// When the principal is no officer of the stream or names themselves, or the member has no role or is suspended.
+    /// When the principal is not an officer of the stream or names themselves, or the member has no role or is already
+    /// suspended.
     pub fn suspend(&self, by: &Principal, stream: &str, member: &str, reason: &str) -> Result<(), EngineError> {
         self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, stream)?;
@@ -44,10 +45,10 @@ impl Engine {
         })
     }
 
-    /// Gives a suspended member their roles back. Runs that ended stay ended.
+    /// Reinstates the roles of a suspended member. Runs that ended stay ended.
     ///
     /// # Errors
-    /// When the principal is no officer of the stream, or the member is not suspended.
+    /// When the principal is not an officer of the stream, or the member is not suspended.
     pub fn reinstate(&self, by: &Principal, stream: &str, member: &str) -> Result<(), EngineError> {
         self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, stream)?;
@@ -61,8 +62,8 @@ impl Engine {
     }
 }
 
-/// Ends the runs, and stops the recurring pipelines, of a stream whose submitters may not spend under this file and
-/// these suspensions. An attempt under way comes to its end without effect.
+/// Ends the runs and recurring pipelines of a stream whose submitters may not spend under this file and these
+/// suspensions. An attempt in progress finishes without effect.
 pub(crate) fn end_runs(
     gate: &mut Gate<Store>, catalog: &Catalog, by: &Principal, file: &StreamFile, suspended: &BTreeMap<String, String>,
 ) -> Result<(), EngineError> {

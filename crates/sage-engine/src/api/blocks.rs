@@ -1,9 +1,9 @@
-//! The life of blocks after their rows are in: sealed, retired, deleted.
+//! The life cycle of blocks after ingest: sealed, retired, deleted.
 //!
-//! Each step is an event first. Files go only after the log says that they are no longer kept, so a crash
-//! leaves files nobody names, never names without files. The loop retires and deletes blocks whose retention is over,
-//! in the same steps as an officer. No promise about privacy rests on the clock: a clock that is wrong keeps rows for
-//! longer or for a shorter time, and shows nobody anything.
+//! Each step is an event first. Files are removed only after the log records their deletion, so a crash can leave files
+//! that no event names, but never the reverse. The worker loop retires and deletes blocks past their retention in the
+//! same steps as an officer. No privacy guarantee depends on the clock: a wrong clock keeps rows for too long or too
+//! short a time, and reveals nothing.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::api::{Engine, EngineError, Principal, Store, lock, note, now};
 use crate::catalog::{Note, Stage};
 use crate::stream::Role;
 
-/// How often the loop looks for rows whose retention is over, in milliseconds.
+/// How often the worker loop searches for rows past their retention, in milliseconds.
 const LOOK_EVERY: u64 = 60_000;
 
 impl Engine {
-    /// Seals blocks: no row will be added to them, and they can be charged from now on.
+    /// Seals blocks: no row will be added to them, and they can be charged.
     ///
     /// # Errors
-    /// When one of them does not exist or is not open, or the principal is no data engineer of the stream.
+    /// When a block does not exist or is not open, or the principal is not a data engineer of the stream.
     pub fn seal(&self, by: &Principal, stream: &str, keys: &[String]) -> Result<(), EngineError> {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, stream)?;
@@ -35,8 +35,8 @@ impl Engine {
         })
     }
 
-    /// The open blocks that ended before this instant (microseconds since 1970), in order of arrival. A block without
-    /// a time, such as one of users, ends with the last batch that brought it rows.
+    /// The open blocks that ended before `instant`, in microseconds since 1970, in order of arrival. A block without a
+    /// time, such as one of users, ends with the last batch that added rows to it.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -44,7 +44,7 @@ impl Engine {
         self.select(stream, |stage, end| stage == Stage::Open && end.is_some_and(|end| end <= instant))
     }
 
-    /// The blocks that are not deleted and whose time is over at this instant, in order of arrival.
+    /// The blocks that are not deleted and ended before `instant`, in order of arrival.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -55,7 +55,7 @@ impl Engine {
     /// Retires blocks: they can never be read again.
     ///
     /// # Errors
-    /// When one of them does not exist, or the principal is no officer of the stream.
+    /// When a block does not exist, or the principal is not an officer of the stream.
     pub fn retire(&self, by: &Principal, stream: &str, keys: &[String]) -> Result<(), EngineError> {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, stream)?;
@@ -65,17 +65,17 @@ impl Engine {
         })
     }
 
-    /// Deletes the files of retired blocks, and the sums that were made of them. That they are gone is an event; that
-    /// they were charged stays. Where blocks are encrypted their keys are destroyed first, so that also a copy of a file
-    /// that somebody kept, or a bucket did, can no longer be read.
+    /// Deletes the files and cached summaries of retired blocks. The deletion is recorded; their charges stay. If
+    /// blocks are encrypted, their keys are destroyed first, so that remaining copies of the files cannot be read
+    /// either.
     ///
     /// # Errors
-    /// When one of them is not retired, or the principal is no officer of the stream.
+    /// When a block is not retired, or the principal is not an officer of the stream.
     pub fn delete(&self, by: &Principal, stream: &str, keys: &[String]) -> Result<(), EngineError> {
         self.delete_retired(Some(by), stream, keys)
     }
 
-    /// Deletes the files of retired blocks for an officer, or for the stream's retention.
+    /// Deletes the files of retired blocks, for an officer or because of the stream's retention.
     fn delete_retired(&self, by: Option<&Principal>, stream: &str, keys: &[String]) -> Result<(), EngineError> {
         let files = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, stream)?;
@@ -98,7 +98,7 @@ impl Engine {
         files.iter().try_for_each(|file| self.blocks.delete(file)).map_err(EngineError::from)
     }
 
-    /// Blocks whose retention is over at this instant (microseconds since 1970), in order of arrival.
+    /// Blocks past their retention at `instant`, in microseconds since 1970, in order of arrival.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -112,9 +112,9 @@ impl Engine {
         })
     }
 
-    /// Retires and deletes the blocks of all streams whose retention is over at this time, in milliseconds since 1970:
-    /// first retired by an event, then deleted by an event, then their keys, sums and files. After a crash in between
-    /// the next call continues.
+    /// Retires and deletes the blocks of all streams that are past their retention at `time`, in milliseconds since
+    /// 1970. Each is retired by an event, deleted by an event, and only then are its keys, summaries and files removed.
+    /// After a crash in between, the next call continues.
     ///
     /// # Errors
     /// When the log or the store fails.
@@ -124,7 +124,7 @@ impl Engine {
         let kept_for_a_time = catalog.streams().filter(|(_, known)| known.file.retention.is_some());
         for (stream, _) in kept_for_a_time {
             let expired = match self.expired(stream, instant) {
-                // It was described and not made.
+                // The stream was described but never created.
                 Err(EngineError::NoStream(_)) => continue,
                 expired => expired?,
             };
@@ -144,9 +144,9 @@ impl Engine {
         Ok(())
     }
 
-    /// What the loop does about retention, at most once a minute, since it comes by often.
+    /// Applies the retention of all streams, at most once a minute.
     pub(crate) fn look_for_expired(&self, time: u64) -> Result<(), EngineError> {
-        let mut looked = lock(&self.expiry_looked);
+        let mut looked = lock(&self.expiry_checked);
         if looked.is_some_and(|last| time.abs_diff(last) < LOOK_EVERY) {
             return Ok(());
         }
@@ -166,7 +166,7 @@ impl Engine {
     }
 }
 
-/// The blocks with these keys, in the order of the keys.
+/// The blocks with these keys, in the same order.
 pub(crate) fn numbers(gate: &Gate<Store>, stream: StreamId, keys: &[String]) -> Result<Vec<BlockId>, EngineError> {
     let known = gate.ledger().stream(stream).map_or(&[][..], |stream| stream.block_keys());
     let places: BTreeMap<&str, u32> = known.iter().map(String::as_str).zip(0..).collect();
@@ -174,7 +174,7 @@ pub(crate) fn numbers(gate: &Gate<Store>, stream: StreamId, keys: &[String]) -> 
     keys.iter().map(|key| number(key).ok_or_else(|| EngineError::NoBlock(key.clone()))).collect()
 }
 
-/// The keys without repetitions, each where it stands first.
+/// The keys without duplicates, in the order of their first occurrence.
 pub(crate) fn folded(keys: &[String]) -> Vec<String> {
     let mut seen = std::collections::BTreeSet::new();
     keys.iter().filter(|key| seen.insert(key.as_str())).cloned().collect()

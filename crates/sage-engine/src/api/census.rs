@@ -1,10 +1,9 @@
-//! The census: private sizes of sealed blocks, and a running count of the stream's units.
+//! The census: private sizes of sealed blocks, and a running count of the stream's privacy units.
 //!
-//! Steps are blocks in the order in which they were sealed. The number of units in a run of steps is released
-//! as a node of a binary tree (`sage_learn::count`), each under a charge of its own: with L levels a unit is in
-//! L nodes, and each costs a share 1/L of the census's ε on both lanes. Where the horizon is one step there is
-//! one level, and the nodes are the sizes of the blocks. In a stream of users the units are users. It must
-//! never count in any other way than by the kernel's histogram.
+//! Steps are blocks in sealing order. The number of units in a range of steps is released as a node of a binary tree
+//! (`sage_learn::count`), each under its own charge: with L levels a unit is in L nodes, and each node costs a share
+//! 1/L of the census's ε on both lanes. With a horizon of one step there is one level, and the nodes are the sizes of
+//! the blocks. In a stream of users the units are users. Units must be counted by the kernel's histogram only.
 
 use sage_kernel::{Cost, Door, Epsilon, Lane, Mechanism, TableNoise};
 use sage_learn::count::{Node, Tree, laplace_sum_quantile};
@@ -16,57 +15,57 @@ use crate::api::{Engine, EngineError, note};
 use crate::catalog::{Note, Stream};
 use crate::read::{Batch, Query, Summing};
 use crate::stream::Census;
-use crate::worker::Ask;
+use crate::worker::ChargeRequest;
 
-/// How many times a node is asked for when a crash has burnt its charge.
+/// How many times a node is requested again after a crash burnt its charge.
 const TRIES: u32 = 3;
 
 /// A private count of the units in all sealed blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UnitCount {
-    /// The best guess.
+    /// The estimate.
     pub estimate: i64,
-    /// There are at least so many, but for the chance below.
+    /// A lower bound, with the error probability below.
     pub at_least: i64,
-    /// The chance that a lower bound of this census was ever too high.
+    /// The probability that any lower bound of this census was too high.
     pub chance: f64,
 }
 
-/// What the census of a stream has released.
+/// The released results of a stream's census.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CensusView {
-    /// What is counted: one more or less of it is hidden.
+    /// The privacy unit that is counted.
     pub unit: &'static str,
-    /// What the census may cost each lane of a block, in all.
+    /// The total ε of the census on each lane of a block.
     pub epsilon: Epsilon,
-    /// For how many blocks the running count is at its best.
+    /// The number of blocks for which the running count is most accurate.
     pub horizon: u32,
-    /// The units in all sealed blocks that are counted; `None` before the first count.
+    /// The units in all counted sealed blocks; `None` before the first count.
     pub total: Option<UnitCount>,
-    /// Every released count, by the blocks it is of.
+    /// Every released count, by its blocks.
     pub counts: Vec<RangeCount>,
 }
 
-/// A released count of the units in a range of blocks, in the order in which they were sealed.
+/// A released count of the units in a range of blocks, in sealing order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeCount {
     /// The first block.
     pub first: String,
     /// The last block.
     pub last: String,
-    /// The private numbers of units on the train and on the test lane.
+    /// The private number of units on the train and on the test lane.
     pub lanes: [i64; 2],
 }
 
-/// The chance that any lower bound of a census within its horizon is too high.
+/// The probability that any lower bound of a census within its horizon is too high.
 const CHANCE: f64 = 0.05;
 
 impl Engine {
-    /// Releases the counts that are due: those of every run of steps that sealing has completed. Nothing
-    /// where the stream's file asks for no census.
+    /// Releases the counts that are due: those of every range of steps that sealing has completed. Does nothing if the
+    /// stream file has no census.
     ///
     /// # Errors
-    /// When a charge is refused or a block cannot be read. Counts released before stay.
+    /// When a charge is refused or a block cannot be read. Counts that were released stay.
     pub fn count_sealed(&self, stream: &str) -> Result<(), EngineError> {
         let catalog = self.catalog();
         let known = catalog.stream(stream).ok_or_else(|| EngineError::NoStream(stream.to_owned()))?;
@@ -76,7 +75,7 @@ impl Engine {
         let done = known.sealed.len() as u64;
         let retired = self.retired_steps(stream, known)?;
         for node in (1..=done).flat_map(|steps| tree.completed(steps)) {
-            // What is retired can no longer be counted, and the ranges beside it still can.
+            // Retired blocks can no longer be counted, but the ranges beside them can.
             let readable = !node.steps().any(|step| retired.get(step as usize).copied().unwrap_or(false));
             if readable && !known.counted.contains_key(&node) {
                 self.count_node(stream, known, node, share)?;
@@ -85,7 +84,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Of each sealed block, whether it is retired.
+    /// For each sealed block, whether it is retired.
     fn retired_steps(&self, stream: &str, known: &Stream) -> Result<Vec<bool>, EngineError> {
         self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, stream)?;
@@ -101,7 +100,7 @@ impl Engine {
         let cost = || Cost::new(vec![Mechanism::Laplace { epsilon: share, count: 1 }]).map_err(EngineError::Cost);
         let mut outcome = Err(EngineError::NoStream(stream.to_owned()));
         for attempt in 0..TRIES {
-            let ask = Ask {
+            let ask = ChargeRequest {
                 key: format!("census {stream} {} {} {attempt}", node.level, node.first),
                 stream: stream.to_owned(),
                 context: None,
@@ -115,7 +114,7 @@ impl Engine {
                 break;
             }
         }
-        // A block is counted again in every node above it: from its sums, without its rows.
+        // A block is counted again in every node above it, from its cached summary instead of its rows.
         let query = Query { filter: None, columns: Vec::new() };
         let histogram = Histogram { keys: 1, noise: TableNoise::Laplace(share) };
         let sum = |permit: &_, part, rows: &[Batch]| {
@@ -135,14 +134,14 @@ impl Engine {
     }
 }
 
-/// What one node costs on each lane.
+/// The cost of one node on each lane.
 pub(crate) fn share(census: &Census, tree: Tree) -> Epsilon {
     Epsilon::from_units(census.epsilon.units() / u64::from(tree.levels())).unwrap_or(Epsilon::ZERO)
 }
 
 impl Snapshot {
-    /// What the census of a stream has released; `None` where there is no such stream or its file asks for none.
-    /// Everything in it is public: each number was paid for.
+    /// The released results of a stream's census; `None` if there is no such stream or its file has no census. All of
+    /// it is public, since each number was paid for.
     pub fn census(&self, stream: &str) -> Option<CensusView> {
         let known = self.known(stream)?;
         let census = known.file.census.as_ref()?;
@@ -160,8 +159,8 @@ impl Snapshot {
         })
     }
 
-    /// The private number of units in the sealed blocks of a stream; nothing where there is no census, or none
-    /// of it has been released.
+    /// The private number of units in the sealed blocks of a stream; `None` without a census, or before its first
+    /// release.
     pub fn units(&self, stream: &str) -> Option<UnitCount> {
         let known = self.known(stream)?;
         let census = known.file.census.as_ref()?;

@@ -1,10 +1,9 @@
-//! Snapshots, so that a start does not read the whole log.
+//! Snapshots, so that opening a directory does not read the whole log.
 //!
-//! A snapshot is the kernel's, of the ledger, and before it the notes that the catalog is a fold of. A note
-//! commits to those notes, and the very next record is the one by which the kernel commits to its own part; so
-//! whoever edits either would have to rewrite the log from there on, which an exported head shows. A snapshot
-//! that is missing or is not vouched for costs time and nothing else: the log is then read from its first
-//! record. The doctor always does that.
+//! A snapshot contains the notes from which the catalog is folded, and the kernel's snapshot of the ledger. A note
+//! commits to those notes, and the next record commits to the kernel's part, so a changed snapshot would require a
+//! rewritten log, which an exported head reveals. A missing or invalid snapshot only costs time: the log is then read
+//! from its first record. The doctor always does that.
 
 use sage_kernel::{Event, Gate, GateError, Head, Log, LogError};
 
@@ -12,13 +11,13 @@ use crate::api::{Engine, EngineError, Store, now};
 use crate::catalog::{Catalog, Note, Noted};
 use crate::log::Directory;
 
-/// The kind of the note that commits to the notes before it.
+/// The kind of the note that commits to the catalog's notes.
 const KIND: &str = "catalog snapshot";
 
-/// How many events after a snapshot make another worth its while.
+/// The number of events after which another snapshot is worthwhile.
 const DUE: u64 = 20_000;
 
-/// The notes of the catalog, one after the other: number, length and body.
+/// The notes of the catalog, concatenated: number, length and body.
 #[derive(Default)]
 pub(crate) struct History {
     bytes: Vec<u8>,
@@ -33,7 +32,7 @@ impl History {
         self.bytes.extend(body);
     }
 
-    /// Folds the notes; whoever follows sees each of them with the catalog that has just taken it.
+    /// Folds the notes into a catalog; `follow` gets each note with the catalog after it.
     pub(crate) fn fold(&self, mut follow: impl FnMut(&Note, &Catalog)) -> Result<Catalog, EngineError> {
         let mut catalog = Catalog::default();
         let mut rest = &self.bytes[..];
@@ -57,7 +56,7 @@ impl History {
     }
 }
 
-/// Opens the log of a directory, from its snapshot if there is a good one.
+/// Opens the log of a directory, from a valid snapshot if there is one.
 pub(crate) fn open(directory: &Directory) -> Result<(Gate<Store>, History), EngineError> {
     match open_from_snapshot(directory)? {
         Some(opened) => Ok(opened),
@@ -74,7 +73,7 @@ fn open_from_snapshot(directory: &Directory) -> Result<Option<(Gate<Store>, Hist
     let Some((notes, ledger)) = parts else { return Ok(None) };
     let gate = match Gate::open_from(Noted::new(log), ledger) {
         Ok(gate) => gate,
-        // Whatever is wrong with the log itself, reading it from the start says so.
+        // A problem of the log itself is reported when it is read from the start.
         Err(_) => return Ok(None),
     };
     let Some(start) = gate.log().start() else { return Ok(None) };
@@ -86,7 +85,7 @@ fn open_from_snapshot(directory: &Directory) -> Result<Option<(Gate<Store>, Hist
 /// Whether the record before the kernel's snapshot commits to these notes. The head after it is verified.
 fn vouched_for(log: &Store, after: Head, digest: [u8; 32]) -> Result<bool, LogError> {
     let Some(number) = after.length.checked_sub(1) else { return Ok(false) };
-    // Not through the gate's log: what is read here lies before what the gate has verified.
+    // Not through the gate's log, since this record precedes those that the gate has verified.
     let records = log.log().read(number, 1)?;
     let Some(record) = records.first() else { return Ok(false) };
     let verified = record.verify(Head { length: number, hash: record.previous });
@@ -96,14 +95,14 @@ fn vouched_for(log: &Store, after: Head, digest: [u8; 32]) -> Result<bool, LogEr
 }
 
 impl Engine {
-    /// Keeps a snapshot of everything as it is now.
+    /// Saves a snapshot of the present state.
     ///
     /// # Errors
-    /// When the log or the snapshot cannot be written. Without one a start takes longer, and that is all.
+    /// When the log or the snapshot cannot be written. Without a snapshot, the next start only takes longer.
     pub fn checkpoint(&self) -> Result<(), EngineError> {
-        // First the catalog takes in what there is.
+        // Applies outstanding notes to the catalog first.
         self.with(|_, _| Ok(()))?;
-        self.desk.with(|gate| {
+        self.group_commit.with(|gate| {
             let mut history = crate::api::lock(&self.history);
             gate.note(now(), KIND, history.digest().to_vec())?;
             let ledger = gate.snapshot(now())?;
@@ -118,7 +117,7 @@ impl Engine {
     }
 
     pub(crate) fn checkpoint_if_due(&self) -> Result<(), EngineError> {
-        let length = self.desk.with(|gate| gate.head().length)?;
+        let length = self.group_commit.with(|gate| gate.head().length)?;
         let taken = crate::api::lock(&self.history).taken;
         if length.saturating_sub(taken) < DUE { Ok(()) } else { self.checkpoint() }
     }

@@ -1,4 +1,4 @@
-//! Why the engine did not do what it was asked, and who asked.
+//! Errors of the engine, and the principal who makes a request.
 
 use std::fmt::{self, Display as _};
 
@@ -14,15 +14,15 @@ use crate::pipeline::PipelineFileError;
 use crate::plan::PlanRefusal;
 use crate::query::QuestionRefusal;
 use crate::read::{QueryRefusal, ReadError};
-use crate::release::ShelfError;
+use crate::release::ArtifactStoreError;
 use crate::stream::{MemberRefusal, Refused, Role, StreamFileError};
 
-/// Who asks, by the name that stream files use.
+/// The principal who makes a request, by the name that stream files use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal(String);
 
 impl Principal {
-    /// Somebody with this name; nothing if it is empty.
+    /// A principal with this name; `None` if it is empty.
     pub fn named(name: &str) -> Option<Self> {
         (!name.trim().is_empty()).then(|| Self(name.trim().to_owned()))
     }
@@ -33,7 +33,7 @@ impl Principal {
     }
 }
 
-/// Why the engine did not do what it was asked. Nothing was granted or changed then, unless it says so.
+/// Why a request failed. Nothing was granted or changed, unless the error says so.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -41,52 +41,52 @@ pub enum EngineError {
     Open(OpenError),
     /// The heads of the log could not be compared or exported.
     Heads(HeadsError),
-    /// The log failed, or is not what was written.
+    /// The log failed, or failed verification.
     Gate(GateError),
-    /// A note of the log breaks the rules.
+    /// A note of the log is invalid.
     Catalog {
         /// Its number.
         number: u64,
     },
-    /// The directory was restored, and its fence stands.
+    /// The directory was restored from a backup and is still fenced.
     Fenced,
-    /// A backup cannot be made or is not what was made.
+    /// A backup cannot be made, or failed verification.
     Backup(BackupError),
-    /// The stream's file cannot be meant.
+    /// The stream file is invalid.
     StreamFile(StreamFileError),
-    /// A stream's file may not change like this.
+    /// This change of a stream file is not allowed.
     Change(Refused),
     /// There is no such stream.
     NoStream(String),
-    /// There is such a stream already, and its file says something else.
+    /// The stream exists with another definition.
     StreamExists(String),
-    /// The stream's file does not give this principal the role.
+    /// The stream file does not give this principal the role.
     NotInRole {
-        /// Who asked.
+        /// The principal.
         principal: String,
-        /// What they would have to be.
+        /// The required role.
         role: Role,
-        /// To which stream.
+        /// The stream.
         stream: String,
     },
     /// The policy has other contexts or other rules than the one in force.
     OtherPolicy(String),
-    /// Nobody has proposed another policy, or the one who did is the one who agrees.
+    /// No change is proposed, or its proposer tried to approve it.
     NothingToApprove(String),
-    /// The digest that was approved is not that of the proposal that waits.
+    /// The approved digest is not that of the waiting proposal.
     ProposalChanged(String),
     /// The roles of this principal are suspended.
     Suspended {
-        /// Who asked.
+        /// The principal.
         principal: String,
-        /// On which stream.
+        /// The stream.
         stream: String,
     },
     /// A member cannot be suspended or reinstated.
     Suspension {
-        /// Who.
+        /// The member.
         member: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
     /// The stream has no such file of quarantined rows.
@@ -95,79 +95,79 @@ pub enum EngineError {
     NameTaken(String),
     /// The stream has no such block.
     NoBlock(String),
-    /// No block is named.
+    /// The request names no block.
     Blocks(BlocksError),
-    /// The block is not in the stage that this needs.
+    /// The block is in another stage.
     Stage {
         /// The block.
         block: String,
-        /// What it would have to be.
+        /// The required stage.
         needed: &'static str,
     },
-    /// Somebody may not spend in a context, or contexts may not have these members.
+    /// A principal may not spend in a context, or contexts may not have these members.
     Members(MemberRefusal),
     /// The master key of encrypted blocks cannot be used.
     Key(KeyError),
     /// The block store failed.
     Store(StoreError),
-    /// A batch could not be taken in; none of it was.
+    /// A batch could not be ingested; nothing of it was stored.
     Ingest(IngestError),
-    /// The ledger said no.
+    /// The ledger refused the charge.
     Refused(Refusal),
-    /// The same request has been served before: it has gone this far and cannot be run again.
+    /// The same request was already charged: it is in this state and cannot run again.
     Served(GrantState),
-    /// The query is not row by row.
+    /// The query is not evaluated row by row.
     Query(QueryRefusal),
-    /// A question cannot be answered privately.
+    /// The query cannot be answered privately.
     Question(QuestionRefusal),
-    /// A question went wrong on the way; its charge stands.
+    /// A query failed; its charge stands.
     Unanswered(String),
-    /// A query failed after it was charged, or was charged before and never answered. The charge stands.
+    /// A query failed after it was charged, or was charged earlier without a result. The charge stands.
     ChargedButFailed {
         /// The number of the charge in the log.
         charge: u64,
-        /// What went wrong.
+        /// The cause.
         cause: Box<EngineError>,
     },
-    /// The key was used for another question.
+    /// The key was used for another query.
     OtherQuestion(String),
     /// Granted blocks could not be read. The charge stands.
     Read(ReadError),
-    /// A cost cannot be meant.
+    /// A cost is invalid.
     Cost(CostError),
-    /// A mechanism did not run. The charge stands.
+    /// A mechanism failed. The charge stands.
     Session(SessionError),
-    /// There is no randomness to be had.
+    /// The system's source of randomness failed.
     Noise(NoiseError),
-    /// The secret of a stream of users is gone, or is another one.
+    /// The secret of a stream of users is missing or has changed.
     Secret(String),
-    /// A file of the directory that is not the log could not be used.
+    /// A file of the directory other than the log could not be used.
     File(String, std::io::Error),
-    /// The file of a pipeline cannot be meant.
+    /// The pipeline file is invalid.
     PipelineFile(PipelineFileError),
     /// A pipeline does not fit its stream.
     Plan(PlanRefusal),
-    /// The stream admits what the kernel does itself, and nothing else.
+    /// The stream does not allow the attested access mode.
     Door(String),
     /// There is no such run.
     NoRun(u64),
-    /// The run is over.
+    /// The run has ended.
     RunOver(u64),
     /// There is no such release.
     NoRelease(String),
-    /// The release to be beaten predicts something else, or learned from another stream.
+    /// The baseline predicts another label, or was trained on another stream.
     OtherLabel(String),
-    /// The release is no longer offered.
+    /// The release was withdrawn.
     Withdrawn(String, String),
-    /// This cannot be the name of a version.
+    /// This alias is not allowed.
     Alias(String),
     /// A release cannot be read.
-    Shelf(ShelfError),
-    /// A model does not run.
+    ArtifactStore(ArtifactStoreError),
+    /// A model cannot be evaluated.
     Predict(PredictError),
 }
 
-/// Why a key is refused that was used before.
+/// Why a key that was used before is refused.
 const OTHER_QUESTION: &str = "was used for another question: in other words, at another cost, of other blocks or on \
                               another account; use a new key for a new question";
 
@@ -222,7 +222,7 @@ impl fmt::Display for EngineError {
 }
 
 impl EngineError {
-    /// What went wrong with a stream or the people of one.
+    /// Messages about streams and their members.
     fn fmt_of_streams(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoStream(name) => {
@@ -267,7 +267,7 @@ impl EngineError {
         }
     }
 
-    /// What went wrong with a pipeline, a run or a release.
+    /// Messages about pipelines, runs and releases.
     fn fmt_of_runs(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::PipelineFile(error) => error.fmt(out),
@@ -297,7 +297,7 @@ impl EngineError {
                 "\"{alias}\" cannot name a version: use letters, digits and -, at most 64 of them, no number alone and \
                  not \"latest\""
             ),
-            Self::Shelf(error) => error.fmt(out),
+            Self::ArtifactStore(error) => error.fmt(out),
             Self::Predict(error) => error.fmt(out),
             _ => out.write_str("this did not work"),
         }
@@ -317,7 +317,7 @@ fn fmt_charged(out: &mut fmt::Formatter<'_>, charge: u64, cause: &EngineError) -
 
 impl std::error::Error for EngineError {}
 
-/// Errors of the parts become errors of the whole.
+/// Conversions from the errors of the parts.
 macro_rules! from {
     ($($error:ty => $kind:ident),* $(,)?) => {
         $(impl From<$error> for EngineError {
@@ -342,6 +342,6 @@ from! {
     QuestionRefusal => Question,
     ReadError => Read,
     NoiseError => Noise,
-    ShelfError => Shelf,
+    ArtifactStoreError => ArtifactStore,
     PredictError => Predict,
 }

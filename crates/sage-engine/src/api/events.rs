@@ -1,7 +1,7 @@
-//! A look at the log as it grows, and at who has which role: for front ends that show things as they happen.
+//! Events of the log and roles of principals, for front ends that show events as they happen.
 //!
-//! An event is told by its kind and the public names it touches. Bodies stay in the log: what a charge came to is
-//! shown by the views of runs and blocks, to those who may see them.
+//! An event is shown by its kind and the public names it concerns. Bodies stay in the log: costs are shown by the views
+//! of runs and blocks, to principals who may see them.
 
 use sage_kernel::{Event, GrantId, Head, Log, Record, StreamId};
 
@@ -10,32 +10,32 @@ use crate::catalog::{Catalog, Note, Step, text_digest};
 use crate::log::{RESTORE_NOTE, ROLLBACK_NOTE};
 use crate::stream::Role;
 
-/// Something that happened.
+/// An event of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventView {
     /// Its number in the log.
     pub number: u64,
-    /// When, in milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub time: u64,
-    /// What kind of thing it was.
+    /// The kind of event.
     pub kind: &'static str,
-    /// The stream it touches.
+    /// The stream it concerns.
     pub stream: Option<String>,
-    /// The run it touches.
+    /// The run it concerns.
     pub run: Option<u64>,
-    /// The release that it changes: such an event is public.
+    /// The release it changes. Such an event is public.
     pub release: Option<String>,
-    /// Who did it or had it done, as far as the event itself says.
+    /// The principal who caused it, if the event records that.
     pub by: Vec<String>,
-    /// The stream's file that it proposes or puts in force.
+    /// The stream file that it proposes or enacts.
     pub file: Option<String>,
     /// The digest of that file, by which officers approve it.
     pub digest: Option<String>,
-    /// The member whose roles it suspends or gives back.
+    /// The member whose roles it suspends or reinstates.
     pub member: Option<String>,
 }
 
-/// Every kind of event that is told.
+/// Every kind of event that is shown.
 pub const EVENT_KINDS: &[&str] = &[
     "alias-moved",
     "attempt-charged",
@@ -75,7 +75,7 @@ pub const EVENT_KINDS: &[&str] = &[
 ];
 
 impl Engine {
-    /// At most so many events of the log, from this number on.
+    /// At most `most` events of the log, starting with number `from`.
     ///
     /// # Errors
     /// When the log fails.
@@ -99,7 +99,7 @@ impl Engine {
         })
     }
 
-    /// How many events the log has.
+    /// The number of events in the log.
     ///
     /// # Errors
     /// When the log has failed.
@@ -107,7 +107,7 @@ impl Engine {
         self.with(|gate, _| Ok(gate.head().length))
     }
 
-    /// The head that the log had when it had so many events; the present one if it has no more.
+    /// The head of the log after `length` events; the present head if the log is not longer.
     ///
     /// # Errors
     /// When the log fails.
@@ -124,7 +124,7 @@ impl Engine {
         })
     }
 
-    /// The roles that a stream's file gives a principal; none if there is no such stream or they are suspended.
+    /// The roles of a principal on a stream; empty if there is no such stream or they are suspended.
     pub fn roles(&self, who: &Principal, stream: &str) -> Vec<Role> {
         let catalog = self.catalog();
         let Some(known) = catalog.stream(stream) else { return Vec::new() };
@@ -203,7 +203,7 @@ fn noted(record: &Record, catalog: &Catalog, note: &Note) -> EventView {
     };
     let by = match note {
         Note::RunStepped { step: Step::Ended { by: Some(by), .. }, .. } => Some(by.clone()),
-        // What happens to a run happens for the person who submitted it.
+        // Steps of a run are attributed to the principal who submitted it.
         Note::RunStepped { run, .. } => run_of(run).map(|run| run.by.clone()),
         _ => note.by().map(str::to_owned),
     };

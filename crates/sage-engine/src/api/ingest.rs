@@ -1,8 +1,8 @@
-//! Rows go in: a batch is written, then named in the log, and from then on it is there.
+//! Ingest: a batch is written to files, then named by a note in the log, which makes it part of its blocks.
 //!
-//! Whatever fails before the note leaves files that nobody names, and the doctor finds them. Whatever fails at
-//! the note leaves it open whether the batch is in: sending it again under its id settles that. It must never
-//! let the log tell how many rows came.
+//! A failure before the note leaves files that no event names, which the doctor finds. After a failure of the note
+//! itself it is unknown whether the batch was ingested; sending it again under the same id resolves that. The log must
+//! never reveal how many rows were ingested.
 
 use sage_kernel::noise::SecureNoise;
 
@@ -13,29 +13,31 @@ use crate::catalog::{Note, Stage};
 use crate::ingest::{self, Batch, Ingested, Lanes, Report, Source};
 use crate::stream::{Role, Unit};
 
-/// What became of a batch.
+/// The result of an ingest request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fed {
-    /// It is in. What was dropped or changed is for those who may see the stream's rows, and for nobody else.
-    Taken(Report),
-    /// A batch of this id is in already; this one had no effect.
-    Before,
+pub enum IngestOutcome {
+    /// The batch was ingested. The report is only for principals who may see the stream's rows.
+    Ingested(Report),
+    /// A batch with this id was ingested before; this one had no effect.
+    Duplicate,
 }
 
 impl Engine {
-    /// Takes in a batch of rows under an id. The same id again has no effect.
+    /// Ingests a batch of rows under an id. Repeating an id has no effect.
     ///
     /// # Errors
-    /// When anything of the batch cannot be taken in; then nothing of it is.
-    pub fn ingest(&self, by: &Principal, stream: &str, batch: &str, source: Source) -> Result<Fed, EngineError> {
-        let _alone = lock(&self.feeding);
+    /// When any part of the batch cannot be ingested; then nothing of it is stored.
+    pub fn ingest(
+        &self, by: &Principal, stream: &str, batch: &str, source: Source,
+    ) -> Result<IngestOutcome, EngineError> {
+        let _alone = lock(&self.ingest_lock);
         let known = self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, stream)?;
             in_role(known, by, Role::DataEngineer)?;
             Ok(known.clone())
         })?;
         if known.batches.contains(batch) {
-            return Ok(Fed::Before);
+            return Ok(IngestOutcome::Duplicate);
         }
         let users = match known.file.unit {
             Unit::Event => None,
@@ -49,7 +51,7 @@ impl Engine {
         let Ingested { manifest, report } = ingest::ingest(&known.file, source, batch, lanes, &closed, &self.blocks)?;
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, stream)?;
-            // Somebody may have sealed one of the blocks in the meantime.
+            // A block may have been sealed in the meantime.
             if let Some(part) = manifest.parts.iter().find(|part| known.stage(&part.block) != Stage::Open) {
                 return Err(EngineError::Stage {
                     block: part.block.clone(),
@@ -70,6 +72,6 @@ impl Engine {
             note(gate, catalog, &Note::RowsIngested { stream, manifest, by, at: Some(now()) })?;
             Ok(())
         })?;
-        Ok(Fed::Taken(report))
+        Ok(IngestOutcome::Ingested(report))
     }
 }

@@ -1,9 +1,8 @@
-//! The engine: one directory, opened by one process, with everything the product does behind one type.
+//! The API of the product: the type [`Engine`], which owns one directory, with one file per group of requests.
 //!
-//! An [`Engine`] changes things, and every change is an event of the log before it has an effect. A
-//! [`Snapshot`] only looks. Rows come out in one place, [`Engine::open_session`], into a session of the
-//! kernel, under a grant that is durable. It must never decide about a budget, draw noise, or say in an
-//! error what is in a row.
+//! An [`Engine`] makes changes, and every change is an event of the log before it has an effect. A [`Snapshot`] only
+//! reads. Rows are read in one place, [`Engine::open_session`], into a session of the kernel and under a durable grant.
+//! The engine must never decide about a budget, draw noise, or put a value of a row into an error message.
 
 pub(crate) mod authority;
 pub(crate) mod blocks;
@@ -34,12 +33,12 @@ use sage_learn::bundle::Predictor;
 pub use census::{CensusView, RangeCount, UnitCount};
 pub use error::{EngineError, Principal};
 pub use events::{EVENT_KINDS, EventView};
-pub use ingest::Fed;
+pub use ingest::IngestOutcome;
 pub use policy::PolicyOutcome;
 pub use quarantine::QuarantineView;
-pub use query::{QueryAnswer, QueryAsk, QueryCost, QueryPlan};
+pub use query::{QueryCost, QueryPlan, QueryRequest, QueryResult};
 pub use releases::{ReleaseView, Shown};
-pub use rollback_fence::PutBack;
+pub use rollback_fence::RollbackFence;
 pub use runs::{AttemptOutcome, AttemptView, RunView};
 pub use snapshot::{BlockView, LaneView, ProposalView, Snapshot, State, StreamView};
 pub use submit::Stopped;
@@ -50,12 +49,12 @@ use rollback_fence::Doubted;
 use crate::allocate::Scheduler;
 use crate::blocks::{BlockKeys, BlockStore, KeptSums, MasterKeySource};
 use crate::catalog::{Catalog, Note, Noted};
-use crate::log::{BoxedLog, Checked, Desk, Directory, Heads, Sound};
+use crate::log::{BoxedLog, Checked, Directory, GroupCommit, Heads, Sound};
 pub use crate::plan::AttemptLimits;
 use crate::plan::Recipe;
-use crate::release::Shelf;
+use crate::release::ArtifactStore;
 use crate::scheduler::queue::Schedule;
-use crate::scheduler::wakeups::Agenda;
+use crate::scheduler::wakeups::Wakeups;
 use crate::worker::crash::CrashGuard;
 use crate::worker::own_code;
 use crate::worker::progress::Progress;
@@ -64,93 +63,93 @@ use crate::worker::run_loop::Choices;
 /// The log as the engine reads it: any store, with the notes that pass through it.
 pub(crate) type Store = Noted<BoxedLog>;
 
-/// Where things are, beyond the directory.
+/// Options of a directory: where its parts are stored, and how it runs pipelines.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// Files elsewhere to which heads of the log are exported, so that a directory put back from an old copy
-    /// is noticed. None: it is not.
+    /// Files on another machine to which heads of the log are exported, so that a rollback of the directory is
+    /// detected. If empty, it is not detected.
     pub heads: Vec<PathBuf>,
-    /// Where blocks are kept: a directory, or an address such as `s3://bucket/prefix`. None: in the directory.
+    /// Where blocks are stored: a directory, or an address such as `s3://bucket/prefix`. `None`: in the directory.
     pub blocks: Option<String>,
-    /// Where the master key comes from under which blocks, summaries and quarantined rows are encrypted. None: they
-    /// are not.
+    /// The source of the master key that encrypts blocks, summaries and quarantined rows. `None`: they are not
+    /// encrypted.
     pub master_key: Option<MasterKeySource>,
-    /// Whose turn it is where many pipelines wait.
+    /// The order in which waiting pipelines are served.
     pub scheduler: Scheduler,
-    /// Who decided that programs of pipelines are run without a box. None: they are run in one, or not at all.
+    /// Name of the person who accepts the risk of running programs of pipelines without a sandbox. `None`: they run in
+    /// a sandbox, or not at all.
     pub uncontained: Option<String>,
-    /// Folders that programs of pipelines are shown in their box, read-only and under the same paths, such as one with
-    /// an environment of Python.
+    /// Folders that are mounted read-only into the sandbox under the same paths, for example a Python environment.
     pub shown: Vec<PathBuf>,
-    /// What one attempt of any pipeline may use of the machine.
+    /// Limits on the time and memory of one attempt.
     pub limits: AttemptLimits,
-    /// The least disclosure interval of all streams; a stream's file may ask for a longer one. None: a minute.
+    /// The shortest disclosure interval of all streams; a stream file may set a longer one. `None`: one minute.
     pub interval: Option<Duration>,
 }
 
 impl Places {
-    /// Where the blocks of the directory at this path are.
+    /// The address of the blocks of the directory at `path`.
     pub(crate) fn address(&self, path: &Path) -> String {
         self.blocks.clone().unwrap_or_else(|| path.join("blocks").display().to_string())
     }
 }
 
-/// How often the head is exported, in events.
+/// The head is exported after this many events.
 const EXPORT_EVERY: NonZeroU64 = NonZeroU64::new(1000).expect("not zero");
 
-/// What opening a directory came to.
+/// The result of opening a directory.
 pub enum Opened {
-    /// All is well.
+    /// The directory is ready.
     Ready(Box<Engine>),
-    /// The log is older than a head that was exported from it, or the directory was restored from a backup: what was
-    /// spent since is forgotten. Nothing is granted until an officer has acknowledged that.
-    PutBack(Box<PutBack>),
+    /// The log is older than an exported head, or the directory was restored from a backup, so recent spending is
+    /// missing from it. Nothing is granted until an officer has acknowledged this.
+    Fenced(Box<RollbackFence>),
 }
 
-/// A directory that this process owns, and what can be done with it.
+/// A directory that this process owns, with all operations on it.
 pub struct Engine {
     pub(crate) directory: Directory,
-    pub(crate) desk: Desk<Store>,
+    pub(crate) group_commit: GroupCommit<Store>,
     pub(crate) blocks: BlockStore,
-    /// Sums of blocks, from one attempt to the next.
+    /// Cached block summaries, reused by later attempts.
     pub(crate) sums: KeptSums,
-    /// Authenticates the summaries among them.
+    /// Authenticates the cached summaries.
     pub(crate) summary_key: SummaryKey,
     pub(crate) catalog: Mutex<Arc<Catalog>>,
-    /// The notes that the catalog is a fold of.
+    /// The notes from which the catalog is folded.
     pub(crate) history: Mutex<History>,
     pub(crate) places: Places,
-    /// Who may ask for what.
+    /// The allocations: how much each run may spend on which block.
     pub(crate) schedule: Mutex<Schedule>,
-    /// Where releases lie.
-    pub(crate) shelf: Shelf,
-    /// Released models that were asked, by their digests.
+    /// The files of releases.
+    pub(crate) artifacts: ArtifactStore,
+    /// Released models that were used for predictions, by digest.
     pub(crate) predictors: Mutex<BTreeMap<String, Arc<Predictor>>>,
-    /// What was worked out of the pipelines of runs that are not over.
+    /// The plans of runs that have not ended.
     pub(crate) recipes: Mutex<BTreeMap<u64, Arc<Recipe>>>,
-    /// Runs of which an attempt is being performed.
+    /// Runs with an attempt in progress.
     pub(crate) busy: Mutex<BTreeSet<u64>>,
-    /// Runs whose situation changed since they were looked at.
-    pub(crate) agenda: Mutex<Agenda>,
-    /// What runs would do if it were their turn.
+    /// Runs whose situation has changed since they were last evaluated.
+    pub(crate) wakeups: Mutex<Wakeups>,
+    /// The next attempt of each run that is ready for one.
     pub(crate) choices: Mutex<Choices>,
-    /// How far attempts are.
+    /// Progress of the attempts in this process.
     pub(crate) progress: Mutex<Progress>,
-    /// The runs that this process works on, for the start after a crash.
+    /// The runs that this process works on, recorded for the next start after a crash.
     pub(crate) crash_guard: CrashGuard,
-    /// One batch at a time: who checks a batch's name must be the one to write it down.
-    pub(crate) feeding: Mutex<()>,
-    /// When the loop last looked for rows whose retention is over, in milliseconds since 1970.
-    pub(crate) expiry_looked: Mutex<Option<u64>>,
+    /// Held while a batch is ingested: the check of a batch's id and its note must not interleave with another batch.
+    pub(crate) ingest_lock: Mutex<()>,
+    /// When expired rows were last searched for, in milliseconds since 1970.
+    pub(crate) expiry_checked: Mutex<Option<u64>>,
 }
 
 impl Engine {
-    /// Opens a directory, making it if it is new, and verifies its log.
+    /// Opens a directory, creating it if it is new, and verifies its log.
     ///
-    /// Grants that an earlier process had started are burnt: what it may have read cannot be unread.
+    /// Grants that an earlier process had started are burnt, since that process may have read rows under them.
     ///
     /// # Errors
-    /// When another process has it, or its log is not what was written.
+    /// When another process owns the directory, or its log fails verification.
     pub fn open(path: &Path, places: &Places) -> Result<Opened, EngineError> {
         let directory = Directory::open(path)?;
         let keys = BlockKeys::open(path, places.master_key.as_ref()).map_err(EngineError::Key)?;
@@ -168,25 +167,25 @@ impl Engine {
             }
             Checked::RolledBack(log) => Doubted::RolledBack(log),
         };
-        Ok(Opened::PutBack(Box::new(PutBack { directory, blocks, log, history, places: places.clone() })))
+        Ok(Opened::Fenced(Box::new(RollbackFence { directory, blocks, log, history, places: places.clone() })))
     }
 
     fn ready(
         directory: Directory, blocks: BlockStore, mut sound: Sound<Store>, history: History, places: Places,
     ) -> Result<Self, EngineError> {
         sound.burn_running(now())?;
-        let desk = Desk::new(sound, now);
+        let group_commit = GroupCommit::new(sound, now);
         let mut schedule = Schedule::new(places.scheduler);
         let catalog = history.fold(|note, catalog| {
             schedule.follow(note, catalog);
         })?;
-        let agenda = Agenda::of(&catalog);
+        let wakeups = Wakeups::of(&catalog);
         let catalog = Mutex::new(Arc::new(catalog));
         let history = Mutex::new(history);
-        let shelf = Shelf::open(directory.path())?;
+        let artifacts = ArtifactStore::open(directory.path())?;
         let sums = KeptSums::open(directory.path())?.with_keys(blocks.keys().cloned());
         let summary_key = secret::summary_key(directory.path())?;
-        // Rows of programs that were under way; a grant that was started is burnt.
+        // Rows of programs that were running when the last process stopped; their grants are burnt.
         let scratch = directory.path().join(own_code::SCRATCH);
         if scratch.exists() {
             std::fs::remove_dir_all(&scratch)
@@ -196,7 +195,7 @@ impl Engine {
         let (crash_guard, quarantined) = CrashGuard::open(directory.path()).map_err(working)?;
         let engine = Self {
             directory,
-            desk,
+            group_commit,
             blocks,
             sums,
             summary_key,
@@ -204,50 +203,50 @@ impl Engine {
             history,
             places,
             schedule: Mutex::new(schedule),
-            shelf,
+            artifacts,
             predictors: Mutex::default(),
             recipes: Mutex::default(),
             busy: Mutex::default(),
-            agenda: Mutex::new(agenda),
+            wakeups: Mutex::new(wakeups),
             choices: Mutex::default(),
             progress: Mutex::default(),
             crash_guard,
-            feeding: Mutex::new(()),
-            expiry_looked: Mutex::default(),
+            ingest_lock: Mutex::new(()),
+            expiry_checked: Mutex::default(),
         };
         engine.with(|_, _| Ok(()))?;
         quarantined.into_iter().try_for_each(|run| engine.end_crashed(run))?;
         Ok(engine)
     }
 
-    /// Exports the head of the log as it is now, signed, to every place that was named for it.
+    /// Exports the current head of the log, signed, to every configured file.
     ///
     /// # Errors
-    /// When it cannot be written. What was granted stays granted.
+    /// When it cannot be written. Grants that were made remain valid.
     pub fn export_head(&self) -> Result<(), EngineError> {
-        Ok(self.desk.export_head()?)
+        Ok(self.group_commit.export_head()?)
     }
 
-    /// Keeps a snapshot if the log has grown much since the last, exports the head, and gives the directory up.
+    /// Saves a snapshot if the log has grown much since the last one, exports the head, and releases the directory.
     ///
     /// # Errors
     /// When the head cannot be exported.
     pub fn close(self) -> Result<(), EngineError> {
         self.checkpoint_if_due()?;
-        Ok(self.desk.close()?)
+        Ok(self.group_commit.close()?)
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Does something with the gate and the catalog as it is, while nobody else does; then the catalog takes
-    /// in what was written.
+    /// Runs `work` with exclusive access to the gate and the current catalog, then applies the new notes to the
+    /// catalog.
     pub(crate) fn with<T>(
         &self, work: impl FnOnce(&mut Gate<Store>, &Arc<Catalog>) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        self.desk.with(|gate| {
+        self.group_commit.with(|gate| {
             let mut catalog = lock(&self.catalog);
             let outcome = work(gate, &catalog);
             for (number, kind, body) in gate.log().take_below(gate.head().length) {
@@ -255,7 +254,7 @@ impl Engine {
                     let note = Note::from_bytes(&body).ok_or(EngineError::Catalog { number })?;
                     Arc::make_mut(&mut catalog).apply(note.clone()).map_err(|_| EngineError::Catalog { number })?;
                     let gain = lock(&self.schedule).follow(&note, &catalog);
-                    lock(&self.agenda).follow(&note, &catalog, gain);
+                    lock(&self.wakeups).follow(&note, &catalog, gain);
                     lock(&self.history).push(number, body);
                 }
             }
@@ -263,13 +262,13 @@ impl Engine {
         })?
     }
 
-    /// The catalog as it is now.
+    /// The current catalog.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&lock(&self.catalog))
     }
 }
 
-/// Writes a note that the catalog allows.
+/// Appends a note, if the catalog allows it.
 pub(crate) fn note(gate: &mut Gate<Store>, catalog: &Catalog, note: &Note) -> Result<(), GateError> {
     if !catalog.allows(note) {
         return Err(GateError::NotAllowed);
@@ -277,13 +276,13 @@ pub(crate) fn note(gate: &mut Gate<Store>, catalog: &Catalog, note: &Note) -> Re
     gate.note(now(), Note::KIND, note.to_bytes())
 }
 
-/// Milliseconds since 1970. No decision rests on it but when rows are too old to be kept.
+/// Milliseconds since 1970. The only decision that depends on it is whether rows are past their retention.
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What these mutexes guard is whole at every instruction that could panic.
+/// Locks a mutex, also after a panic: the guarded values are consistent at every instruction that could panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,10 @@
 //! Streams and their policies: created by one officer, loosened only by two.
 //!
-//! The policy in force is the kernel's. A change of it is an event of the ledger that carries the names of
-//! those who approved it, and the kernel refuses one that loosens without two. A change of the officers needs two
-//! as well, or one officer could appoint the second; so does one that shows results earlier. What waits for a second
-//! name is a note, and is approved by the digest of its text. Nothing here must ever put a name under a policy that its
-//! bearer did not see.
+//! The kernel enforces the policy. A change of policy is an event of the ledger with the names of its approvers, and
+//! the kernel refuses to loosen a policy with fewer than two. A change of the officers needs two as well, since
+//! otherwise one officer could appoint the second; so does a change that shows results earlier. A change that waits for
+//! a second approver is a note, and is approved by the digest of its text. An approver's name must never be recorded
+//! for a text that they did not see.
 
 use std::collections::BTreeMap;
 
@@ -16,25 +16,25 @@ use crate::pipeline::Pipeline;
 use crate::stream::{Change, Role, StreamFile, Unit};
 use crate::worker::grant;
 
-/// What became of a changed stream file.
+/// The result of a changed stream file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyOutcome {
-    /// It says what is in force already.
+    /// The file is already in force.
     Same,
-    /// It is in force.
+    /// The change is in force.
     InForce,
-    /// It loosens the policy, shows results earlier or changes the officers: another officer has to approve it.
+    /// The change loosens the policy, shows results earlier or changes the officers: another officer must approve it.
     Waits,
-    /// It says what is in force already, and the proposal that waited is withdrawn.
+    /// The file is already in force, and the waiting proposal is withdrawn.
     Withdrawn,
 }
 
 impl Engine {
-    /// Creates the stream that a file describes. The same file again has no effect.
+    /// Creates the stream that a file describes. Repeating the same file has no effect.
     ///
     /// # Errors
-    /// When the file cannot be meant, does not name the principal as its officer, or describes another stream
-    /// than the one of its name.
+    /// When the file is invalid, does not name the principal as an officer, or differs from the existing stream of its
+    /// name.
     pub fn create_stream(&self, by: &Principal, text: &str) -> Result<(), EngineError> {
         let file = StreamFile::parse(text)?;
         if !file.officers().contains(by.name()) {
@@ -52,21 +52,22 @@ impl Engine {
                 Unit::Event => None,
                 Unit::User { .. } => Some(secret::make(self.path(), &file.name)?),
             };
-            // First what it is, then that it is: a crash between the two leaves no stream, and no harm.
+            // The definition comes before the policy: a crash in between leaves a definition without a stream, which is
+            // harmless.
             note(gate, catalog, &defined(&file, secret, by, None))?;
             gate.create_stream(now(), &file.name, kernel_policy(&file)?)?;
             Ok(())
         })
     }
 
-    /// Has a stream follow another file from now on, as far as one officer may decide that.
+    /// Changes the definition of a stream, as far as one officer may decide that.
     ///
-    /// A file that loosens the policy, shows results earlier or changes who the officers are becomes a proposal, which
-    /// replaces an earlier one and waits for [`Engine::approve_policy`]. A file that says what is in force withdraws a
-    /// waiting proposal.
+    /// A file that loosens the policy, shows results earlier or changes the officers becomes a proposal, which replaces
+    /// an earlier one and waits for [`Engine::approve_policy`]. A file that is already in force withdraws a waiting
+    /// proposal.
     ///
     /// # Errors
-    /// When the file cannot be parsed, changes what cannot change, or the principal is no officer of the stream.
+    /// When the file is invalid, changes what cannot change, or the principal is not an officer of the stream.
     pub fn change_stream(&self, by: &Principal, text: &str) -> Result<PolicyOutcome, EngineError> {
         let file = StreamFile::parse(text)?;
         self.with(|gate, catalog| {
@@ -104,12 +105,12 @@ impl Engine {
         })
     }
 
-    /// Approves the file that another officer has proposed for the stream, by the digest of its text: a proposal that
-    /// was replaced since the approver read it is not approved.
+    /// Approves the file that another officer has proposed, by the digest of its text. A proposal that was replaced
+    /// since the approver read it is not approved.
     ///
     /// # Errors
-    /// When none was proposed by another officer, the digest is that of another text, or the principal is no officer of
-    /// the stream.
+    /// When no other officer has proposed a change, the digest differs, or the principal is not an officer of the
+    /// stream.
     pub fn approve_policy(&self, by: &Principal, stream: &str, digest: &str) -> Result<(), EngineError> {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, stream)?;
@@ -139,7 +140,7 @@ fn defined(file: &StreamFile, secret: Option<String>, by: &Principal, approves: 
     Note::StreamDefined { stream: file.name.clone(), text: file.to_text(), secret, by: by.name().to_owned(), approves }
 }
 
-/// The policy in force, and the one of a file as it can follow it.
+/// The policy in force, and the successor that a file describes.
 fn moved_policy<'gate>(
     gate: &'gate Gate<Store>, id: StreamId, file: &StreamFile,
 ) -> Result<(&'gate Policy, Policy), EngineError> {
@@ -149,12 +150,12 @@ fn moved_policy<'gate>(
 }
 
 fn kernel_policy(file: &StreamFile) -> Result<Policy, EngineError> {
-    // A file that was read has a policy; were it not so, there would be no stream.
+    // Every parsed file has a policy, or the stream would not exist.
     file.kernel_policy().ok_or_else(|| EngineError::NoStream(file.name.clone()))
 }
 
-/// The policy of a file as it can follow the one in force: filters keep what earlier charges were counted by, such as
-/// the weights of Rényi orders, and only their ceilings move.
+/// The policy of a file as a successor of the one in force: filters keep the parameters by which earlier charges were
+/// counted, such as the weights of Rényi orders, and only their ceilings change.
 fn successor(in_force: &Policy, file: &StreamFile) -> Result<Policy, EngineError> {
     let wanted = kernel_policy(file)?;
     let moved = |before: &Filter, wanted: &Filter| match before.rule() == wanted.rule() {
@@ -176,7 +177,7 @@ fn successor(in_force: &Policy, file: &StreamFile) -> Result<Policy, EngineError
     Policy::with_contexts(contexts, joint, wanted.doors()).map_err(EngineError::Blocks)
 }
 
-/// A stream that the ledger and the catalog know.
+/// A stream by name, with its id in the ledger and its entry in the catalog.
 pub(crate) fn found<'catalog>(
     gate: &Gate<Store>, catalog: &'catalog Catalog, name: &str,
 ) -> Result<(StreamId, &'catalog Stream), EngineError> {
@@ -185,7 +186,7 @@ pub(crate) fn found<'catalog>(
     Ok((id, catalog.stream(name).ok_or_else(missing)?))
 }
 
-/// The context of a stream's policy that pays for a pipeline, and the filter that counts what it costs.
+/// The context that pays for a pipeline, and its filter.
 pub(crate) fn paying<'gate>(
     gate: &'gate Gate<Store>, stream: StreamId, pipeline: &Pipeline,
 ) -> Result<(ContextId, &'gate Filter), EngineError> {
@@ -193,7 +194,7 @@ pub(crate) fn paying<'gate>(
     Ok((place, &own.filter))
 }
 
-/// The context of a stream's policy that has this name, the first where none is named.
+/// The context with this name, or the first one if `name` is `None`, and its filter.
 pub(crate) fn account<'gate>(
     gate: &'gate Gate<Store>, stream: StreamId, name: &str, context: Option<&str>,
 ) -> Result<(ContextId, &'gate Context), EngineError> {
@@ -203,7 +204,7 @@ pub(crate) fn account<'gate>(
     Ok((place, policy.contexts().get(place.0 as usize).ok_or_else(missing)?))
 }
 
-/// The context that pays for what an ML engineer of the stream asks, by its name.
+/// The name of the context that pays for requests of an ML engineer of the stream.
 pub(crate) fn paid_by(known: &Stream, by: &Principal, named: Option<&str>) -> Result<Option<String>, EngineError> {
     in_role(known, by, Role::MlEngineer)?;
     Ok(known.file.policy.paid_by(by.name(), named)?)

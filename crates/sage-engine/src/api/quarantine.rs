@@ -1,8 +1,8 @@
-//! Rows that were set aside: listed without numbers, released into blocks, erased, or ended by the stream's retention.
+//! Quarantined rows: listed without counts, released into blocks, erased, or removed at the end of the retention.
 //!
-//! A quarantined row is in no block and is never read by a query or a pipeline. The list says which batches set rows
-//! aside and why; it holds no row, no value and no count. A release sends the rows through ingest again, under the
-//! stream's file as it is now. An erasure is an event first; its files go afterwards.
+//! A quarantined row is in no block and is never read by a query or a pipeline. The list shows which batches have
+//! quarantined rows and why, without rows, values or counts. A release sends the rows through ingest again, under the
+//! present stream file. An erasure is an event first; its files are removed afterwards.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::api::policy::{found, in_role};
-use crate::api::{Engine, EngineError, Fed, Principal, note};
+use crate::api::{Engine, EngineError, IngestOutcome, Principal, note};
 use crate::catalog::{Note, Quarantined};
 use crate::ingest::{Format, IngestError, REASON_COLUMN, Source};
 use crate::stream::Role;
@@ -21,19 +21,19 @@ use crate::stream::Role;
 pub struct QuarantineView {
     /// Its name, by which it is released or erased.
     pub file: String,
-    /// The batch that brought the rows.
+    /// The batch that contained the rows.
     pub batch: String,
-    /// When the batch came, in milliseconds since 1970; `None` where an older program took it in.
+    /// The time of the batch, in milliseconds since 1970; `None` for batches of older releases.
     pub at: Option<u64>,
-    /// Why rows were set aside.
+    /// Why rows were quarantined.
     pub reasons: Vec<String>,
 }
 
 impl Engine {
-    /// The files of quarantined rows that hold any, oldest first, with the reasons and without a number.
+    /// The files that contain quarantined rows, oldest first, with the reasons and without counts.
     ///
     /// # Errors
-    /// When the principal is no data engineer of the stream, or a file cannot be read.
+    /// When the principal is not a data engineer of the stream, or a file cannot be read.
     pub fn quarantine(&self, by: &Principal, stream: &str) -> Result<Vec<QuarantineView>, EngineError> {
         let mut views = Vec::new();
         for own in self.quarantined(by, stream, Role::DataEngineer, None)? {
@@ -47,27 +47,27 @@ impl Engine {
         Ok(views)
     }
 
-    /// The names of all files of quarantined rows of a stream, also of those that hold none: what the log names.
+    /// The names of all quarantine files of a stream that the log names, including empty ones.
     pub fn quarantine_files(&self, stream: &str) -> Vec<String> {
         let catalog = self.catalog();
         let files = catalog.stream(stream).map_or(&[][..], |known| &known.quarantine);
         files.iter().map(|own| own.part.file.clone()).collect()
     }
 
-    /// Sends the rows of quarantine files through ingest again, each file as a batch of its own, and erases the files.
-    /// Rows that still belong to no block are set aside again. Gives what became of each batch.
+    /// Sends the rows of quarantine files through ingest again, each file as its own batch, and erases the files. Rows
+    /// that still belong to no block are quarantined again. Returns the outcome of each batch.
     ///
     /// # Errors
-    /// When the principal is no data engineer of the stream, or a file is unknown or cannot be read. Files that were
-    /// released before it stay released.
+    /// When the principal is not a data engineer of the stream, or a file is unknown or cannot be read. Files that were
+    /// released before the error stay released.
     pub fn release_quarantine(
         &self, by: &Principal, stream: &str, files: &[String],
-    ) -> Result<Vec<(String, Fed)>, EngineError> {
+    ) -> Result<Vec<(String, IngestOutcome)>, EngineError> {
         let mut released = Vec::new();
         for own in self.quarantined(by, stream, Role::DataEngineer, Some(files))? {
             let rows = self.quarantined_rows(stream, &own)?;
             let text = csv(&rows).ok_or(IngestError::Encoding)?;
-            // After a crash between the two events the batch is known, and only the file is left to erase.
+            // After a crash between the two events the batch is known, and only the file has to be erased.
             let batch = format!("released from quarantine: {}", own.part.file);
             let bytes = Box::new(std::io::Cursor::new(text));
             let source = Source::Pipe { name: own.part.file.clone(), bytes, format: Some(Format::Csv) };
@@ -81,8 +81,8 @@ impl Engine {
     /// Erases files of quarantined rows.
     ///
     /// # Errors
-    /// When the principal is neither a data engineer nor an officer of the stream, a file is unknown, or one is still
-    /// there afterwards.
+    /// When the principal is neither a data engineer nor an officer of the stream, a file is unknown, or one still
+    /// exists afterwards.
     pub fn erase_quarantine(&self, by: &Principal, stream: &str, files: &[String]) -> Result<(), EngineError> {
         let officer = self.catalog().stream(stream).is_some_and(|own| own.has_role(by.name(), Role::PrivacyOfficer));
         let role = if officer { Role::PrivacyOfficer } else { Role::DataEngineer };
@@ -90,7 +90,7 @@ impl Engine {
         self.erase(stream, chosen, Some(by.name().to_owned()))
     }
 
-    /// Erases the quarantined rows of all streams whose retention is over at this time, in milliseconds since 1970.
+    /// Erases the quarantined rows of all streams that are past their retention at `time`, in milliseconds since 1970.
     ///
     /// # Errors
     /// When the log or the store fails.
@@ -108,7 +108,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The files of a stream for a principal in this role: those that are named, or all.
+    /// The named files of a stream, or all of them, for a principal in this role.
     fn quarantined(
         &self, by: &Principal, stream: &str, role: Role, files: Option<&[String]>,
     ) -> Result<Vec<Quarantined>, EngineError> {
@@ -135,7 +135,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The rows of a file, whose bytes have the digest that the log names.
+    /// The rows of a file, after its digest was verified.
     fn quarantined_rows(&self, stream: &str, own: &Quarantined) -> Result<Vec<RecordBatch>, EngineError> {
         let path = own.part.path(stream);
         let bytes = self.blocks.read(&path)?;
@@ -157,7 +157,7 @@ fn reasons_of(rows: &RecordBatch) -> Vec<String> {
     column.into_iter().flatten().flatten().map(str::to_owned).collect()
 }
 
-/// The rows as CSV without their reasons; an absent value is an empty field.
+/// The rows as CSV without their reasons; a null is an empty field.
 fn csv(rows: &[RecordBatch]) -> Option<Vec<u8>> {
     let mut text = String::new();
     for (place, batch) in rows.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! A question is asked: held against its stream, priced, charged, read, released, and written down.
+//! Private SQL queries: checked against the stream, priced, charged, read, released and recorded.
 //!
 //! The order is that of attempts. Everything that can be refused is refused before the charge; the charge is durable
-//! before a row is read; the answer is released under the digest of the note that holds it, and the note follows. What
-//! an answer costs follows from public things alone.
+//! before a row is read; the result is released under the digest of the note that contains it, and then the note is
+//! written. The cost of a query depends on public facts only.
 
 use sage_kernel::{
     BlockId, Delta, Door, Epsilon, Filter, Finished, Gate, GrantId, GrantState, Lane, Refusal, RequestKey,
@@ -19,65 +19,65 @@ use crate::query::{Answer, Asked, CONFIDENCE, Question, Spend, Which, Width};
 use crate::quiet;
 use crate::read::ReadError;
 use crate::worker::grant::context;
-use crate::worker::{Ask, Granted};
+use crate::worker::{ChargeRequest, Granted};
 
-/// A question in the user's words.
+/// A request for a private query.
 #[derive(Clone, Debug, PartialEq)]
-pub struct QueryAsk {
-    /// The asker's own name for this question: the same name with the same question is charged and answered once.
+pub struct QueryRequest {
+    /// The caller's key: repeating the same query under the same key is charged and computed once.
     pub key: String,
     /// The stream.
     pub stream: String,
-    /// On whose account; nothing for the one that the asker is a member of.
+    /// The context that pays; `None` for the one that the caller is a member of.
     pub context: Option<String>,
-    /// The question.
+    /// The SQL text.
     pub sql: String,
-    /// What may be spent.
+    /// The budget, or the required accuracy.
     pub spend: Spend,
-    /// Of which blocks.
+    /// The blocks to read.
     pub which: Which,
 }
 
-/// What a question by itself costs each of its blocks.
+/// The cost of a query on each of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryCost {
-    /// What was asked for: with this ε the question is private at the δ beside it. Nothing where it was an error.
+    /// The requested ε, at which the query is private with the δ below; `None` if an error was requested instead.
     pub asked: Option<(Epsilon, Delta)>,
-    /// The ε that the ledger counts for it on the train lane and on the test lane.
+    /// The ε that the ledger counts on the train lane and on the test lane.
     pub counted: [Epsilon; 2],
-    /// The δ at which the ledger counts: that of the context's ceiling, or zero where the filter adds up ε alone.
+    /// The δ at which the ledger counts: that of the context's ceiling, or zero if the filter adds up ε alone.
     pub delta: Delta,
 }
 
-/// What a question would cost. Looking costs nothing.
+/// The plan of a query. Planning costs nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryPlan {
     /// The blocks that would be read.
     pub blocks: Vec<String>,
-    /// What it costs.
+    /// The cost.
     pub cost: QueryCost,
-    /// One more or less of this is hidden, and this is what is counted.
+    /// The privacy unit.
     pub unit: &'static str,
-    /// The names of the numbers with their half-widths, where those follow from public things.
+    /// The names of the result columns with their half-widths, where those follow from public facts.
     pub columns: Vec<(String, Option<f64>)>,
-    /// How many groups the answer will have.
+    /// The number of groups in the result.
     pub groups: u32,
-    /// How many more such questions every one of the blocks admits.
+    /// How many more such queries all of the blocks admit.
     pub left: u64,
 }
 
-/// What a question was answered, and what that cost.
+/// The result of a query, and its cost.
 #[derive(Clone, Debug, PartialEq)]
-pub struct QueryAnswer {
-    /// The answer.
+pub struct QueryResult {
+    /// The result.
     pub answer: Answer,
     /// The number of its charge in the log.
     pub charge: u64,
-    /// What was charged now; nothing where it was answered before.
+    /// The cost of this request; `None` if the result was computed before.
     pub cost: Option<QueryCost>,
 }
 
-/// A question with everything that follows from public things.
+/// A query with everything that follows from public facts.
 struct Planned {
     asked: Asked,
     question: Question,
@@ -90,11 +90,11 @@ struct Planned {
 }
 
 impl Engine {
-    /// What a question would cost and how wide its answer would be. It costs nothing.
+    /// The cost of a query and the half-widths of its result. Planning costs nothing.
     ///
     /// # Errors
-    /// As [`Engine::query`], but for what happens after the charge.
-    pub fn plan_query(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryPlan, EngineError> {
+    /// As [`Engine::query`], except for errors after the charge.
+    pub fn plan_query(&self, by: &Principal, asked: &QueryRequest) -> Result<QueryPlan, EngineError> {
         let asked = &self.on_account(by, asked)?;
         let planned = self.planned(asked)?;
         let Planned { question, blocks, filter, priced, cost, rows, unit, .. } = &planned;
@@ -114,21 +114,21 @@ impl Engine {
         })
     }
 
-    /// Answers a question, once for each key of each principal.
+    /// Runs a query, once for each key of each principal.
     ///
     /// # Errors
-    /// When the question cannot be answered privately, the ledger refuses, or the principal is no ML engineer of the
-    /// stream or may not spend in the context. If it fails after the charge, the charge stands.
-    pub fn query(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryAnswer, EngineError> {
+    /// When the query cannot be answered privately, the ledger refuses, or the principal is not an ML engineer of the
+    /// stream or may not spend in the context. After an error that follows the charge, the charge stands.
+    pub fn query(&self, by: &Principal, asked: &QueryRequest) -> Result<QueryResult, EngineError> {
         let asked = &self.on_account(by, asked)?;
-        // First of all: of the blocks that were read some may be gone by now.
+        // Checked first, since blocks of an earlier query may have been deleted since.
         if let Some(before) = self.answered(by, asked)? {
             return Ok(before);
         }
         let planned = self.planned(asked)?;
         let granted = self.charge(
             by,
-            Ask {
+            ChargeRequest {
                 key: format!("query of {}: {}", by.name(), asked.key),
                 stream: asked.stream.clone(),
                 context: asked.context.clone(),
@@ -139,51 +139,51 @@ impl Engine {
             },
         );
         let granted = granted.map_err(|error| match error {
-            // Of another stream, or one that broke off before it was answered.
+            // The key belongs to a query on another stream, or to one that failed before it had a result.
             EngineError::Refused(Refusal::KeyReused(_)) => EngineError::OtherQuestion(asked.key.clone()),
-            // Charged before, and it failed or its answer was lost: it is not read a second time.
+            // The query was charged before and failed, or its result was lost: rows are not read a second time.
             EngineError::Served(state) => self.charged_before(by, asked, state),
             other => other,
         })?;
         let charge = granted.id();
         let computed = quiet::alone(|| self.computed(&planned, granted));
-        // What a panic says may hold a value of a row, and that there was one depends on rows.
+        // A panic message may contain a value of a row, and whether a panic occurred depends on rows.
         let computed = computed.unwrap_or(Err(EngineError::Read(ReadError::Failed)));
         self.hold(&asked.stream);
         let answer = computed.and_then(|computed| self.released(by, asked, &planned, charge, computed));
         let answer = answer.inspect_err(|_| {
-            // The charge stands; that nothing will leave under it is worth a line in the log, if it takes one.
+            // The charge stands. The log records, if it can, that nothing will be released under it.
             drop(self.burn(charge));
         });
         let answer =
             answer.map_err(|cause| EngineError::ChargedButFailed { charge: charge.0, cause: Box::new(cause) })?;
-        Ok(QueryAnswer { answer, charge: charge.0, cost: Some(planned.cost) })
+        Ok(QueryResult { answer, charge: charge.0, cost: Some(planned.cost) })
     }
 
-    /// Why a query is not answered whose charge is in the log already.
-    fn charged_before(&self, by: &Principal, asked: &QueryAsk, state: GrantState) -> EngineError {
+    /// The error of a query whose charge is already in the log.
+    fn charged_before(&self, by: &Principal, asked: &QueryRequest, state: GrantState) -> EngineError {
         let key = RequestKey::from_text(&format!("asked: query of {}: {}", by.name(), asked.key));
         let charge = self.with(|gate, _| Ok(gate.ledger().grant_for(key).map_or(0, |grant| grant.0)));
         let cause = Box::new(EngineError::Served(state));
         charge.map_or_else(|error| error, |charge| EngineError::ChargedButFailed { charge, cause })
     }
 
-    /// The answer that was given under this key, if there is one.
-    fn answered(&self, by: &Principal, asked: &QueryAsk) -> Result<Option<QueryAnswer>, EngineError> {
+    /// The recorded result under this key, if there is one.
+    fn answered(&self, by: &Principal, asked: &QueryRequest) -> Result<Option<QueryResult>, EngineError> {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &asked.stream)?;
             let Some(before) = known.answered.get(&(by.name().to_owned(), asked.key.clone())) else { return Ok(None) };
             let (_, own) = account(gate, id, &asked.stream, asked.context.as_deref())?;
             let now = Asked::new(&own.name, asked.spend, &asked.which);
-            // Of what an older program wrote down the words are all there is to compare.
+            // Notes of older releases contain only the SQL text to compare.
             if before.sql != asked.sql || before.asked.as_ref().is_some_and(|then| *then != now) {
                 return Err(EngineError::OtherQuestion(asked.key.clone()));
             }
-            Ok(Some(QueryAnswer { answer: before.answer.clone(), charge: before.charge, cost: None }))
+            Ok(Some(QueryResult { answer: before.answer.clone(), charge: before.charge, cost: None }))
         })
     }
 
-    /// The answer, computed and not yet released.
+    /// Computes the result without releasing it.
     fn computed(&self, planned: &Planned, granted: Granted) -> Result<(Answer, Finished), EngineError> {
         let mut session = self.open_session(granted, planned.question.query())?;
         let answer = planned.question.answer(&mut session, &planned.priced.noises);
@@ -191,9 +191,9 @@ impl Engine {
         Ok((answer, session.finish()))
     }
 
-    /// Releases an answer and writes it down.
+    /// Releases a result and records it.
     fn released(
-        &self, by: &Principal, asked: &QueryAsk, planned: &Planned, charge: GrantId, computed: (Answer, Finished),
+        &self, by: &Principal, asked: &QueryRequest, planned: &Planned, charge: GrantId, computed: (Answer, Finished),
     ) -> Result<Answer, EngineError> {
         let (answer, finished) = computed;
         let charge = charge.0;
@@ -211,22 +211,22 @@ impl Engine {
         Ok(answer)
     }
 
-    /// The question with the context that pays for it.
-    fn on_account(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryAsk, EngineError> {
+    /// The request with the name of the context that pays for it.
+    fn on_account(&self, by: &Principal, asked: &QueryRequest) -> Result<QueryRequest, EngineError> {
         self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, &asked.stream)?;
             let context = paid_by(known, by, asked.context.as_deref())?;
-            // A block that is named twice is one block.
+            // A block that is named twice counts once.
             let which = match &asked.which {
                 Which::Named(keys) => Which::Named(crate::api::blocks::folded(keys)),
                 other => other.clone(),
             };
-            Ok(QueryAsk { context, which, ..asked.clone() })
+            Ok(QueryRequest { context, which, ..asked.clone() })
         })
     }
 
-    /// Everything that follows from public things.
-    fn planned(&self, asked: &QueryAsk) -> Result<Planned, EngineError> {
+    /// Plans a query from public facts.
+    fn planned(&self, asked: &QueryRequest) -> Result<Planned, EngineError> {
         let (known, own, blocks) = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &asked.stream)?;
             let (_, own) = account(gate, id, &asked.stream, asked.context.as_deref())?;
@@ -257,9 +257,9 @@ impl Engine {
         Ok(Planned { asked, question, blocks, filter, priced, cost, rows, unit })
     }
 
-    /// How many more such questions every one of the blocks admits.
+    /// How many more such queries all of the blocks admit.
     fn left_for_question(
-        &self, asked: &QueryAsk, blocks: &[String], filter: &Filter, priced: &Priced,
+        &self, asked: &QueryRequest, blocks: &[String], filter: &Filter, priced: &Priced,
     ) -> Result<u64, EngineError> {
         self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, &asked.stream)?;
@@ -279,8 +279,8 @@ impl Engine {
     }
 }
 
-/// The keys of the blocks that are asked about, in the order in which they were sealed.
-fn chosen(gate: &Gate<Store>, asked: &QueryAsk, known: &Stream) -> Result<Vec<String>, EngineError> {
+/// The keys of the requested blocks, in sealing order.
+fn chosen(gate: &Gate<Store>, asked: &QueryRequest, known: &Stream) -> Result<Vec<String>, EngineError> {
     let id = gate.ledger().stream_named(&asked.stream);
     let id = id.ok_or_else(|| EngineError::NoStream(asked.stream.clone()))?;
     if let Which::Named(keys) = &asked.which {
@@ -307,7 +307,7 @@ fn chosen(gate: &Gate<Store>, asked: &QueryAsk, known: &Stream) -> Result<Vec<St
     Ok(keys)
 }
 
-/// At least how many units the train lanes of these blocks have, if a census has counted every one of them.
+/// A lower bound on the units in the train lanes of these blocks, if a census has counted all of them.
 fn counted(known: &Stream, blocks: &[String]) -> Option<u64> {
     let census = known.file.census.as_ref()?;
     let epsilon = census::share(census, Tree::for_steps(census.horizon)).units() as f64 / 1e12;
@@ -322,7 +322,7 @@ fn counted(known: &Stream, blocks: &[String]) -> Option<u64> {
     u64::try_from(all.saturating_sub(off.ceil().min(9e15) as i64)).ok()
 }
 
-/// The cheapest price at which every number is known to within the error.
+/// The lowest price at which every number has at most the given error.
 fn cheapest(filter: &Filter, question: &Question, error: f64, rows: Option<u64>) -> Result<Priced, EngineError> {
     let refused = |why: &str| EngineError::Plan(PlanRefusal::part("error", why));
     let price = |units: u64| {
@@ -369,7 +369,7 @@ fn cheapest(filter: &Filter, question: &Question, error: f64, rows: Option<u64>)
     Ok(found)
 }
 
-/// The least ε that is tried for an error: a millionth.
+/// The smallest ε that is tried for an error: one millionth.
 const LEAST: u64 = 1_000_000;
 
 fn unplanned(error: StatisticError) -> EngineError {

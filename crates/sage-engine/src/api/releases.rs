@@ -1,4 +1,4 @@
-//! What was released: listed, named, withdrawn, asked.
+//! Releases: listed, aliased, withdrawn, loaded.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::stream::Role;
 /// A version of a release.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReleaseView {
-    /// Its name, that of the pipeline.
+    /// Its name, which is that of the pipeline.
     pub name: String,
-    /// Its version, the first of which is one.
+    /// Its version, counted from one.
     pub version: u32,
-    /// What it is.
+    /// The kind of release.
     pub kind: Kind,
     /// The stream.
     pub stream: String,
@@ -29,9 +29,9 @@ pub struct ReleaseView {
     pub run: u64,
     /// The digest of its files.
     pub digest: String,
-    /// Other names of this version.
+    /// The aliases of this version.
     pub aliases: Vec<String>,
-    /// Why it is no longer offered, if it is not.
+    /// Why it was withdrawn, if it was.
     pub withdrawn: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Engine {
         catalog.works().releases().map(|(name, version, one)| view(&catalog, name, version, one)).collect()
     }
 
-    /// The release that is meant by `name`, `name@3`, `name@champion` or `name@latest`.
+    /// The release with the name `name`, `name@3`, `name@champion` or `name@latest`.
     ///
     /// # Errors
     /// When there is none, or it was withdrawn.
@@ -58,8 +58,8 @@ impl Engine {
         }
     }
 
-    /// As [`Engine::releases`], for a caller who may see only some of them. An alias that was moved to a version that
-    /// is not shown stays with the version before it.
+    /// As [`Engine::releases`], for a caller who may see only some of them. An alias that was moved to a hidden version
+    /// stays with the previous visible one.
     pub fn releases_shown(&self, shown: &Shown<'_>) -> Vec<ReleaseView> {
         let catalog = self.catalog();
         let all = catalog.works().releases().map(|(name, version, one)| view(&catalog, name, version, one));
@@ -70,7 +70,7 @@ impl Engine {
         seen
     }
 
-    /// As [`Engine::release_named`], for a caller who may see only some releases: the others do not exist.
+    /// As [`Engine::release_named`], for a caller who may see only some releases; hidden ones do not exist for them.
     ///
     /// # Errors
     /// When there is none, or it was withdrawn.
@@ -90,23 +90,23 @@ impl Engine {
         Ok(found)
     }
 
-    /// The files of a release, held against its digest.
+    /// The files of a release, after their digest was verified.
     ///
     /// # Errors
-    /// When one cannot be read, or they are not those that were released.
+    /// When a file cannot be read, or the digest differs.
     pub fn release_files(&self, release: &ReleaseView) -> Result<Vec<(String, Bytes)>, EngineError> {
-        let files = self.shelf.files(&release.digest).map_err(crate::release::ShelfError::from)?;
+        let files = self.artifacts.files(&release.digest).map_err(crate::release::ArtifactStoreError::from)?;
         match release.kind {
-            Kind::Model => drop(self.shelf.model(&release.digest)?),
-            Kind::Statistic => drop(self.shelf.statistic(&release.digest)?),
+            Kind::Model => drop(self.artifacts.model(&release.digest)?),
+            Kind::Statistic => drop(self.artifacts.statistic(&release.digest)?),
         }
         Ok(files)
     }
 
-    /// A released model, ready to predict.
+    /// A released model, ready for prediction.
     ///
     /// # Errors
-    /// When it is no model, or its files are not those that were released.
+    /// When the release is not a model, or its digest differs.
     pub fn predictor(&self, release: &ReleaseView) -> Result<Arc<Predictor>, EngineError> {
         if release.kind != Kind::Model {
             return Err(EngineError::NoRelease(format!("{} (it is a statistic)", release.name)));
@@ -114,7 +114,7 @@ impl Engine {
         if let Some(ready) = lock(&self.predictors).get(&release.digest) {
             return Ok(Arc::clone(ready));
         }
-        let bundle = self.shelf.model(&release.digest)?;
+        let bundle = self.artifacts.model(&release.digest)?;
         let ready = Arc::new(Predictor::new(bundle.graph())?);
         lock(&self.predictors).insert(release.digest.clone(), Arc::clone(&ready));
         Ok(ready)
@@ -123,22 +123,22 @@ impl Engine {
     /// A released statistic.
     ///
     /// # Errors
-    /// When it is no statistic, or its files are not those that were released.
+    /// When the release is not a statistic, or its digest differs.
     pub fn statistic(&self, release: &ReleaseView) -> Result<Published, EngineError> {
         match release.kind {
-            Kind::Statistic => Ok(self.shelf.statistic(&release.digest)?),
+            Kind::Statistic => Ok(self.artifacts.statistic(&release.digest)?),
             Kind::Model => Err(EngineError::NoRelease(format!("{} (it is a model)", release.name))),
         }
     }
 
-    /// Gives a version another name, which any other version then no longer has.
+    /// Gives a version an alias, which is removed from any other version.
     ///
     /// # Errors
-    /// When there is no such release, or the principal is no ML engineer of its stream.
+    /// When there is no such release, or the principal is not an ML engineer of its stream.
     pub fn move_alias(&self, by: &Principal, release: &ReleaseView, alias: &str) -> Result<(), EngineError> {
         let fine =
             !alias.is_empty() && alias.len() <= 64 && alias.chars().all(|sign| sign.is_alphanumeric() || sign == '-');
-        // A number is a version, and the latest is found, not named.
+        // A number is a version, and `latest` is computed.
         if !fine || alias == "latest" || alias.parse::<u32>().is_ok() {
             return Err(EngineError::Alias(alias.to_owned()));
         }
@@ -147,10 +147,10 @@ impl Engine {
         self.as_engineer(by, (&release.name, &release.stream), &moved)
     }
 
-    /// Has a version no longer offered. What it cost stays spent, and who has it keeps it.
+    /// Withdraws a version. Its cost stays spent, and existing copies remain in use.
     ///
     /// # Errors
-    /// When there is no such release, or the principal is no ML engineer of its stream.
+    /// When there is no such release, or the principal is not an ML engineer of its stream.
     pub fn withdraw(&self, by: &Principal, release: &ReleaseView, reason: &str) -> Result<(), EngineError> {
         let (name, version, by_name) = (release.name.clone(), release.version, by.name().to_owned());
         let withdrawn = Note::ReleaseWithdrawn { release: name, version, by: by_name, reason: reason.to_owned() };
@@ -159,7 +159,8 @@ impl Engine {
 
     fn as_engineer(&self, by: &Principal, (name, stream): (&str, &str), written: &Note) -> Result<(), EngineError> {
         self.with(|gate, catalog| {
-            // A log of an earlier version may hold a name with versions of two streams: the owner of the name decides.
+            // A log of an earlier version may contain a name with versions of two streams: the owner of the name
+            // decides.
             let owner = catalog.works().owner(name).unwrap_or(stream);
             let (_, known) = found(gate, catalog, owner)?;
             in_role(known, by, Role::MlEngineer)?;
@@ -168,20 +169,20 @@ impl Engine {
     }
 }
 
-/// Which releases a caller may see.
+/// Decides which releases a caller may see.
 pub type Shown<'a> = dyn Fn(&ReleaseView) -> bool + 'a;
 
 fn shown_version(catalog: &Catalog, name: &str, version: u32, shown: &Shown<'_>) -> bool {
     catalog.works().release(name, version).is_some_and(|one| shown(&view(catalog, name, version, one)))
 }
 
-/// Gives a release the aliases that it has for a caller who may see only some releases.
+/// Replaces the aliases of a release by those that are visible to the caller.
 fn rename(catalog: &Catalog, release: &mut ReleaseView, shown: &Shown<'_>) {
     let seen = |version: u32| shown_version(catalog, &release.name, version, shown);
     release.aliases = catalog.works().aliases_among(&release.name, release.version, &seen);
 }
 
-/// Tables that a caller may see.
+/// The released tables that a caller may see.
 pub(crate) struct ShownTables<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) shown: &'a Shown<'a>,

@@ -1,8 +1,8 @@
-//! A directory that grants nothing until an officer has answered for it: put back from an old copy, or restored.
+//! The rollback fence: a directory that was rolled back or restored grants nothing until an officer acknowledges it.
 //!
-//! An older ledger forgets what was spent after it was copied. Exported heads show that a directory was put back; a
-//! directory that `sage restore` has made says so itself, by a file that lies in it from before its log does. That
-//! file is the fence: it goes when the officer's answer is an event of the log, and not before.
+//! An older copy of the ledger lacks everything that was spent after it was made. A rollback is detected by exported
+//! heads; a directory made by `sage restore` contains a file, the fence, from before its log exists. The fence is
+//! removed after the officer's acknowledgement is an event of the log, and not before.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use crate::blocks::BlockStore;
 use crate::log::{Directory, KnownHead, RolledBack, Since, Sound, durable};
 use crate::stream::Role;
 
-/// A directory whose log may be older than what was granted on it.
-pub struct PutBack {
+/// A directory whose log may lack recent charges.
+pub struct RollbackFence {
     pub(crate) directory: Directory,
     pub(crate) blocks: BlockStore,
     pub(crate) log: Doubted,
@@ -24,17 +24,17 @@ pub struct PutBack {
     pub(crate) places: Places,
 }
 
-/// What speaks against the log.
+/// The reason for the fence.
 pub(crate) enum Doubted {
-    /// An exported head that it does not hold.
+    /// An exported head is missing from the log.
     RolledBack(RolledBack<Store>),
-    /// A fence, and nothing else.
+    /// The directory was restored from a backup.
     Restored(Sound<Store>),
 }
 
-impl PutBack {
-    /// Where the log ends, and the newest head that was exported from it and is not in it; nothing where the directory
-    /// was restored and no such head is known.
+impl RollbackFence {
+    /// The head of the log, and the newest exported head that is missing from it; `None` if the directory was restored
+    /// and no such head is known.
     pub const fn heads(&self) -> (Head, Option<KnownHead>) {
         match &self.log {
             Doubted::RolledBack(log) => (log.head(), Some(log.known())),
@@ -42,15 +42,15 @@ impl PutBack {
         }
     }
 
-    /// Whether the directory was made from a backup.
+    /// Whether the directory was restored from a backup.
     pub fn is_restored(&self) -> bool {
         fence(self.directory.path()).exists()
     }
 
-    /// Goes on with a log that was put back, with the officer's name in it.
+    /// Opens a directory that was rolled back, and records the officer's acknowledgement.
     ///
     /// # Errors
-    /// When the principal is no officer, the directory was restored, or the log cannot be written.
+    /// When the principal is not an officer, the directory was restored from a backup, or the log cannot be written.
     pub fn acknowledge(self, officer: &Principal) -> Result<Engine, EngineError> {
         if self.is_restored() {
             return Err(EngineError::Fenced);
@@ -61,11 +61,11 @@ impl PutBack {
         Engine::ready(self.directory, self.blocks, sound, self.history, self.places)
     }
 
-    /// Goes on with a restored directory: the officer says that the original is out of service, and what it granted
-    /// since the backup. Where that is not known, every block is retired.
+    /// Opens a restored directory. The officer confirms that the original is out of service, and states what it granted
+    /// since the backup. If that is not known, every block is retired.
     ///
     /// # Errors
-    /// When the principal is no officer, or the log cannot be written. Nothing is granted then.
+    /// When the principal is not an officer, or the log cannot be written. Nothing is granted then.
     pub fn acknowledge_restore(self, officer: &Principal, since: Since) -> Result<Engine, EngineError> {
         self.is_officer(officer)?;
         let mut sound = match self.log {
@@ -82,7 +82,7 @@ impl PutBack {
         Engine::ready(self.directory, self.blocks, sound, self.history, self.places)
     }
 
-    /// Refuses who is the officer of no stream, where there are streams.
+    /// Refuses a principal who is not an officer of any stream, if there are streams.
     fn is_officer(&self, who: &Principal) -> Result<(), EngineError> {
         let catalog = self.history.fold(|_, _| {})?;
         let officers = |name: &str| {
@@ -101,7 +101,7 @@ impl PutBack {
     }
 }
 
-/// The file that says that a directory was restored and grants nothing yet.
+/// The path of the fence file.
 pub(crate) fn fence(directory: &Path) -> PathBuf {
     directory.join("fence")
 }

@@ -1,4 +1,4 @@
-//! A look at runs: plain structs in the user's words.
+//! Views of runs for front ends.
 
 use crate::adapt::{Attempt, End, Limit, Outcome, Phase, Verdict};
 use crate::api::Engine;
@@ -14,26 +14,26 @@ pub struct RunView {
     pub pipeline: String,
     /// The stream.
     pub stream: String,
-    /// Who submitted it.
+    /// The principal who submitted it.
     pub by: String,
-    /// When, in milliseconds since 1970.
+    /// The time of submission, in milliseconds since 1970.
     pub submitted: u64,
-    /// The pipeline's file.
+    /// The text of the pipeline file.
     pub text: String,
-    /// Where it is.
+    /// Its phase.
     pub phase: Phase,
-    /// What it tried.
+    /// Its attempts.
     pub attempts: Vec<AttemptView>,
 }
 
 /// An attempt of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptView {
-    /// What was chosen.
+    /// The chosen attempt.
     pub attempt: Attempt,
-    /// The first and the last key of each run of its blocks.
+    /// The first and the last key of each range of its blocks.
     pub blocks: Vec<(String, String)>,
-    /// How it ended, if it did.
+    /// How it ended; `None` while it is in progress.
     pub outcome: Option<AttemptOutcome>,
 }
 
@@ -42,16 +42,16 @@ pub struct AttemptView {
 pub enum AttemptOutcome {
     /// The ledger refused it; nothing was spent.
     Refused,
-    /// Its charge was taken back; nothing was spent.
+    /// Its charge was cancelled; nothing was spent.
     Withdrawn,
-    /// It was lost, for this reason; its charge stays.
+    /// It was lost for this reason; its charge stands.
     Lost(String),
     /// It was judged.
     Judged(Report),
 }
 
 impl RunView {
-    /// Whether it is over, and how.
+    /// The outcome of the run, if it has ended.
     pub const fn outcome(&self) -> Option<Outcome> {
         match self.phase {
             Phase::Over(outcome) => Some(outcome),
@@ -59,7 +59,7 @@ impl RunView {
         }
     }
 
-    /// Where it is, in words.
+    /// Its phase in words.
     pub fn status(&self) -> &'static str {
         match self.phase {
             Phase::Idle => "waiting",
@@ -88,21 +88,21 @@ impl RunView {
         })
     }
 
-    /// What the last test said.
+    /// The last verdict.
     pub fn last_verdict(&self) -> Option<Verdict> {
         self.last_report().map(|report| report.verdict)
     }
 }
 
 impl Engine {
-    /// All runs, the oldest first.
+    /// All runs, oldest first.
     pub fn runs(&self) -> Vec<RunView> {
         let catalog = self.catalog();
         let keys = |run: &Run| catalog.stream(&run.pipeline.stream).map_or(&[][..], |stream| &stream.sealed);
         catalog.works().runs().map(|(number, run)| view(number, run, keys(run))).collect()
     }
 
-    /// A run.
+    /// The run with this number.
     pub fn run(&self, number: u64) -> Option<RunView> {
         let catalog = self.catalog();
         let run = catalog.works().run(number)?;

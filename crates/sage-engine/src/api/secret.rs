@@ -1,10 +1,10 @@
-//! The secrets of a directory: the one that sends the users of a stream to lanes, and the one that authenticates
+//! The secrets of a directory: the one that assigns the users of a stream to lanes, and the one that authenticates
 //! cached block summaries.
 //!
-//! The first is drawn once, kept in a file that only the owner may read, and known to the log by its digest. With
-//! another secret a user's rows would fall into both lanes, each with the whole ceiling, so a batch is refused
-//! when the file is gone or is not the one the log knows. The second is drawn when it is missing: the summaries it
-//! authenticated are then refused, and the blocks are read and summed again.
+//! The first is drawn once, stored in a file that only the owner can read, and recorded in the log by its digest. With
+//! another secret a user's rows would be in both lanes, each with the full ceiling, so a batch is refused if the file
+//! is missing or has another digest. The second is drawn when it is missing: summaries that it authenticated are then
+//! rejected, and the blocks are read and summarised again.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ use crate::api::EngineError;
 use crate::log::hexadecimal;
 use crate::private;
 
-/// Draws a stream's secret, or finds the one that a crash left behind, and gives its digest.
+/// Draws a stream's secret, or reuses the one that a crash left behind, and returns its digest.
 pub(crate) fn make(directory: &Path, stream: &str) -> Result<String, EngineError> {
     let path = file(directory, stream);
     let failed = |error| EngineError::File(path.display().to_string(), error);
@@ -46,7 +46,7 @@ pub(crate) fn load(directory: &Path, stream: &str, known: Option<&str>) -> Resul
 /// No stream can have this name.
 const SUMMARIES: &str = "@summaries";
 
-/// The secret that authenticates the cached block summaries of a directory, drawn if there is none.
+/// The secret that authenticates the cached block summaries of a directory, drawn if it is missing.
 pub(crate) fn summary_key(directory: &Path) -> Result<SummaryKey, EngineError> {
     let path = file(directory, SUMMARIES);
     let failed = |error| EngineError::File(path.display().to_string(), error);
@@ -72,7 +72,7 @@ fn digest(bytes: &[u8]) -> String {
     hexadecimal(&blake3::derive_key("sage: which secret sends users to lanes", bytes))
 }
 
-/// Writes a file that only its owner can read, whole or not at all, and makes it last.
+/// Writes a file durably and atomically that only its owner can read.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     private::make_directories(folder)?;
@@ -89,7 +89,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A secret that is gone or damaged is drawn again; one that is whole stays, and nobody else may read it.
+    /// A secret that is missing or damaged is drawn again; an intact one stays, and only its owner can read it.
     #[test]
     fn the_secret_of_summaries_is_made_once() {
         let folder = tempfile::tempdir().unwrap();

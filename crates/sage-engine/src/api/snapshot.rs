@@ -1,7 +1,7 @@
-//! A look at everything at one moment, for front ends: plain structs in the user's words.
+//! A consistent view of all streams at one moment, for front ends.
 //!
-//! What is shown here is public: keys of blocks, what was charged, what is left. It must never hold a row, a
-//! count of rows or the size of a file.
+//! Everything here is public: keys of blocks, what was charged, what is left. It must never contain a row, a count of
+//! rows or the size of a file.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use sage_learn::plan::odometer;
 use crate::api::{Engine, EngineError};
 use crate::catalog::{Catalog, Stage, Stream};
 
-/// The state of a stream of blocks at one moment.
+/// The state of all streams at one moment.
 pub struct Snapshot {
     head: Head,
     catalog: Arc<Catalog>,
@@ -25,28 +25,28 @@ pub struct Snapshot {
 pub struct StreamView {
     /// Its name.
     pub name: String,
-    /// Its file, in its one form.
+    /// Its file, in canonical form.
     pub file: String,
-    /// One more or less of this is hidden.
+    /// The privacy unit.
     pub unit: &'static str,
-    /// The promise in a sentence.
+    /// The privacy guarantee in one sentence.
     pub promise: String,
-    /// Whether a proposed policy waits for a second officer, and who proposed it.
+    /// The proposer of a change that waits for a second officer, if there is one.
     pub proposed_by: Option<String>,
-    /// The proposal that waits.
+    /// The waiting proposal.
     pub proposal: Option<ProposalView>,
     /// Members whose roles are suspended, with the reason.
     pub suspended: Vec<(String, String)>,
-    /// The largest loss of any block: that of the stream.
+    /// The largest loss of any block, which is that of the stream.
     pub spent: Epsilon,
-    /// How many blocks there are in each state.
+    /// The number of blocks in each state.
     pub blocks: [(State, usize); 4],
 }
 
-/// A changed file of a stream that waits for a second officer.
+/// A change of a stream file that waits for a second officer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProposalView {
-    /// Who proposed it.
+    /// The proposer.
     pub by: String,
     /// The proposed file.
     pub text: String,
@@ -54,16 +54,16 @@ pub struct ProposalView {
     pub digest: String,
 }
 
-/// What may be done with a block.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// Rows may be added; it cannot be charged yet.
+    /// Rows can be added; it cannot be charged yet.
     Open,
     /// It can be charged.
     Sealed,
-    /// It can never be read again.
+    /// Retired: it can never be read again.
     Retired,
-    /// Its files are gone as well.
+    /// Retired, and its files are deleted.
     Deleted,
 }
 
@@ -87,25 +87,25 @@ impl fmt::Display for State {
 pub struct BlockView {
     /// Its public key.
     pub key: String,
-    /// What may be done with it.
+    /// Its state.
     pub state: State,
     /// Its lanes: train, then test.
     pub lanes: [LaneView; 2],
 }
 
-/// What a lane of a block has lost so far, as ε at the ceiling's δ, in the context that lost most.
+/// The loss of a lane of a block so far, as ε at the ceiling's δ, in the context with the largest loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneView {
-    /// Which.
+    /// The lane.
     pub lane: Lane,
-    /// Spent or reserved.
+    /// The loss of all charges.
     pub spent: Epsilon,
-    /// What is left below the ceiling by that count.
+    /// What is left below the ceiling by the same count.
     pub left: Epsilon,
 }
 
 impl Engine {
-    /// Everything as it is now.
+    /// A snapshot of the present state.
     ///
     /// # Errors
     /// When the log has failed.
@@ -119,7 +119,7 @@ impl Engine {
 }
 
 impl Snapshot {
-    /// Where the log ended.
+    /// The head of the log.
     pub const fn head(&self) -> Head {
         self.head
     }
@@ -140,14 +140,14 @@ impl Snapshot {
         Some(block_views(stream, ledgered))
     }
 
-    /// A stream and its blocks, which are worked out once for both.
+    /// A stream and its blocks, computed together.
     pub fn stream_with_blocks(&self, name: &str) -> Option<(StreamView, Vec<BlockView>)> {
         let (stream, ledgered) = self.both().find(|(_, ledgered)| ledgered.name() == name)?;
         let blocks = block_views(stream, ledgered);
         Some((view_of(stream, ledgered, &blocks), blocks))
     }
 
-    /// What the catalog says of a stream.
+    /// The catalog's entry of a stream.
     pub(crate) fn known(&self, name: &str) -> Option<&Stream> {
         self.catalog.stream(name)
     }
@@ -210,11 +210,11 @@ fn block_view(stream: &Stream, ledgered: &Ledgered, key: &str, block: BlockId, r
     BlockView { key: key.to_owned(), state, lanes }
 }
 
-/// Reads odometers of a lane, block after block. Neighbours have often lost the same, and a reading takes a
-/// logarithm for every order.
+/// Reads the losses of a lane, block after block. Neighbouring blocks often have equal losses, and a reading takes a
+/// logarithm per order.
 #[derive(Default)]
 struct Reader {
-    /// For each book, what was spent in the block before, and how it read.
+    /// For each book, the amounts of the previous block and their reading.
     last: Vec<(Vec<u128>, Epsilon)>,
 }
 
@@ -235,7 +235,7 @@ impl Reader {
     }
 }
 
-/// The lane as the book shows it that has the least left.
+/// The lane according to the book with the least left.
 fn lane_view(ledgered: &Ledgered, block: BlockId, lane: Lane, reader: &mut Reader) -> LaneView {
     let policy = ledgered.policy();
     let contexts = (0..)

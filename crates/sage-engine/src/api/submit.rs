@@ -1,4 +1,4 @@
-//! Pipelines go in: looked at, submitted, stopped.
+//! Submission of pipelines: planned, submitted, stopped.
 
 use std::path::Path;
 
@@ -21,22 +21,22 @@ use crate::worker::code;
 pub enum Stopped {
     /// The run.
     Run,
-    /// The run was over: its pipeline is not submitted again.
+    /// The recurrence of the pipeline; the run had already ended.
     Recurrence,
 }
 
 impl Engine {
-    /// Submits a pipeline from the text of its file. From now on it is tried until it is accepted, rejected or out
-    /// of means. Gives the number of its run.
+    /// Submits the pipeline in the text of a file. Attempts follow until it is accepted, rejected or at its limits.
+    /// Returns the number of its run.
     ///
     /// # Errors
-    /// When the file cannot be meant, does not fit its stream, or the principal is no ML engineer of the stream or may
+    /// When the file is invalid, does not fit its stream, or the principal is not an ML engineer of the stream or may
     /// not spend in the context.
     pub fn submit(&self, by: &Principal, text: &str) -> Result<u64, EngineError> {
         self.submit_at(by, text, now())
     }
 
-    /// As [`Engine::submit`], at this time in milliseconds since 1970.
+    /// As [`Engine::submit`], at `time` in milliseconds since 1970.
     ///
     /// # Errors
     /// As [`Engine::submit`].
@@ -44,8 +44,8 @@ impl Engine {
         self.submit_with(by, text, None, at)
     }
 
-    /// As [`Engine::submit_at`], with the folder of the code that the pipeline's program is in. It is copied, so that
-    /// what is run later is what was submitted.
+    /// As [`Engine::submit_at`], with the folder that contains the code of the pipeline's program. It is copied, so
+    /// that the submitted code is what runs later.
     ///
     /// # Errors
     /// As [`Engine::submit`], and when the folder cannot be copied.
@@ -56,7 +56,7 @@ impl Engine {
     /// As [`Engine::submit_with`], for a caller who may see only some releases.
     ///
     /// # Errors
-    /// As [`Engine::submit_with`]; a release that is not shown is not there.
+    /// As [`Engine::submit_with`]; a hidden release does not exist.
     pub fn submit_shown(
         &self, by: &Principal, text: &str, code: Option<&Path>, at: u64, shown: &Shown<'_>,
     ) -> Result<u64, EngineError> {
@@ -73,7 +73,7 @@ impl Engine {
         })
     }
 
-    /// What would happen to a pipeline if it were submitted now. It costs nothing.
+    /// The plan of a pipeline if it were submitted now. Planning costs nothing.
     ///
     /// # Errors
     /// As [`Engine::submit`].
@@ -84,7 +84,7 @@ impl Engine {
     /// As [`Engine::preview`], for a caller who may see only some releases.
     ///
     /// # Errors
-    /// As [`Engine::preview`]; a release that is not shown is not there.
+    /// As [`Engine::preview`]; a hidden release does not exist.
     pub fn preview_shown(&self, by: &Principal, text: &str, shown: &Shown<'_>) -> Result<Preview, EngineError> {
         let pipeline = parsed(text)?;
         let (recipe, terms, filter) = self.held_against(by, pipeline, shown)?;
@@ -97,7 +97,7 @@ impl Engine {
             Bill::new(&recipe, Known { filter: &filter, terms, cost, rows }).map_err(EngineError::Plan)
         };
         let first = bill(terms.first_cost, terms.first_window)?;
-        // The costliest attempt may be one that no window ever has the rows for.
+        // The most expensive attempt may be one for which no window ever has enough rows.
         let most = bill(terms.most_cost, terms.first_window)?;
         let lefts = self.left_for(&recipe, &first)?;
         let window = terms.first_window as usize;
@@ -114,11 +114,11 @@ impl Engine {
         })
     }
 
-    /// Stops a run. An attempt that is under way is brought to its end without effect. If the run is over and its
-    /// pipeline recurs, the recurrence is stopped instead.
+    /// Stops a run. An attempt in progress finishes without effect. If the run has ended and its pipeline recurs, the
+    /// recurrence is stopped instead.
     ///
     /// # Errors
-    /// When there is no such run, it is over and does not recur, or the principal is neither an ML engineer nor a
+    /// When there is no such run, it has ended and does not recur, or the principal is neither an ML engineer nor a
     /// privacy officer of its stream.
     pub fn stop_run(&self, by: &Principal, run: u64) -> Result<Stopped, EngineError> {
         self.with(|gate, catalog| {
@@ -148,8 +148,8 @@ impl Engine {
         })
     }
 
-    /// A pipeline held against its stream, its terms, and the filter that counts what it costs. The context that pays
-    /// is written into it, so that it stays the same whoever becomes a member of what.
+    /// A pipeline checked against its stream, with its terms and the filter that counts its cost. The paying context is
+    /// written into the pipeline, so that it does not change with memberships.
     fn held_against(
         &self, by: &Principal, mut pipeline: Pipeline, shown: &Shown<'_>,
     ) -> Result<(Recipe, Terms, Filter), EngineError> {
@@ -164,9 +164,9 @@ impl Engine {
             let (_, filter) = paying(gate, id, &pipeline)?;
             Ok((known.file.clone(), filter.clone()))
         })?;
-        // It becomes part of the submitted text, so runs that were submitted without one keep none.
+        // It becomes part of the submitted text, so earlier runs without a deadline keep none.
         pipeline.adaptation.timeout.get_or_insert_with(|| default_timeout(&pipeline.window.min, &file));
-        self.check_rival(&pipeline, shown)?;
+        self.check_baseline(&pipeline, shown)?;
         let terms = Terms::new(&pipeline, &file, &filter).map_err(EngineError::Plan)?;
         let recipe = self.planned_recipe(pipeline, &file, shown)?;
         let catalog = self.catalog();
@@ -178,7 +178,7 @@ impl Engine {
         Ok((recipe, terms, filter))
     }
 
-    /// A pipeline planned on its stream.
+    /// Plans a pipeline on its stream.
     fn planned_recipe(&self, pipeline: Pipeline, file: &StreamFile, shown: &Shown<'_>) -> Result<Recipe, EngineError> {
         let tables = NamedTables::new(&pipeline, &ShownTables { engine: self, shown });
         let file = file.clone();
@@ -186,7 +186,7 @@ impl Engine {
         planned.map_err(EngineError::Plan)
     }
 
-    /// How often each sealed block that the pipeline reads, oldest first, still admits a bill.
+    /// How many times each sealed block that the pipeline reads, oldest first, still admits an attempt cost.
     pub(crate) fn left_for(&self, recipe: &Recipe, bill: &Bill) -> Result<Vec<u64>, EngineError> {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &recipe.pipeline().stream)?;
@@ -202,14 +202,14 @@ impl Engine {
     }
 }
 
-/// The pipeline that a text describes.
+/// Parses the text of a pipeline file.
 fn parsed(text: &str) -> Result<Pipeline, EngineError> {
     let text = text.to_owned();
     let pipeline = plan_apart(move || Pipeline::parse(&text)).map_err(EngineError::Plan)?;
     pipeline.map_err(EngineError::PipelineFile)
 }
 
-/// After how long a run gives up whose file does not say: four weeks, or twice its first window if that is longer.
+/// The default deadline of a run: four weeks, or twice its first window if that is longer.
 fn default_timeout(window: &Extent, file: &StreamFile) -> Width {
     let window = match (window, file.blocks.time.filter(|_| file.blocks.levels() == 1)) {
         (Extent::Time(length), _) => *length,
@@ -219,7 +219,7 @@ fn default_timeout(window: &Extent, file: &StreamFile) -> Width {
     window.times(2).max(Width::FOUR_WEEKS)
 }
 
-/// Refuses a pipeline name that belongs to another stream: its releases and aliases are that stream's.
+/// Refuses a pipeline name that belongs to another stream, since its releases and aliases are that stream's.
 fn owns_name(catalog: &Catalog, name: &str, stream: &str) -> Result<(), EngineError> {
     match catalog.works().owner(name) {
         Some(owner) if owner != stream => Err(EngineError::NameTaken(name.to_owned())),
@@ -227,13 +227,13 @@ fn owns_name(catalog: &Catalog, name: &str, stream: &str) -> Result<(), EngineEr
     }
 }
 
-/// The ε that a bill by itself comes to at δ_g, on the lane where it costs more.
+/// The ε of an attempt cost on its own at δ_g, on the lane where it costs more.
 pub(crate) fn alone(filter: &Filter, bill: &Bill) -> Epsilon {
     let lanes = lane_losses(filter, &bill.costs);
     lanes[0].max(lanes[1])
 }
 
-/// The ε that costs by themselves come to at δ_g on each lane.
+/// The ε of costs on their own at δ_g, on each lane.
 pub(crate) fn lane_losses(filter: &Filter, costs: &[Option<Cost>; 2]) -> [Epsilon; 2] {
     priced(filter, costs).map(|amounts| match amounts {
         Some(amounts) => {
@@ -244,7 +244,7 @@ pub(crate) fn lane_losses(filter: &Filter, costs: &[Option<Cost>; 2]) -> [Epsilo
     })
 }
 
-/// What costs come to on each lane, wherever they are charged; nothing where a lane is not, or has no price.
+/// The price of costs on each lane; `None` for a lane without a charge, or without a price.
 pub(crate) fn priced(filter: &Filter, costs: &[Option<Cost>; 2]) -> [Option<Amounts>; 2] {
     let anywhere = Blocks::range(0, 0);
     let price = |cost: &Option<Cost>, lane| filter.price(cost.as_ref()?, lane, anywhere.as_ref().ok()?).ok();

@@ -6,11 +6,11 @@
 
 mod artefact;
 mod receipt;
-mod shelf;
+mod store;
 
 pub use artefact::Kind;
 pub use receipt::Receipt;
-pub use shelf::ShelfError;
+pub use store::ArtifactStoreError;
 
 pub(crate) use artefact::{Artefact, digest, model, statistic};
-pub(crate) use shelf::Shelf;
+pub(crate) use store::ArtifactStore;

@@ -1,4 +1,5 @@
-//! What a run may spend where: its own reservation or a loan, as far as the ledger has it left.
+//! Available budget: what a run can spend on each block, from its reservation or a loan, within what the ledger has
+//! left.
 
 use sage_kernel::{BlockId, Component, ContextId, Filter, Lane, Rate, Rule, Stream as Ledgered};
 use sage_learn::count::Node;
@@ -11,41 +12,41 @@ use crate::pipeline::{Pipeline, Train};
 use crate::plan;
 use crate::scheduler::queue;
 
-/// Whose budget a run would spend, the preferred one first.
+/// The source of the budget that a run would spend, in order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// What is reserved for it.
+    /// Its own reservation.
     Reserved,
-    /// What it could borrow now.
+    /// What it can borrow now.
     Spare,
-    /// What is left, though it may be promised to others.
+    /// Everything unspent, including what is reserved for other runs.
     Unspent,
 }
 
 impl Reach {
     /// The most that a pipeline may spend on a block of an allocation.
-    pub(crate) fn of(self, room: &Allocation, pipeline: PipelineId, block: BlockId) -> Resources {
+    pub(crate) fn of(self, allocation: &Allocation, pipeline: PipelineId, block: BlockId) -> Resources {
         match self {
-            Self::Reserved => room.offer(pipeline, block),
-            Self::Spare => room.spare(pipeline, block),
-            Self::Unspent => room.unspent(block),
+            Self::Reserved => allocation.offer(pipeline, block),
+            Self::Spare => allocation.spare(pipeline, block),
+            Self::Unspent => allocation.unspent(block),
         }
     }
 }
 
-/// What a run may spend where.
-pub(crate) struct Offered {
-    /// The place of each block in the order of sealing, and the most, in units of cost.
+/// The budget that a run can spend on each block.
+pub(crate) struct AvailableBudget {
+    /// The index of each block in sealing order, and the most that can be spent on it, in units of cost.
     pub(crate) offered: Vec<(u32, u64)>,
-    /// By which it is counted.
+    /// The filter that counts these units.
     pub(crate) filter: Filter,
 }
 
 impl Engine {
-    /// What may be spent where, by the schedule and by the ledger.
-    pub(crate) fn offers(
+    /// The budget that the schedule and the ledger leave to a run.
+    pub(crate) fn available_budget(
         &self, catalog: &Catalog, number: u64, run: &Run, known: &Stream, reach: Reach,
-    ) -> Result<Option<Offered>, EngineError> {
+    ) -> Result<Option<AvailableBudget>, EngineError> {
         let Some(context) = queue::context_of(run, Some(known)) else { return Ok(None) };
         let name = &run.pipeline.stream;
         self.with(|gate, _| {
@@ -54,17 +55,17 @@ impl Engine {
             let Some(own) = ledgered.policy().contexts().get(context as usize) else { return Ok(None) };
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
             let mut schedule = lock(&self.schedule);
-            let Some(room) = schedule.room(name, context) else { return Ok(None) };
+            let Some(allocation) = schedule.allocation(name, context) else { return Ok(None) };
             let mut offered = Vec::new();
             for ((place, block), key) in (0..).zip(numbers).zip(&known.sealed) {
                 if ledgered.is_retired(block) || known.stage(key) != Stage::Sealed {
-                    let _ = room.apply(Event::Retire { block: BlockId(place) });
+                    let _ = allocation.apply(Event::Retire { block: BlockId(place) });
                     continue;
                 }
                 if run.pipeline.blocks.as_ref().is_some_and(|named| !named.contains(key)) {
                     continue;
                 }
-                let allowed = reach.of(room, PipelineId(number), BlockId(place));
+                let allowed = reach.of(allocation, PipelineId(number), BlockId(place));
                 let lanes = Lane::BOTH.map(|lane| {
                     let spent = ledgered.spent(ContextId(context), block, lane).unwrap_or_default();
                     let left = left_of_lane(&own.filter, spent).min(left_jointly(ledgered, &own.filter, block, lane));
@@ -72,13 +73,13 @@ impl Engine {
                 });
                 offered.push((place, lanes[0].min(within_share(&run.pipeline, lanes[1]))));
             }
-            Ok(Some(Offered { offered, filter: own.filter.clone() }))
+            Ok(Some(AvailableBudget { offered, filter: own.filter.clone() }))
         })
     }
 }
 
-/// What the ceiling over all contexts leaves of a lane, in units of cost of this filter. Where it counts otherwise this
-/// is no limit, and the ledger is asked block by block.
+/// What the joint ceiling leaves on a lane, in units of this filter. If the joint ceiling uses another rule, this is no
+/// limit, and the ledger is queried block by block.
 fn left_jointly(ledgered: &Ledgered, filter: &Filter, block: BlockId, lane: Lane) -> u64 {
     match (ledgered.policy().joint(), ledgered.spent_jointly(block, lane)) {
         (Some(joint), Some(spent)) if joint.rule() == filter.rule() && joint.rule() != Rule::Renyi => {
@@ -88,7 +89,7 @@ fn left_jointly(ledgered: &Ledgered, filter: &Filter, block: BlockId, lane: Lane
     }
 }
 
-/// What is left of a lane in units of cost; under Rényi by the order that has most left.
+/// What is left on a lane, in units of cost; under Rényi filters, on the order with the most left.
 pub(crate) fn left_of_lane(filter: &Filter, spent: &[u128]) -> u64 {
     let of = |place: usize| {
         let cap = u128::from(filter.caps()[place]);
@@ -103,7 +104,7 @@ pub(crate) fn left_of_lane(filter: &Filter, spent: &[u128]) -> u64 {
     u64::try_from(units).unwrap_or(u64::MAX)
 }
 
-/// The largest cost of an attempt of which the test lane's share is within this.
+/// The largest attempt cost whose test share is at most `most`.
 fn within_share(pipeline: &Pipeline, most: u64) -> u64 {
     let share = match &pipeline.train {
         Train::Statistic(statistic) if !plan::of_both_lanes(statistic) => return u64::MAX,
@@ -114,8 +115,8 @@ fn within_share(pipeline: &Pipeline, most: u64) -> u64 {
     u64::try_from(u128::from(most) * whole / u128::from(share.max(1))).unwrap_or(u64::MAX)
 }
 
-/// About how many rows of a block are learned from: as the census released it, or as the file says. Without blocks
-/// the newest are meant.
+/// The approximate number of training rows per block, as released by the census or stated in the pipeline file. With no
+/// blocks given, for the newest block.
 pub(crate) fn rows_of(pipeline: &Pipeline, known: &Stream, blocks: &[(u32, u32)]) -> Option<f64> {
     let stated = match &pipeline.train {
         Train::Logistic(descent) | Train::Network { descent, .. } => descent.rows.map(f64::from),
@@ -130,7 +131,7 @@ pub(crate) fn rows_of(pipeline: &Pipeline, known: &Stream, blocks: &[(u32, u32)]
     counts.filter(|counts| !counts.is_empty()).map(mean).filter(|mean| *mean >= 1.0).or(stated)
 }
 
-/// Places in rising order as runs of them.
+/// Sorted indices as inclusive ranges.
 pub(crate) fn ranges(places: &[u32]) -> Vec<(u32, u32)> {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for &place in places {

@@ -1,8 +1,7 @@
-//! What a block by itself admits, under every ceiling that a charge has to keep: that of the context that pays, and the
-//! one over all contexts.
+//! Whether one block admits a cost under every ceiling that applies: that of the paying context, and the joint one.
 //!
-//! The ledger decides about a whole request. Here single blocks are asked about, so that a run chooses blocks that
-//! admit its attempt instead of being refused on one that does not.
+//! The ledger decides about whole requests. Here single blocks are checked, so that a run chooses blocks that admit its
+//! attempt instead of being refused because of one of them.
 
 use sage_kernel::{Amounts, BlockId, ContextId, Cost, Filter, Lane, Stream as Ledgered};
 use sage_learn::plan::fits;
@@ -13,11 +12,11 @@ use crate::api::submit::priced;
 pub(crate) struct Ceilings<'ledger> {
     ledgered: &'ledger Ledgered,
     books: Vec<(Book, &'ledger Filter, [Option<Amounts>; 2])>,
-    /// Which lanes have a cost.
+    /// The lanes that have a cost.
     charged: [bool; 2],
 }
 
-/// Whose ceiling.
+/// The owner of a ceiling.
 #[derive(Clone, Copy)]
 enum Book {
     Context(ContextId),
@@ -34,7 +33,7 @@ impl<'ledger> Ceilings<'ledger> {
         Self { ledgered, books, charged: costs.each_ref().map(Option::is_some) }
     }
 
-    /// How often a block still admits the costs; zero if it is retired or a cost has no price.
+    /// How many times a block admits the costs; zero if it is retired or a cost has no price.
     pub(crate) fn times(&self, block: BlockId) -> u64 {
         self.least(block, fits)
     }
@@ -44,7 +43,7 @@ impl<'ledger> Ceilings<'ledger> {
         self.least(block, |filter, spent, amounts| u64::from(filter.admits(spent, amounts))) > 0
     }
 
-    /// The least number of all ceilings and lanes.
+    /// The minimum over all ceilings and lanes.
     fn least(&self, block: BlockId, count: impl Fn(&Filter, &[u128], &Amounts) -> u64) -> u64 {
         if self.ledgered.is_retired(block) {
             return 0;

@@ -1,8 +1,8 @@
-//! What a run would try next: an attempt and the newest blocks that allow it.
+//! Chooses the next attempt of a run, and the newest blocks that admit it.
 //!
-//! A run prefers what is reserved for it, then what it could borrow, then what is left though it may be promised to
-//! others; the schedule decides whose turn it is. Blocks are chosen that admit the attempt under every ceiling, also
-//! the one over all contexts, so that a run does not wait for a block that refuses it while others would not.
+//! A run prefers its reservation, then what it can borrow, then what is unspent but reserved for others; the scheduler
+//! decides which run is next. Only blocks that admit the attempt under every ceiling, including the joint one, are
+//! chosen, so that a run does not wait for a block that would refuse it.
 
 use sage_kernel::{BlockId, ContextId, Filter};
 
@@ -11,18 +11,18 @@ use crate::allocate::PipelineId;
 use crate::api::policy::found;
 use crate::api::{Engine, EngineError, lock};
 use crate::catalog::{Catalog, Run, Step, Stream};
-use crate::scheduler::available::{Offered, Reach, ranges, rows_of};
+use crate::scheduler::available::{AvailableBudget, Reach, ranges, rows_of};
 use crate::scheduler::ceilings::Ceilings;
 use crate::scheduler::queue;
 use crate::worker::charge::{self, Written};
 use crate::worker::grant;
 use crate::worker::run_loop::Choice;
 
-/// How often a run chooses otherwise because a block refused its choice.
+/// How often a run chooses again because a block refused its choice.
 const CHOICES: usize = 24;
 
-/// A run that is looked at.
-struct Looked<'catalog> {
+/// A run that is being evaluated.
+struct Evaluation<'catalog> {
     catalog: &'catalog Catalog,
     number: u64,
     run: &'catalog Run,
@@ -30,23 +30,23 @@ struct Looked<'catalog> {
     time: u64,
 }
 
-/// What a run found within a reach.
+/// The result of an evaluation with one source of budget.
 enum Found {
     /// An attempt.
     Choice(Box<Choice>),
-    /// That it is over.
+    /// The run has ended.
     Over,
-    /// Nothing that is admitted.
+    /// No admitted attempt.
     Nothing,
 }
 
-/// Whether a run would try something if it might spend this much on each block.
+/// Whether a run would make an attempt if it could spend these amounts on its blocks.
 fn could_choose(run: &Run, time: u64, amounts: Vec<u64>) -> bool {
     !matches!(run.state.next(World { time, offers: &Offers::lent(amounts) }), Action::Wait(_))
 }
 
 impl Engine {
-    /// What a run wants to do, as far as the ledger would let it.
+    /// The next attempt of a run that the ledger would admit.
     pub(crate) fn choose(
         &self, catalog: &Catalog, number: u64, run: &Run, time: u64,
     ) -> Result<Option<Choice>, EngineError> {
@@ -60,23 +60,23 @@ impl Engine {
             self.step(number, Step::ended(End::NotMember))?;
             return Ok(None);
         }
-        let looked = Looked { catalog, number, run, known, time };
+        let looked = Evaluation { catalog, number, run, known, time };
         for reach in [Reach::Reserved, Reach::Spare, Reach::Unspent] {
-            let Some(offered) = self.offers(catalog, number, run, known, reach)? else { return Ok(None) };
+            let Some(offered) = self.available_budget(catalog, number, run, known, reach)? else { return Ok(None) };
             let blocks = offered.offered.len();
             match self.choose_within(&looked, offered, reach)? {
                 Found::Choice(choice) => return Ok(Some(*choice)),
                 Found::Over => return Ok(None),
                 Found::Nothing if reach != Reach::Reserved => {}
                 Found::Nothing => {
-                    // Would it go on if it might spend whatever it likes? If not, nothing but blocks helps.
+                    // If the run would wait even with unlimited budget, only more blocks can unblock it.
                     if !could_choose(run, time, vec![u64::MAX; blocks]) {
-                        lock(&self.agenda).waits_for_blocks(number);
+                        lock(&self.wakeups).waits_for_blocks(number);
                         return Ok(None);
                     }
-                    let unspent = self.offers(catalog, number, run, known, Reach::Unspent)?;
+                    let unspent = self.available_budget(catalog, number, run, known, Reach::Unspent)?;
                     let all = unspent.map_or_else(Vec::new, |unspent| unspent.offered);
-                    // What is promised takes a look at all that wait, so it comes last.
+                    // Unspent budget requires an evaluation of all waiting runs, so it comes last.
                     if !self.reserves() || !could_choose(run, time, all.iter().map(|(_, offer)| *offer).collect()) {
                         return Ok(None);
                     }
@@ -90,11 +90,12 @@ impl Engine {
         self.places.scheduler == crate::allocate::Scheduler::EvenSplit
     }
 
-    /// The same, of what is offered. A block that refuses an attempt is offered for less, and the run chooses again.
+    /// As [`Engine::choose`], with one source of budget. If a block refuses the attempt, its available budget is
+    /// lowered and the run chooses again.
     fn choose_within(
-        &self, looked: &Looked<'_>, Offered { mut offered, filter }: Offered, reach: Reach,
+        &self, looked: &Evaluation<'_>, AvailableBudget { mut offered, filter }: AvailableBudget, reach: Reach,
     ) -> Result<Found, EngineError> {
-        let Looked { number, run, time, .. } = *looked;
+        let Evaluation { number, run, time, .. } = *looked;
         for _ in 0..CHOICES {
             let amounts = offered.iter().map(|(_, offer)| *offer).collect();
             let offers = if reach == Reach::Reserved { Offers::new(amounts) } else { Offers::lent(amounts) };
@@ -103,7 +104,7 @@ impl Engine {
                 Action::Stop(end) => return self.ended(number, end),
                 _ => return Ok(Found::Nothing),
             };
-            // The newest blocks that allow it.
+            // The newest blocks that admit the attempt.
             let fitting = offered.iter().filter(|(_, offer)| *offer >= attempt.cost).map(|(place, _)| *place);
             let fitting: Vec<u32> = fitting.collect();
             let blocks = ranges(&fitting[fitting.len().saturating_sub(attempt.window as usize)..]);
@@ -112,7 +113,7 @@ impl Engine {
                 Err(end) => return self.ended(number, end),
             };
             if self.is_admitted(looked, &written, &blocks, reach)? {
-                let made = lock(&self.agenda).changes();
+                let made = lock(&self.wakeups).changes();
                 return Ok(Found::Choice(Box::new(Choice { run: number, attempt, blocks, written, made })));
             }
             let refused = self.refused_by(looked, &written, &fitting, reach)?;
@@ -135,11 +136,11 @@ impl Engine {
         Ok(Found::Over)
     }
 
-    /// An attempt with its cost on these blocks, or why the run ends instead.
+    /// Prices an attempt on these blocks, or returns why the run ends.
     fn priced_attempt(
-        &self, looked: &Looked<'_>, attempt: &Attempt, blocks: &[(u32, u32)], filter: &Filter,
+        &self, looked: &Evaluation<'_>, attempt: &Attempt, blocks: &[(u32, u32)], filter: &Filter,
     ) -> Result<Written, End> {
-        let Looked { catalog, number, run, known, .. } = *looked;
+        let Evaluation { catalog, number, run, known, .. } = *looked;
         let Some(recipe) = self.recipe(catalog, number, run) else { return Err(End::Failing) };
         let rows = rows_of(&run.pipeline, known, blocks).map(|each| each * f64::from(attempt.window));
         let within = recipe.check_limits(&known.file, rows, self.attempt_limits(&run.pipeline));
@@ -149,7 +150,7 @@ impl Engine {
 
     /// Whether the schedule and the ledger admit an attempt on all its blocks.
     fn is_admitted(
-        &self, looked: &Looked<'_>, written: &Written, blocks: &[(u32, u32)], reach: Reach,
+        &self, looked: &Evaluation<'_>, written: &Written, blocks: &[(u32, u32)], reach: Reach,
     ) -> Result<bool, EngineError> {
         let places = blocks.iter().flat_map(|&(first, last)| first..=last);
         if places.into_iter().any(|place| !self.is_within(looked, written, place, reach)) {
@@ -163,25 +164,25 @@ impl Engine {
             }
             Ok(all)
         });
-        // What cannot be asked now waits for other blocks or other times.
+        // A request that cannot be made now waits for other blocks or a later time.
         Ok(admitted.unwrap_or(false))
     }
 
-    /// Whether an attempt is within what a run may spend on a block, of every resource. Where nothing is reserved, the
+    /// Whether every resource of an attempt is within what the run may spend on a block. Without reservations, the
     /// order of requests decides that.
-    fn is_within(&self, looked: &Looked<'_>, written: &Written, place: u32, reach: Reach) -> bool {
-        let Looked { number, run, known, .. } = *looked;
+    fn is_within(&self, looked: &Evaluation<'_>, written: &Written, place: u32, reach: Reach) -> bool {
+        let Evaluation { number, run, known, .. } = *looked;
         let Some(context) = queue::context_of(run, Some(known)).filter(|_| self.reserves()) else { return true };
         let mut schedule = lock(&self.schedule);
-        let Some(room) = schedule.room(&run.pipeline.stream, context) else { return true };
-        written.bill.resources.within(reach.of(room, PipelineId(number), BlockId(place)))
+        let Some(allocation) = schedule.allocation(&run.pipeline.stream, context) else { return true };
+        written.bill.resources.within(reach.of(allocation, PipelineId(number), BlockId(place)))
     }
 
-    /// The blocks among these that refuse an attempt by themselves.
+    /// The blocks that refuse an attempt on their own.
     fn refused_by(
-        &self, looked: &Looked<'_>, written: &Written, places: &[u32], reach: Reach,
+        &self, looked: &Evaluation<'_>, written: &Written, places: &[u32], reach: Reach,
     ) -> Result<Vec<u32>, EngineError> {
-        let Looked { run, known, .. } = *looked;
+        let Evaluation { run, known, .. } = *looked;
         let admitting = self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, &run.pipeline.stream)?;
             let ledgered = gate.ledger().stream(id);

@@ -1,7 +1,7 @@
-//! What would help a run that has no result: from its file, its place in the schedule, and what was released of it.
+//! Hints: what would unblock a run without a result, from its file, its place in the schedule and its released reports.
 //!
-//! Each is something that a person can do or wait for. None of it was computed from rows other than through reports
-//! that the kernel let leave, and none is promised to be enough: how much more is needed depends on rows.
+//! Each hint is something that a person can do or wait for. Hints depend on rows only through released reports, and
+//! none is guaranteed to be sufficient: how much more is needed depends on rows.
 
 use crate::adapt::{Outcome, Phase, Verdict};
 use crate::api::{Engine, EngineError};
@@ -9,77 +9,76 @@ use crate::catalog::{Ended, Run, Try};
 use crate::pipeline::{Goal, Metric};
 use crate::run::Report;
 
-/// Something that would help a run.
+/// Something that would unblock a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Relief {
-    /// So many more sealed blocks that admit the next attempt.
+pub enum Hint {
+    /// This many more sealed blocks that admit the next attempt.
     Blocks(u32),
-    /// A larger share of the blocks there are: what is left is promised to runs that came earlier, as long as they
-    /// wait, or is not unlocked yet.
+    /// A larger share of the existing blocks: the rest is reserved for earlier runs, or not unlocked yet.
     Share,
-    /// A window of more blocks than its file allows, which is this many.
+    /// A larger window than the file allows, which is this many blocks.
     Window(u32),
-    /// More doublings of the window than its file allows, which is this many.
+    /// More doublings of the window than the file allows, which is this many.
     Doublings(u32),
-    /// A larger cost of an attempt than its file allows.
+    /// A higher attempt cost than the file allows.
     Budget,
-    /// More attempts than its file allows, which is this many.
+    /// More attempts than the file allows, which is this many.
     Attempts(u32),
-    /// A target no tighter than this, which the last test would have met.
+    /// A target no tighter than this one, which the last test would have met.
     Target(f64),
 }
 
 impl Engine {
-    /// What would help a run, what needs least of others first; nothing where it was accepted or is under way.
+    /// Hints for a run, those that depend least on others first; empty if it was accepted or an attempt is in progress.
     ///
     /// # Errors
     /// When there is no such run, or the log has failed.
-    pub fn reliefs(&self, number: u64) -> Result<Vec<Relief>, EngineError> {
+    pub fn hints(&self, number: u64) -> Result<Vec<Hint>, EngineError> {
         let run = self.run_of(number)?;
-        let mut reliefs = Vec::new();
+        let mut hints = Vec::new();
         match run.state.phase() {
-            Phase::Chosen(_) | Phase::Running(_) | Phase::Over(Outcome::Accepted) => return Ok(reliefs),
+            Phase::Chosen(_) | Phase::Running(_) | Phase::Over(Outcome::Accepted) => return Ok(hints),
             Phase::Over(Outcome::Rejected) => return Ok(of_report(&run).into_iter().collect()),
             Phase::Idle | Phase::Over(Outcome::Stopped(_)) => {}
         }
         if let Some(waiting) = self.waiting(number)? {
             match waiting.blocks.checked_sub(waiting.admit) {
-                Some(more @ 1..) => reliefs.push(Relief::Blocks(more)),
-                _ if waiting.free < waiting.blocks => reliefs.push(Relief::Share),
+                Some(more @ 1..) => hints.push(Hint::Blocks(more)),
+                _ if waiting.free < waiting.blocks => hints.push(Hint::Share),
                 _ => {}
             }
         }
-        reliefs.extend(of_limits(&run));
-        reliefs.extend(of_report(&run));
-        Ok(reliefs)
+        hints.extend(of_limits(&run));
+        hints.extend(of_report(&run));
+        Ok(hints)
     }
 }
 
-/// The limits of its file that stand in the way of the next attempt.
-fn of_limits(run: &Run) -> Vec<Relief> {
+/// The limits of its file that prevent the next attempt.
+fn of_limits(run: &Run) -> Vec<Hint> {
     let limits = run.state.plan().limits();
     let judged: Vec<&Try> = run.tries.iter().filter(|one| matches!(one.ended, Some(Ended::Judged(_)))).collect();
     let Some(last) = judged.last().map(|last| last.attempt) else { return Vec::new() };
     let grown = judged.windows(2).filter(|pair| pair[1].attempt.window > pair[0].attempt.window).count();
-    let mut reliefs = Vec::new();
+    let mut hints = Vec::new();
     if limits.attempts.is_some_and(|attempts| run.state.attempts() >= attempts) {
-        reliefs.extend(limits.attempts.map(Relief::Attempts));
+        hints.extend(limits.attempts.map(Hint::Attempts));
     }
     if last.window.saturating_mul(2) > limits.window {
-        reliefs.push(Relief::Window(limits.window));
+        hints.push(Hint::Window(limits.window));
     }
     if grown >= limits.data_doublings as usize {
-        reliefs.push(Relief::Doublings(limits.data_doublings));
+        hints.push(Hint::Doublings(limits.data_doublings));
     }
     if run.pipeline.budget.epsilon_max.is_some() && last.cost.saturating_mul(2) > limits.cost {
-        reliefs.push(Relief::Budget);
+        hints.push(Hint::Budget);
     }
-    reliefs
+    hints
 }
 
-/// The target that the last test would have met, by what was released of it.
-fn of_report(run: &Run) -> Option<Relief> {
+/// The target that the last test would have met, according to its released report.
+fn of_report(run: &Run) -> Option<Hint> {
     let report = run.tries.iter().rev().find_map(|one| match &one.ended {
         Some(Ended::Judged(report)) => Some(report),
         _ => None,
@@ -97,10 +96,10 @@ fn of_report(run: &Run) -> Option<Relief> {
             report.estimates.first()?.high.filter(|high| *high > target && *high < bound)?
         }
     };
-    Some(Relief::Target(found))
+    Some(Hint::Target(found))
 }
 
-/// How far a statistic may be off, at its worst; nothing where a line has no limits, or not all lines are told.
+/// The largest half-width of a statistic; `None` if an estimate has no bounds, or the report omits estimates.
 fn widest(report: &Report) -> Option<f64> {
     let half = |interval: &crate::run::Interval| {
         let (value, low, high) = (interval.value?, interval.low?, interval.high?);

@@ -22,6 +22,6 @@ mod waiting;
 pub(crate) mod wakeups;
 
 pub(crate) use available::{Reach, left_of_lane};
-pub use hints::Relief;
+pub use hints::Hint;
 pub use shares::THOUSANDTHS;
 pub use waiting::Waiting;

@@ -1,11 +1,10 @@
-//! The schedule: an allocation for each context of each stream, moved along by the log's notes.
+//! The schedule: one allocation per context of each stream, updated by the notes of the log.
 //!
-//! Blocks are known here by their place in the order of sealing, runs by their numbers. Like every allocation it is
-//! policy: it says who may ask the ledger for what, and the ledger alone decides. An event that an allocation does
-//! not take, because the policy or the scheduler has changed since, is passed over; a charge never is.
+//! Blocks are identified by their index in sealing order, runs by their number. A schedule is policy: it decides who
+//! may request what from the ledger, and the ledger alone decides about the charge. An event that an allocation
+//! rejects, because the policy or the scheduler has changed since, is skipped; a charge never is.
 //!
-//! What a run needs for its next attempt follows from its notes too, so that what loans leave to whom comes out the
-//! same after a restart.
+//! The cost of a run's next attempt follows from its notes too, so loans come out the same after a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,12 +16,12 @@ use crate::catalog::{Catalog, Note, Run, Step, Stream};
 use crate::pipeline::Train;
 use crate::plan::of_both_lanes;
 
-/// Who may be able to spend more after a note.
+/// Which runs may be able to spend more after a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gain {
-    /// At most the run that it is about.
+    /// At most the run that the note is about.
     Own,
-    /// Others that wait on its stream as well.
+    /// Other runs that wait on its stream as well.
     Others,
 }
 
@@ -30,38 +29,38 @@ pub(crate) enum Gain {
 #[derive(Default)]
 pub(crate) struct Schedule {
     scheduler: Scheduler,
-    rooms: BTreeMap<(String, u32), Allocation>,
-    /// Runs that name their blocks, and are not over.
+    allocations: BTreeMap<(String, u32), Allocation>,
+    /// Runs that name their blocks and have not ended.
     restricted: BTreeSet<u64>,
-    /// How late it is, where that brings budget within reach.
+    /// The current time, for schedulers that unlock budget over time.
     time: Option<u64>,
 }
 
 impl Schedule {
-    /// No stream yet.
+    /// A schedule without streams.
     pub(crate) const fn new(scheduler: Scheduler) -> Self {
-        Self { scheduler, rooms: BTreeMap::new(), restricted: BTreeSet::new(), time: None }
+        Self { scheduler, allocations: BTreeMap::new(), restricted: BTreeSet::new(), time: None }
     }
 
     /// The allocation of a context.
-    pub(crate) fn room(&mut self, stream: &str, context: u32) -> Option<&mut Allocation> {
-        self.rooms.get_mut(&(stream.to_owned(), context))
+    pub(crate) fn allocation(&mut self, stream: &str, context: u32) -> Option<&mut Allocation> {
+        self.allocations.get_mut(&(stream.to_owned(), context))
     }
 
-    /// Time went on. Says whether that alone can have brought somebody budget.
+    /// Advances the time. Returns whether that alone can have unlocked budget.
     pub(crate) fn tick(&mut self, time: u64) -> bool {
         if !self.scheduler.unlocks_over_time() || self.time.is_some_and(|now| now >= time) {
             return false;
         }
         self.time = Some(time);
-        for room in self.rooms.values_mut() {
-            // A clock that was put back is passed over, as above.
-            let _ = room.apply(Event::Tick { time });
+        for allocation in self.allocations.values_mut() {
+            // A clock that was set back is ignored.
+            let _ = allocation.apply(Event::Tick { time });
         }
         true
     }
 
-    /// Takes in a note that the catalog has just taken. Says who gains by a step of a run.
+    /// Applies a note that the catalog has just applied. Returns which runs can gain from it.
     pub(crate) fn follow(&mut self, note: &Note, catalog: &Catalog) -> Gain {
         match note {
             Note::StreamDefined { stream, .. } => {
@@ -70,10 +69,10 @@ impl Schedule {
                         Rule::Renyi => Counting::Primary,
                         _ => Counting::Every { smallest: Resources::ZERO },
                     };
-                    let room = self.rooms.entry((stream.clone(), context));
-                    let room = room.or_insert_with(|| Allocation::new(self.scheduler, counting));
+                    let allocation = self.allocations.entry((stream.clone(), context));
+                    let allocation = allocation.or_insert_with(|| Allocation::new(self.scheduler, counting));
                     if let Some(time) = self.time {
-                        let _ = room.apply(Event::Tick { time });
+                        let _ = allocation.apply(Event::Tick { time });
                     }
                 }
             }
@@ -133,19 +132,19 @@ impl Schedule {
             self.restricted.remove(&number);
             return Gain::Others;
         }
-        // Without reservations whatever one does is felt by all. With them, a charge leaves others what they have; only
-        // who holds the last of a block may ask for more than that.
+        // Without reservations every step affects all runs. With them, a charge leaves the reservations of others
+        // unchanged; only the last run on a block may request more than its reservation.
         let (stream, scheduler) = (&run.pipeline.stream, self.scheduler);
-        let room = context_of(run, catalog.stream(stream)).and_then(|context| self.room(stream, context));
-        match (step, spent, room) {
+        let allocation = context_of(run, catalog.stream(stream)).and_then(|context| self.allocation(stream, context));
+        match (step, spent, allocation) {
             (Step::Withdrawn, ..) | (_, _, None) => Gain::Others,
             (_, _, Some(_)) if scheduler != Scheduler::EvenSplit => Gain::Others,
-            (_, Some(blocks), Some(room)) if room.may_leave_one(&blocks) => Gain::Others,
+            (_, Some(blocks), Some(allocation)) if allocation.may_leave_one(&blocks) => Gain::Others,
             _ => Gain::Own,
         }
     }
 
-    /// Which of the sealed blocks a run reads that names them.
+    /// Restricts a run that names its blocks to those that are sealed.
     fn restrict(&mut self, number: u64, catalog: &Catalog) {
         let Some(run) = catalog.works().run(number) else { return };
         let sealed = catalog.stream(&run.pipeline.stream).map_or(&[][..], |stream| &stream.sealed);
@@ -164,23 +163,23 @@ impl Schedule {
     }
 
     fn apply(&mut self, stream: &str, context: u32, event: Event) {
-        let Some(room) = self.room(stream, context) else { return };
+        let Some(allocation) = self.allocation(stream, context) else { return };
         let charge = match &event {
             Event::Spend { pipeline, blocks, cost } => {
                 Some(Event::Borrow { pipeline: *pipeline, blocks: blocks.clone(), cost: *cost })
             }
             _ => None,
         };
-        // Passed over where it does not fit: nothing has changed then. What was charged beyond a reservation is a loan.
-        let taken = room.apply(event).is_ok();
+        // An event that does not fit is skipped and changes nothing. A charge beyond a reservation is a loan.
+        let taken = allocation.apply(event).is_ok();
         if let (false, Some(loan)) = (taken, charge) {
-            let _ = room.apply(loan);
+            let _ = allocation.apply(loan);
         }
     }
 }
 
-/// What the next attempt of a run that waits takes of each block at most, as the allocation counts; None while one is
-/// under way, or if there is none.
+/// The most that the next attempt of a waiting run takes of each block, in the units of the allocation; `None` if an
+/// attempt is in progress or there is none.
 fn need(run: &Run) -> Option<Resources> {
     let nothing = Offers::default();
     let Action::Wait(wanted) = run.state.next(World { time: 0, offers: &nothing }) else { return None };
@@ -200,12 +199,12 @@ fn names_any(run: &Run, keys: &[String]) -> bool {
     run.pipeline.blocks.as_ref().is_some_and(|named| keys.iter().any(|key| named.contains(key)))
 }
 
-/// A set of blocks by their places in the order of sealing.
+/// A set of blocks, by their indices in sealing order.
 pub(crate) fn blocks(ranges: &[(u32, u32)]) -> Option<Blocks> {
     Blocks::from_ranges(ranges.iter().copied()).ok()
 }
 
-/// The place of the context that pays for a run.
+/// The index of the context that pays for a run.
 pub(crate) fn context_of(run: &Run, stream: Option<&Stream>) -> Option<u32> {
     stream?.file.policy.place_of(run.pipeline.context.as_deref())
 }

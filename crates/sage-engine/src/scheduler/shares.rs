@@ -1,19 +1,19 @@
-//! Who has which share of a block: what is set aside for runs that wait, and which attempts read it.
+//! Shares of a block: the budget that is reserved for waiting runs, and the attempts that read it.
 //!
-//! Set aside is policy and can be given back, so it is told apart from what was charged, and as a share of what is
-//! left rather than as a loss: the schedule counts in units of its own.
+//! Reservations can be returned, so they are reported separately from charges, and as a share of what is left rather
+//! than as a loss: the scheduler counts in its own units.
 
 use sage_kernel::{BlockId, GateError, Head, Lane, Log};
 
 use crate::api::policy::found;
 use crate::api::{Engine, EngineError, lock};
 
-/// A whole, in the unit of [`Engine::set_aside`].
+/// The whole, in the unit of [`Engine::set_aside`].
 pub const THOUSANDTHS: u16 = 1000;
 
 impl Engine {
-    /// For each block of a stream, in order of arrival, the thousandths of what is left on the train and on the test
-    /// lane that are set aside for runs which wait; of several contexts, in that with the most.
+    /// For each block of a stream, in order of arrival, the share of the remaining budget that is reserved for waiting
+    /// runs, in thousandths, on the train and the test lane. With several contexts, the largest share.
     ///
     /// # Errors
     /// When there is no such stream, or the log has failed.
@@ -25,9 +25,9 @@ impl Engine {
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
             let mut schedule = lock(&self.schedule);
             for context in (0..).take(ledgered.policy().contexts().len()) {
-                let Some(room) = schedule.room(stream, context) else { continue };
+                let Some(allocation) = schedule.allocation(stream, context) else { continue };
                 for (place, block) in (0..).map(BlockId).zip(&numbers) {
-                    let own = Lane::BOTH.map(|lane| room.held(place).map_or((0, 0), |held| held.of(lane)));
+                    let own = Lane::BOTH.map(|lane| allocation.held(place).map_or((0, 0), |held| held.of(lane)));
                     let share = &mut shares[block.0 as usize];
                     if !ledgered.is_retired(*block) {
                         *share = [0, 1].map(|lane| share[lane].max(thousandths(own[lane])));
@@ -38,7 +38,7 @@ impl Engine {
         })
     }
 
-    /// The attempts that were to read a block, as the number of the run and the place among its attempts.
+    /// The attempts that read a block, as pairs of run number and index of the attempt.
     pub fn attempts_on(&self, stream: &str, block: &str) -> Vec<(u64, usize)> {
         let catalog = self.catalog();
         let sealed = catalog.stream(stream).map_or(&[][..], |known| &known.sealed);
@@ -54,17 +54,17 @@ impl Engine {
         .collect()
     }
 
-    /// Reads the whole log as it lies on the disk and holds every event against the one before, up to where this
-    /// process knows it to end; gives that end.
+    /// Reads the whole log from disk and verifies the hash chain up to the head that this process knows; returns that
+    /// head.
     ///
     /// # Errors
-    /// When the log cannot be read, or an event in it is not the one that was written.
+    /// When the log cannot be read, or an event fails verification.
     pub fn verify_log(&self) -> Result<Head, EngineError> {
         const AT_A_TIME: usize = 1000;
         let end = self.with(|gate, _| Ok(gate.head()))?;
         let mut head = Head::EMPTY;
         while head.length < end.length {
-            // Between two parts others get their turn.
+            // The lock is released between two parts, so that other requests are served.
             let records = self.with(|gate, _| {
                 let read = gate.log().log().read(head.length, AT_A_TIME);
                 read.map_err(|error| EngineError::Gate(GateError::Log(error)))
@@ -84,7 +84,7 @@ impl Engine {
     }
 }
 
-/// What part of the second the first is, in thousandths.
+/// The ratio of the first to the second, in thousandths.
 fn thousandths((held, left): (u64, u64)) -> u16 {
     let share = u128::from(held) * u128::from(THOUSANDTHS) / u128::from(left.max(1));
     u16::try_from(share).unwrap_or(THOUSANDTHS).min(THOUSANDTHS)

@@ -1,7 +1,7 @@
-//! Why a run waits, and what its attempts lose: looked up, not remembered.
+//! Why a run waits, and the privacy loss of its attempts. Both are computed on request.
 //!
-//! What an attempt loses follows from its pipeline, its terms and public counts, so it is worked out when somebody
-//! asks. Nothing here charges, chooses or reads a row.
+//! The loss of an attempt follows from its pipeline, its terms and public counts. Nothing here charges, chooses or
+//! reads a row.
 
 use std::sync::Arc;
 
@@ -20,29 +20,29 @@ use crate::scheduler::ceilings::Ceilings;
 /// What a run waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
-    /// So many blocks,
+    /// The number of blocks that the next attempt needs.
     pub blocks: u32,
-    /// on each of which an attempt that loses this is admitted.
+    /// The loss of the attempt on each of these blocks.
     pub epsilon: Epsilon,
-    /// How many sealed blocks that it reads admit it by themselves, under every ceiling.
+    /// How many sealed blocks in its window admit the attempt under every ceiling.
     pub admit: u32,
-    /// On how many of those it may spend that much now; the rest is promised to runs that came earlier, or locked.
+    /// On how many of those blocks it can spend that much now. The rest is reserved for earlier runs, or locked.
     pub free: u32,
     /// How many blocks are sealed and not retired.
     pub sealed: u32,
-    /// When it gives up, in milliseconds since 1970.
+    /// The run's deadline, in milliseconds since 1970.
     pub deadline: Option<u64>,
 }
 
 impl Engine {
-    /// What a run waits for; nothing if an attempt is under way or the run is over.
+    /// What a run waits for; `None` if an attempt is in progress or the run has ended.
     ///
     /// # Errors
     /// When there is no such run, or the log has failed.
     pub fn waiting(&self, number: u64) -> Result<Option<Waiting>, EngineError> {
         let run = self.run_of(number)?;
         let nothing = Offers::new(Vec::new());
-        // Its deadline ends it when the loop comes to it; until then it waits.
+        // The worker loop ends the run at its deadline; until then it waits.
         let world = World { time: run.submitted, offers: &nothing };
         let Action::Wait(wanted) = run.state.next(world) else { return Ok(None) };
         let Some((recipe, filter, bill)) = self.billed(&run, wanted.cost, wanted.blocks, &[])? else {
@@ -68,7 +68,7 @@ impl Engine {
         }))
     }
 
-    /// On how many blocks that admit a bill the schedule lets a run spend it now.
+    /// On how many blocks that admit an attempt cost the schedule lets a run spend it now.
     fn free_for(&self, number: u64, recipe: &Recipe, bill: &Bill) -> Result<usize, EngineError> {
         let pipeline = recipe.pipeline();
         self.with(|gate, catalog| {
@@ -78,9 +78,10 @@ impl Engine {
             let ceilings = Ceilings::new(ledgered, context, &bill.costs);
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
             let mut schedule = lock(&self.schedule);
-            let Some(room) = schedule.room(&pipeline.stream, context.0) else { return Ok(0) };
+            let Some(allocation) = schedule.allocation(&pipeline.stream, context.0) else { return Ok(0) };
             let free = |place: u32| {
-                let may = |reach: Reach| bill.resources.within(reach.of(room, PipelineId(number), BlockId(place)));
+                let may =
+                    |reach: Reach| bill.resources.within(reach.of(allocation, PipelineId(number), BlockId(place)));
                 may(Reach::Reserved) || may(Reach::Spare)
             };
             let read = |key: &String| pipeline.blocks.as_ref().is_none_or(|named| named.contains(key));
@@ -89,8 +90,8 @@ impl Engine {
         })
     }
 
-    /// The ε that each attempt of a run by itself comes to at δ_g, on the lane where it costs more; nothing where
-    /// the pipeline no longer fits its stream.
+    /// The ε at δ_g of each attempt of a run on its own, on the lane where it costs more; `None` if the pipeline no
+    /// longer fits its stream.
     ///
     /// # Errors
     /// When there is no such run, or the log has failed.
@@ -107,8 +108,7 @@ impl Engine {
         self.catalog().works().run(number).cloned().ok_or(EngineError::NoRun(number))
     }
 
-    /// The bill of an attempt of a run, on these blocks or else the newest; nothing where the pipeline no longer
-    /// fits its stream.
+    /// The cost of an attempt on these blocks, or on the newest ones; `None` if the pipeline no longer fits its stream.
     fn billed(
         &self, run: &Run, cost: u64, window: u32, blocks: &[(u32, u32)],
     ) -> Result<Option<(Recipe, Filter, Bill)>, EngineError> {

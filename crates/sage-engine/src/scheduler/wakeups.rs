@@ -1,9 +1,9 @@
-//! What is to be looked at: runs whose situation changed since somebody looked, and times that have come.
+//! Wake-ups: which runs must be evaluated again, because their situation changed or a time has come.
 //!
-//! A run that waits goes on waiting until it has more blocks, more budget or another state, or its time is over. All
-//! of these are notes of the log, charges taken back, or times, and each is taken in here once. So a turn of the loop
-//! costs what changed, not what waits. Nothing here decides: a run that is looked at once too often is told to wait
-//! again, and whatever can let a run go on must be taken in.
+//! A waiting run stays waiting until it gets more blocks, more budget or another state, or its deadline passes. Each of
+//! these is a note of the log, a cancelled charge or a time, and is recorded here once, so a scheduling round costs as
+//! much as what changed, not as much as what waits. Nothing is decided here: an unnecessary evaluation is harmless, but
+//! every change that could unblock a run must be recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,44 +11,45 @@ use crate::adapt::{End, Outcome, Phase};
 use crate::catalog::{Catalog, Note, Run};
 use crate::scheduler::queue::Gain;
 
-/// What came to a stream.
+/// A change on a stream that can unblock its runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
-    /// Blocks, or other rules for them.
+pub(crate) enum Change {
+    /// New blocks, or a changed definition.
     Blocks,
-    /// Budget on the blocks that were there.
+    /// More budget on the existing blocks.
     Budget,
 }
 
-/// What is to be looked at.
+/// The runs to evaluate, and the times at which more become due.
 #[derive(Default)]
-pub(crate) struct Agenda {
-    /// Runs whose situation changed.
-    stirred: BTreeSet<u64>,
+pub(crate) struct Wakeups {
+    /// Runs whose situation has changed.
+    woken: BTreeSet<u64>,
     /// Runs with an attempt that is chosen or charged.
     under_way: BTreeSet<u64>,
     /// Runs between attempts, by stream.
     idle: BTreeMap<String, BTreeSet<u64>>,
-    /// Those of them that have too few blocks, whatever may be spent there.
+    /// Idle runs that have too few blocks, whatever their budget.
     short_of_blocks: BTreeSet<u64>,
-    /// Those of them that have made a choice. More budget is no news for them: the choice is made anew at its turn.
+    /// Idle runs that have made a choice. More budget does not wake them: the choice is evaluated again before it is
+    /// charged.
     chosen: BTreeSet<u64>,
-    /// When runs between attempts give up.
+    /// Deadlines of runs between attempts.
     deadlines: BTreeSet<(u64, u64)>,
-    /// The newest run of each pipeline that is run again and again, by name.
+    /// The newest run of each recurring pipeline, by name.
     newest: BTreeMap<String, u64>,
-    /// When those that are over are due again.
+    /// When recurring pipelines are due again whose run has ended.
     due: BTreeSet<(u64, u64)>,
-    /// Due, and without a block that they have not seen, by stream.
-    hungry: BTreeMap<String, BTreeSet<(u64, u64)>>,
-    /// How much was taken in so far.
+    /// Recurring pipelines that are due but have no new block, by stream.
+    waiting_for_blocks: BTreeMap<String, BTreeSet<(u64, u64)>>,
+    /// The number of changes recorded so far.
     changes: u64,
-    /// How many runs were looked at so far.
-    looks: u64,
+    /// The number of evaluations so far.
+    evaluations: u64,
 }
 
-impl Agenda {
-    /// Everything is new.
+impl Wakeups {
+    /// All runs of a catalog, each to be evaluated.
     pub(crate) fn of(catalog: &Catalog) -> Self {
         let mut agenda = Self::default();
         for (number, run) in catalog.works().runs() {
@@ -57,7 +58,7 @@ impl Agenda {
         agenda
     }
 
-    /// Takes in a note that the catalog and the schedule have just taken.
+    /// Records a note that the catalog and the schedule have just applied.
     pub(crate) fn follow(&mut self, note: &Note, catalog: &Catalog, gain: Gain) {
         self.changes += 1;
         let own = match note {
@@ -67,7 +68,7 @@ impl Agenda {
             | Note::MemberSuspended { stream, .. }
             | Note::BlocksSealed { stream, .. }
             | Note::UnitsCounted { stream, .. } => {
-                self.stir(stream, News::Blocks);
+                self.wake(stream, Change::Blocks);
                 None
             }
             _ => None,
@@ -75,45 +76,45 @@ impl Agenda {
         if let Some((number, run)) = own {
             self.place(number, run);
             if gain == Gain::Others {
-                self.stir(&run.pipeline.stream, News::Budget);
+                self.wake(&run.pipeline.stream, Change::Budget);
             }
         }
     }
 
-    /// Those that wait on a stream may have more now.
-    pub(crate) fn stir(&mut self, stream: &str, news: News) {
+    /// Wakes the runs of a stream that the change can unblock.
+    pub(crate) fn wake(&mut self, stream: &str, news: Change) {
         self.changes += 1;
         let idle = self.idle.get(stream).into_iter().flatten();
         match news {
-            News::Blocks => {
-                self.stirred.extend(idle);
-                self.due.extend(self.hungry.remove(stream).unwrap_or_default());
+            Change::Blocks => {
+                self.woken.extend(idle);
+                self.due.extend(self.waiting_for_blocks.remove(stream).unwrap_or_default());
             }
-            News::Budget => {
+            Change::Budget => {
                 let settled = |number: &&u64| self.short_of_blocks.contains(number) || self.chosen.contains(number);
-                self.stirred.extend(idle.filter(|number| !settled(number)));
+                self.woken.extend(idle.filter(|number| !settled(number)));
             }
         }
     }
 
-    /// Everybody may have more budget now.
-    pub(crate) fn stir_all(&mut self) {
+    /// Wakes every run that more budget can unblock.
+    pub(crate) fn wake_all(&mut self) {
         let streams: Vec<String> = self.idle.keys().cloned().collect();
-        streams.iter().for_each(|stream| self.stir(stream, News::Budget));
+        streams.iter().for_each(|stream| self.wake(stream, Change::Budget));
     }
 
-    /// No budget helps this run, only blocks.
+    /// Marks a run that more budget cannot unblock, only more blocks.
     pub(crate) fn waits_for_blocks(&mut self, number: u64) {
         self.short_of_blocks.insert(number);
     }
 
-    /// This run has made a choice.
-    pub(crate) fn settle(&mut self, number: u64) {
+    /// Marks a run that has made a choice.
+    pub(crate) fn mark_chosen(&mut self, number: u64) {
         self.chosen.insert(number);
     }
 
-    /// This run has none, or it is made anew.
-    pub(crate) fn unsettle(&mut self, number: u64) {
+    /// Removes that mark.
+    pub(crate) fn unmark_chosen(&mut self, number: u64) {
         self.chosen.remove(&number);
     }
 
@@ -122,11 +123,11 @@ impl Agenda {
         self.under_way.iter().copied().collect()
     }
 
-    /// Where a run belongs as it is now.
+    /// Files a run under its present state.
     fn place(&mut self, number: u64, run: &Run) {
         let stream = &run.pipeline.stream;
         let deadline = run.state.plan().limits().deadline.map(|deadline| (deadline, number));
-        self.stirred.remove(&number);
+        self.woken.remove(&number);
         self.under_way.remove(&number);
         self.short_of_blocks.remove(&number);
         self.chosen.remove(&number);
@@ -140,7 +141,7 @@ impl Agenda {
         let idle = self.idle.entry(stream.clone()).or_default();
         if run.state.phase() == Phase::Idle {
             idle.insert(number);
-            self.stirred.insert(number);
+            self.woken.insert(number);
             self.deadlines.extend(deadline);
             return;
         }
@@ -157,16 +158,16 @@ impl Agenda {
         }
     }
 
-    /// Runs with an attempt that nobody is busy with.
-    pub(crate) fn left_lying(&self, busy: &BTreeSet<u64>) -> Vec<u64> {
+    /// Runs with an attempt in progress that no worker is performing.
+    pub(crate) fn unattended(&self, busy: &BTreeSet<u64>) -> Vec<u64> {
         self.under_way.difference(busy).copied().collect()
     }
 
-    /// Takes the runs to look at now: what changed, and whose time is over.
+    /// Removes and returns the runs to evaluate now: those that changed, and those past their deadline.
     pub(crate) fn take(&mut self, time: u64) -> BTreeSet<u64> {
-        let mut taken = std::mem::take(&mut self.stirred);
+        let mut taken = std::mem::take(&mut self.woken);
         taken.extend(self.deadlines.range(..=(time, u64::MAX)).map(|(_, number)| *number));
-        self.looks += taken.len() as u64;
+        self.evaluations += taken.len() as u64;
         taken.iter().for_each(|number| {
             self.short_of_blocks.remove(number);
             self.chosen.remove(number);
@@ -174,12 +175,13 @@ impl Agenda {
         taken
     }
 
-    /// Gives back what was taken and not looked at.
-    pub(crate) fn put_back(&mut self, numbers: BTreeSet<u64>) {
-        self.stirred.extend(numbers);
+    /// Returns runs that were taken and not evaluated.
+    pub(crate) fn restore(&mut self, numbers: BTreeSet<u64>) {
+        self.woken.extend(numbers);
     }
 
-    /// Takes the runs whose pipelines are due again, as far as they are the newest of their name.
+    /// Removes and returns the runs whose pipelines are due again, if they are the newest of their name and have new
+    /// blocks.
     pub(crate) fn take_due(&mut self, time: u64, catalog: &Catalog) -> Vec<u64> {
         let later = self.due.split_off(&(time, u64::MAX));
         let due = std::mem::replace(&mut self.due, later);
@@ -189,29 +191,29 @@ impl Agenda {
             if self.newest.get(&run.pipeline.name) != Some(&number) || !catalog.works().recurs(number) {
                 continue;
             }
-            self.looks += 1;
+            self.evaluations += 1;
             let seen = run.tries.iter().flat_map(|one| &one.blocks).map(|(_, last)| *last as usize + 1).max();
             let sealed = catalog.stream(&run.pipeline.stream).map_or(0, |stream| stream.sealed.len());
             if sealed > seen.unwrap_or(0) {
                 ready.push(number);
             } else {
-                self.hungry.entry(run.pipeline.stream.clone()).or_default().insert((at, number));
+                self.waiting_for_blocks.entry(run.pipeline.stream.clone()).or_default().insert((at, number));
             }
         }
         ready
     }
 
-    /// Counts a run that is looked at once more.
-    pub(crate) const fn look(&mut self) {
-        self.looks += 1;
+    /// Counts one more evaluation.
+    pub(crate) const fn count_evaluation(&mut self) {
+        self.evaluations += 1;
     }
 
-    /// How many runs were looked at so far.
-    pub(crate) const fn looks(&self) -> u64 {
-        self.looks
+    /// The number of evaluations so far.
+    pub(crate) const fn evaluations(&self) -> u64 {
+        self.evaluations
     }
 
-    /// How much was taken in so far: as long as this stays, nobody's situation has changed.
+    /// The number of changes so far. While it stays the same, no run's situation has changed.
     pub(crate) const fn changes(&self) -> u64 {
         self.changes
     }

@@ -1,7 +1,7 @@
-//! An attempt is performed: rows are read, what comes of them is judged, and what was accepted is released.
+//! Performs an attempt: reads rows, trains and tests, and releases what was accepted.
 //!
-//! The order is that of the protocol: the files of a release and the report are durable before the kernel's
-//! release, and the log's note is last. Stopped in between, the next start finds the report by the digest that the
+//! The order matters for recovery: the files of a release and the report are durable before the kernel's release, and
+//! the note in the log comes last. After a stop in between, the next start finds the report by the digest that the
 //! kernel released, or finds the grant burnt.
 
 use sage_kernel::{GrantId, GrantState, Lane};
@@ -24,11 +24,11 @@ use crate::worker::progress::Watcher;
 use crate::worker::run_loop::Job;
 
 impl Engine {
-    /// Performs an attempt and writes down how it ended. One that fails is lost, and what it was charged stays
-    /// charged; that is no error.
+    /// Performs an attempt and records how it ended. A failed attempt is recorded as lost and its charge stands; this
+    /// is not an error.
     ///
     /// # Errors
-    /// When the log or the store of releases fails.
+    /// When the log or the artifact store fails.
     pub fn perform(&self, job: Job) -> Result<(), EngineError> {
         let (run, grants) = (job.run, [Some(job.granted.id()), job.tested.as_ref().map(|tested| tested.id())]);
         let watcher = Watcher::new(self, &job);
@@ -43,7 +43,7 @@ impl Engine {
         settled
     }
 
-    /// Writes down how an attempt ended.
+    /// Records how an attempt ended.
     fn settle(
         &self, run: u64, grants: [Option<GrantId>; 2], outcome: Result<Option<Report>, Lost>,
     ) -> Result<(), EngineError> {
@@ -74,7 +74,7 @@ impl Engine {
         catalog.works().run(run).is_some_and(|own| matches!(own.state.phase(), Phase::Running(_)))
     }
 
-    /// Why an attempt that is charged must not begin: its run was stopped, or the person who submitted it may no longer
+    /// Why a charged attempt must not start: its run was stopped, or the principal who submitted it may no longer
     /// spend.
     fn must_not_begin(&self, run: u64) -> Option<Lost> {
         let catalog = self.catalog();
@@ -86,7 +86,7 @@ impl Engine {
         (!allowed).then(|| Lost("the person who submitted it may no longer spend on the stream".to_owned()))
     }
 
-    /// Everything from the first row to the kernel's release; nothing if the run was stopped meanwhile.
+    /// Everything from the first row to the kernel's release; `None` if the run was stopped meanwhile.
     fn attempt(&self, job: Job, watcher: &Watcher<'_>, working: &Working<'_>) -> Result<Option<Report>, Lost> {
         let (run, serial) = (job.run, job.attempt.serial);
         let (bill, grant) = (job.bill.clone(), job.granted.id());
@@ -99,9 +99,9 @@ impl Engine {
             Train::Released { .. } => self.again(job, watcher),
             _ => self.ours(job, watcher),
         });
-        // What a panic says may hold a value of a row, and that there was one depends on rows.
+        // A panic message may contain a value of a row, and whether a panic occurred depends on rows.
         let done = done.unwrap_or_else(|| Err(Lost::without_result()));
-        // A process that is stopped while the attempt only waits did not crash on it.
+        // If the process stops during this wait, the run did not crash it.
         working.pause(|| self.hold(&stream));
         let Done { finished, verdict, product } = done?;
         if !self.is_running(run) {
@@ -113,22 +113,22 @@ impl Engine {
         if verdict.decision == Decision::Accept && new {
             let receipt = self.receipt(run, &bill, grant).map_err(Lost::from)?;
             let artefact = artefact(product, &receipt)?;
-            self.shelf.put(&artefact).map_err(|error| Lost(error.to_string()))?;
+            self.artifacts.put(&artefact).map_err(|error| Lost(error.to_string()))?;
             digest = Some(artefact.digest);
         }
         let report = Report::new((run, serial), &verdict, digest);
-        self.shelf.put_report(&report).map_err(|error| Lost(error.to_string()))?;
+        self.artifacts.put_report(&report).map_err(|error| Lost(error.to_string()))?;
         self.release(finished, report.digest()).map_err(Lost::from)?;
         Ok(Some(report))
     }
 
-    /// Takes charges back of which not a byte was read. The attempt counts as lost all the same, for it would be again.
+    /// Cancels charges under which no byte was read. The attempt still counts as lost, since it would fail again.
     pub(crate) fn unread(&self, charges: impl IntoIterator<Item = Granted>, reason: Lost) -> Lost {
         let cancelled = charges.into_iter().try_for_each(|granted| self.cancel(granted));
         cancelled.map_or_else(Lost::from, |()| reason)
     }
 
-    /// A released model tested again.
+    /// Tests a released model again.
     fn again(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
         let Job { attempt, recipe, bill, granted, .. } = job;
         let (Train::Released { release }, Some(label)) = (&recipe.pipeline().train, recipe.tested()) else {
@@ -143,10 +143,10 @@ impl Engine {
         Ok(Done { finished: session.finish(), verdict, product: Product::Nothing })
     }
 
-    /// An attempt with learners of ours.
+    /// Performs an attempt with the built-in learners.
     fn ours(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
         let Job { attempt, recipe, bill, granted, .. } = job;
-        let (query, rival) = match self.rival(&recipe) {
+        let (query, baseline) = match self.baseline(&recipe) {
             Ok(found) => found,
             Err(error) => return Err(self.unread([granted], Lost::from(error))),
         };
@@ -161,8 +161,8 @@ impl Engine {
             }
             _ => {
                 let Some(inputs) = recipe.inputs() else { return Err(Lost("a model needs features".to_owned())) };
-                let encode = |batch: Batch| match &rival {
-                    Some(rival) => rival.beside(&batch, inputs),
+                let encode = |batch: Batch| match &baseline {
+                    Some(baseline) => baseline.beside(&batch, inputs),
                     None => read::encoded(&batch, inputs.encoding()),
                 };
                 let session = match LinearSums::of(&recipe, &bill) {
@@ -215,7 +215,7 @@ impl Engine {
     }
 }
 
-/// A read that failed in a way that could depend on rows has the reason of every attempt without a result.
+/// A read error that could depend on rows gets the same reason as every attempt without a result.
 impl From<EngineError> for Lost {
     fn from(error: EngineError) -> Self {
         match error {
@@ -258,7 +258,8 @@ fn target(run: &Run) -> String {
 mod tests {
     use super::*;
 
-    /// A read that failed said "failed; the charge stands", which told it from an attempt over its time.
+    /// Regression: a failed read once had its own message, which distinguished it from an attempt that exceeded its
+    /// time.
     #[test]
     fn causes_that_could_depend_on_rows_have_one_reason() {
         let failed = Lost::from(EngineError::Read(ReadError::Failed));

@@ -1,7 +1,7 @@
-//! A released model that a new one has to beat, on the same rows.
+//! The baseline: a released model that a new model must outperform on the same rows.
 //!
-//! The rival is asked about each row as it is read, and its loss stands beside the row. It is asked as a consumer
-//! would ask it, with the columns that its graph names, so that it may have been trained on other features.
+//! The baseline predicts every row as it is read, and its loss is stored with the encoded row. It reads the columns
+//! that its own graph names, as for any client, so it may have been trained on other features.
 
 use std::sync::Arc;
 
@@ -17,50 +17,50 @@ use crate::plan::{Inputs, Recipe, value_of};
 use crate::read::{self, Batch, Expression, Query, Row};
 use crate::run::row_loss;
 
-/// A released model and how its columns are read.
-pub(crate) struct Rival {
+/// A released model, and how its columns are read.
+pub(crate) struct Baseline {
     predictor: Arc<Predictor>,
-    /// The place of its first column in the query.
+    /// The index of its first column in the query.
     first: usize,
     metric: Metric,
-    /// The label's bounds, where it is a number.
+    /// The bounds of a numeric label.
     label: Option<(f64, f64)>,
 }
 
 impl Engine {
-    /// The rival of a pipeline that has one, and the query that reads its columns too.
-    pub(crate) fn rival(&self, recipe: &Recipe) -> Result<(Query, Option<Rival>), EngineError> {
+    /// The baseline of a pipeline, if it has one, and the query extended by its columns.
+    pub(crate) fn baseline(&self, recipe: &Recipe) -> Result<(Query, Option<Baseline>), EngineError> {
         let mut query = recipe.query().clone();
         let label = recipe.inputs().and_then(Inputs::label);
-        let rival = self.rival_beside(recipe.pipeline(), &mut query, label)?;
-        Ok((query, rival))
+        let baseline = self.baseline_beside(recipe.pipeline(), &mut query, label)?;
+        Ok((query, baseline))
     }
 
-    /// The rival of a pipeline that has one; its columns come last in the query.
-    pub(crate) fn rival_beside(
+    /// The baseline of a pipeline, if it has one. Its columns are appended to the query.
+    pub(crate) fn baseline_beside(
         &self, pipeline: &Pipeline, query: &mut Query, label: Option<(f64, f64)>,
-    ) -> Result<Option<Rival>, EngineError> {
+    ) -> Result<Option<Baseline>, EngineError> {
         let Some(validate) = &pipeline.validate else { return Ok(None) };
         let Goal::BetterThan { alias, .. } = &validate.goal else { return Ok(None) };
         let release = self.release_named(alias)?;
         let predictor = self.predictor(&release)?;
         let first = query.columns.len();
-        query.columns.extend(predictor.columns().iter().map(|column| expression("the rival", column)));
-        Ok(Some(Rival { predictor, first, metric: validate.metric, label }))
+        query.columns.extend(predictor.columns().iter().map(|column| expression("the baseline", column)));
+        Ok(Some(Baseline { predictor, first, metric: validate.metric, label }))
     }
 
     /// Refuses a pipeline whose baseline the caller cannot see, or that predicts something else.
-    pub(crate) fn check_rival(&self, pipeline: &Pipeline, shown: &Shown<'_>) -> Result<(), EngineError> {
+    pub(crate) fn check_baseline(&self, pipeline: &Pipeline, shown: &Shown<'_>) -> Result<(), EngineError> {
         let named = match &pipeline.train {
             Train::Released { release } => Some(release),
             _ => None,
         };
-        let rival = match pipeline.validate.as_ref().map(|validate| &validate.goal) {
+        let baseline = match pipeline.validate.as_ref().map(|validate| &validate.goal) {
             Some(Goal::BetterThan { alias, .. }) => Some(alias),
             _ => None,
         };
-        for alias in named.into_iter().chain(rival) {
-            // First what the caller may see: whether there is something newer must not show in the answer.
+        for alias in named.into_iter().chain(baseline) {
+            // Visibility first: the response must not reveal whether a newer release exists.
             self.release_shown(alias, shown)?;
             let release = self.release_named(alias)?;
             let catalog = self.catalog();
@@ -73,8 +73,8 @@ impl Engine {
     }
 }
 
-impl Rival {
-    /// The rows of a batch that the encoding takes, encoded, with the rival's loss beside each.
+impl Baseline {
+    /// Encodes the rows of a batch that the encoding accepts, with the baseline's loss for each.
     pub(crate) fn beside(&self, batch: &Batch, inputs: &Inputs) -> Encoded {
         let encoded = read::encoded(batch, inputs.encoding());
         let taken: Vec<usize> =
@@ -88,7 +88,7 @@ impl Rival {
         encoded.with_beside(&losses).unwrap_or_else(|| read::encoded(batch, inputs.encoding()))
     }
 
-    /// The loss of what it predicts for a row that is read one by one, whose label, in its own units, is this.
+    /// The loss of the baseline's prediction for one row, with the label in its own units.
     pub(crate) fn loss_of(&self, row: Row<'_>, label: f64) -> f64 {
         let cells = cells(self.predictor.columns(), row, self.first);
         let predicted = self.predictor.rows(&[cells]).ok().and_then(|found| found.first().copied());
@@ -97,15 +97,16 @@ impl Rival {
         if loss.is_finite() { loss } else { 0.0 }
     }
 
-    /// What it predicts for each of these rows, in the label's own units; NaN for a row that it does not take. Row by
-    /// row: were one such row to silence a whole batch, it would move the sum of losses by more than is charged.
+    /// Predictions for the given rows in the label's own units; NaN for a row that the model rejects. They are computed
+    /// row by row: if one rejected row removed the whole batch, it would change the sum of losses by more than is
+    /// charged.
     fn predictions(&self, batch: &Batch, taken: &[usize]) -> Vec<f32> {
         let columns = self.predictor.columns();
         let rows: Vec<Vec<Cell>> = taken.iter().map(|&index| cells(columns, batch.row(index), self.first)).collect();
         self.predictor.each(&rows)
     }
 
-    /// A loss that cannot be told counts as none: the new model is not made to look better.
+    /// A loss that cannot be computed counts as zero, so that the new model never looks better because of it.
     fn loss(&self, label: f32, predicted: f32) -> f32 {
         let (low, width) = self.label.map_or((0.0, 1.0), |(low, high)| (low, high - low));
         let share = (f64::from(predicted) - low) / width;
@@ -114,12 +115,12 @@ impl Rival {
     }
 }
 
-/// What a model is asked about a row, whose columns begin at this place.
+/// The inputs of a model for one row, whose columns start at index `first`.
 pub(crate) fn cells(columns: &[Column], row: Row<'_>, first: usize) -> Vec<Cell> {
     columns.iter().zip(first..).map(|(column, place)| cell(column, row, place)).collect()
 }
 
-/// A column of the stream as the query gives it to one of two models.
+/// A column of the stream as an expression of the query, named after the model that reads it.
 pub(crate) fn expression(whose: &str, column: &Column) -> Expression {
     let sql = value_of(&column.name, matches!(column.domain, Domain::Time { .. }));
     Expression { name: format!("of {whose}: {}", column.name), sql }

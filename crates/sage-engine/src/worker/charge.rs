@@ -1,9 +1,10 @@
-//! How an attempt is charged, and how one is found again that was under way when a process stopped.
+//! Charges attempts, and resumes attempts that were in progress when a process stopped.
 //!
-//! Everything that is asked of the ledger follows from the run's notes or, once it was charged, from the charge itself,
-//! so that it is asked in the same words after a restart, under the same key, and has its effect once, also where a
-//! later release, or a census that has counted since, would price it otherwise. A program of its author's has two
-//! charges: what it sees, the train lane, through the declared door, and the test of what it made, which is ours.
+//! Every charge request is derived from the run's notes or, once it was charged, from the recorded charge. After a
+//! restart the same request is therefore made under the same key and takes effect once, even if a later release or a
+//! newer census would price it differently. An attempt that runs its author's program has two charges: one for the
+//! train lane, which the program reads in the attested access mode, and one for the test of its model, which the engine
+//! performs in the enforced mode.
 
 use std::sync::Arc;
 
@@ -17,27 +18,27 @@ use crate::catalog::{Catalog, Run, Step, Try};
 use crate::plan::{Bill, Known, Recipe};
 use crate::scheduler::available::rows_of;
 use crate::worker::run_loop::Job;
-use crate::worker::{Ask, Granted};
+use crate::worker::{ChargeRequest, Granted};
 
-/// What follows from a choice: the recipe, the bill and the questions to the ledger.
+/// A priced attempt: the recipe, the attempt cost and the charge requests.
 pub(crate) struct Written {
     pub(crate) recipe: Arc<Recipe>,
     pub(crate) bill: Bill,
-    ask: Ask,
-    /// Of the test lane, where it is asked by itself.
-    test: Option<Ask>,
-    /// The two as they were charged before.
+    ask: ChargeRequest,
+    /// The request for the test lane, if it is charged separately.
+    test: Option<ChargeRequest>,
+    /// The same charges as already recorded in the log.
     before: Before,
 }
 
-/// The questions of an attempt as the log has them, if they were charged: how they are asked now may have changed.
+/// The recorded charges of an attempt. The requests may be priced differently today.
 #[derive(Clone, Default)]
 pub(crate) struct Before {
     ask: Option<Charged>,
     test: Option<Charged>,
 }
 
-/// A charge of the log.
+/// A charge recorded in the log.
 #[derive(Clone)]
 struct Charged {
     request: Request,
@@ -45,7 +46,7 @@ struct Charged {
 }
 
 impl Before {
-    /// What each lane was charged; of a test that was not, what it would be.
+    /// The recorded cost of each lane. A test that was not charged yet has its present cost.
     fn costs(&self, otherwise: Option<&Bill>) -> Option<[Option<Cost>; 2]> {
         let [train, test] = self.ask.as_ref()?.request.costs.clone();
         let apart = self.test.as_ref().map(|test| test.request.costs[1].clone());
@@ -55,12 +56,12 @@ impl Before {
 }
 
 impl Written {
-    pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
+    pub(crate) fn asks(&self) -> impl Iterator<Item = &ChargeRequest> {
         [&self.ask].into_iter().chain(&self.test)
     }
 }
 
-/// What follows from an attempt; nothing if its pipeline no longer fits its stream.
+/// Prices an attempt. Returns `None` if the pipeline no longer fits its stream.
 pub(crate) fn written(
     recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, attempt: &Attempt, blocks: &[(u32, u32)],
     filter: &Filter,
@@ -71,12 +72,12 @@ pub(crate) fn written(
     asked(recipe, catalog, number, run, (attempt, blocks), bill)
 }
 
-/// The same for an attempt that was charged, by what it was charged.
+/// As [`written`], for an attempt that may be charged already: recorded charges keep their cost.
 fn written_as_charged(
     recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, last: &Try, filter: &Filter, before: Before,
 ) -> Option<Written> {
     let anew = || written(Arc::clone(&recipe), catalog, number, run, &last.attempt, &last.blocks, filter);
-    // Only a test that was not charged yet is priced now.
+    // Only a test that has not been charged is priced now.
     let apart = recipe.own_code().is_some() && before.test.is_none();
     let otherwise = if apart || before.ask.is_none() { anew() } else { None };
     let Some(costs) = before.costs(otherwise.as_ref().map(|written| &written.bill)) else { return otherwise };
@@ -85,7 +86,7 @@ fn written_as_charged(
     Some(Written { before, ..written })
 }
 
-/// The questions of a bill.
+/// The charge requests for an attempt cost.
 fn asked(
     recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, (attempt, blocks): (&Attempt, &[(u32, u32)]),
     bill: Bill,
@@ -93,7 +94,7 @@ fn asked(
     let name = &run.pipeline.stream;
     let known = catalog.stream(name)?;
     let places = blocks.iter().flat_map(|&(first, last)| first..=last);
-    let mut ask = Ask {
+    let mut ask = ChargeRequest {
         key: key_of(number, attempt),
         stream: name.clone(),
         context: run.pipeline.context.clone(),
@@ -108,14 +109,14 @@ fn asked(
         ask.costs = [train, None];
         let reason = format!("the program {} of pipeline {}", own.words.join(" "), run.pipeline.name);
         let purpose = format!("test of run {number} of {}", run.pipeline.name);
-        test = Some(Ask { key: test_key_of(number, attempt), costs: [None, tested], purpose, ..ask.clone() });
+        test = Some(ChargeRequest { key: test_key_of(number, attempt), costs: [None, tested], purpose, ..ask.clone() });
         ask.door = Door::Declared { author: run.by.clone(), reason };
     }
     Some(Written { recipe, bill, ask, test, before: Before::default() })
 }
 
 impl Engine {
-    /// The recipe of a run, worked out once; nothing if its pipeline no longer fits its stream.
+    /// The recipe of a run, planned once. Returns `None` if the pipeline no longer fits its stream.
     pub(crate) fn recipe(&self, catalog: &Catalog, number: u64, run: &Run) -> Option<Arc<Recipe>> {
         if let Some(known) = lock(&self.recipes).get(&number) {
             return Some(Arc::clone(known));
@@ -126,7 +127,7 @@ impl Engine {
         Some(recipe)
     }
 
-    /// Charges an attempt that is written down as chosen.
+    /// Charges an attempt that is recorded as chosen.
     pub(crate) fn charge_attempt(
         &self, run: u64, attempt: Attempt, written: Written,
     ) -> Result<Option<Job>, EngineError> {
@@ -141,7 +142,7 @@ impl Engine {
                 Ok(None)
             }
             Err(EngineError::Served(_)) => {
-                // It was charged and begun, and the note of that was lost with the process.
+                // The attempt was charged and started, but the process stopped before its note was written.
                 self.step(run, Step::Charged)?;
                 self.step(run, Step::Lost { reason: STOPPED.to_owned() })?;
                 Ok(None)
@@ -150,8 +151,10 @@ impl Engine {
         }
     }
 
-    /// Charges one question or two; where the second is not granted, the first is taken back.
-    fn both(&self, ask: Ask, test: Option<Ask>, before: Before) -> Result<(Granted, Option<Granted>), EngineError> {
+    /// Makes one charge or two. If the second is not granted, the first is cancelled.
+    fn both(
+        &self, ask: ChargeRequest, test: Option<ChargeRequest>, before: Before,
+    ) -> Result<(Granted, Option<Granted>), EngineError> {
         let granted = self.charge_as_before(ask, before.ask)?;
         let Some(test) = test else { return Ok((granted, None)) };
         match self.charge_as_before(test, before.test) {
@@ -163,15 +166,15 @@ impl Engine {
         }
     }
 
-    /// Charges a question in the words in which it was charged, if it was.
-    fn charge_as_before(&self, ask: Ask, before: Option<Charged>) -> Result<Granted, EngineError> {
+    /// Repeats a recorded charge as it was made, or makes a new one.
+    fn charge_as_before(&self, ask: ChargeRequest, before: Option<Charged>) -> Result<Granted, EngineError> {
         match before {
             Some(charged) => self.charge_request(charged.request, ask.stream, ask.blocks),
             None => self.charge_for_engine(ask),
         }
     }
 
-    /// Goes on with an attempt that was under way when a process stopped.
+    /// Resumes an attempt that was in progress when a process stopped.
     pub(crate) fn resume(&self, number: u64, run: &Arc<Run>) -> Result<Option<Job>, EngineError> {
         let Some(last) = run.last().cloned() else { return Ok(None) };
         let attempt = last.attempt;
@@ -185,7 +188,7 @@ impl Engine {
         let known = catalog.stream(&run.pipeline.stream);
         let pays = known.is_some_and(|known| known.may_spend(run));
         if matches!(run.state.phase(), Phase::Chosen(_)) && before.ask.is_none() && !pays {
-            // It was not charged yet when whoever submitted it ceased to be a member.
+            // The attempt was not charged before its author lost the membership.
             self.step(number, Step::Refused)?;
             return Ok(None);
         }
@@ -196,11 +199,11 @@ impl Engine {
         if !matches!(run.state.phase(), Phase::Running(_)) {
             return written.map_or(Ok(None), |written| self.charge_attempt(number, attempt, written));
         }
-        // What leaves is released under the charge that paid for its test.
+        // The result is released under the charge that paid for its test.
         let [first, second] = states;
         let step = match (first, second) {
             (_, Some(GrantState::Released(digest))) | (Some(GrantState::Released(digest)), None) => {
-                match self.shelf.report(digest) {
+                match self.artifacts.report(digest) {
                     Some(report) => Step::Judged { report },
                     None => Step::Lost { reason: "its report is gone".to_owned() },
                 }
@@ -215,7 +218,7 @@ impl Engine {
             _ => Step::Lost { reason: STOPPED.to_owned() },
         };
         if let (Some(GrantState::Charged), Some(Written { test: Some(test), before, .. })) = (second, written) {
-            // Not a row of it was read.
+            // No row was read under this charge.
             let granted = self.charge_as_before(test, before.test)?;
             self.cancel(granted)?;
         }
@@ -225,8 +228,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Ends a run that the process crashed on again and again. An attempt that was under way is lost, and what it was
-    /// charged stays charged.
+    /// Ends a run that has crashed the process repeatedly. An attempt in progress is lost; its charge stands.
     pub(crate) fn end_crashed(&self, number: u64) -> Result<(), EngineError> {
         let catalog = self.catalog();
         let Some(run) = catalog.works().run(number) else { return Ok(()) };
@@ -248,7 +250,7 @@ impl Engine {
     }
 }
 
-/// The charge that was made under a key, as the log has it.
+/// The charge recorded under a key, if any.
 fn charged(gate: &Gate<Store>, key: &str) -> Result<Option<Charged>, EngineError> {
     let Some(grant) = gate.ledger().grant_for(RequestKey::from_text(key)) else { return Ok(None) };
     let failed = |error| EngineError::Gate(sage_kernel::GateError::Log(error));
@@ -260,18 +262,18 @@ fn charged(gate: &Gate<Store>, key: &str) -> Result<Option<Charged>, EngineError
     })
 }
 
-/// Why an attempt is lost that a process did not finish.
+/// The reason of an attempt that a process did not finish.
 const STOPPED: &str = "the program was stopped while the attempt was under way";
 
-/// Why the last attempt of a run is lost that is quarantined.
+/// The reason of the last attempt of a quarantined run.
 const CRASHED: &str = "the program crashed while the attempt was under way";
 
-/// The key under which an attempt is charged: the same one whenever it is asked for.
+/// The key under which an attempt is charged. It is the same on every retry.
 fn key_of(run: u64, attempt: &Attempt) -> String {
     format!("run {run} attempt {}", attempt.serial)
 }
 
-/// The key of its test, where that is charged by itself.
+/// The key of a separately charged test.
 fn test_key_of(run: u64, attempt: &Attempt) -> String {
     format!("run {run} attempt {} test", attempt.serial)
 }

@@ -1,4 +1,4 @@
-//! The folder of code that comes with a pipeline whose program is its author's, kept under its digest.
+//! Stores the code folder of a pipeline that runs its author's program, under its digest.
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +7,11 @@ use crate::api::EngineError;
 use crate::private;
 use crate::release;
 
-/// The most that a folder of code may hold.
+/// Limits on the size of a code folder.
 const LARGEST: u64 = 64 << 20;
 const MOST_FILES: usize = 1000;
 
-/// Copies a folder into the directory; gives the digest under which it is kept.
+/// Copies a folder into the directory and returns its digest.
 pub(crate) fn keep(directory: &Path, folder: &Path) -> Result<String, EngineError> {
     let failed = |path: &Path, error: std::io::Error| EngineError::File(path.display().to_string(), error);
     let mut files = Vec::new();
@@ -35,7 +35,7 @@ pub(crate) fn keep(directory: &Path, folder: &Path) -> Result<String, EngineErro
     Ok(digest)
 }
 
-/// The regular files of a folder, by their paths in it. Links are not followed.
+/// The regular files of a folder, as relative paths. Links are not followed.
 fn list(root: &Path, folder: &Path, files: &mut Vec<String>) -> std::io::Result<()> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {

@@ -1,11 +1,11 @@
-//! Which runs this process works on, so that the next start knows what a crash interrupted.
+//! Records which runs this process works on, so that the next start knows what a crash interrupted.
 //!
-//! Before a run is planned or one of its attempts is performed, that is written to a small file; afterwards it is taken
-//! out again. A process that aborts in between leaves the entry behind. A run with [`MOST_CRASHES`] such entries in a
-//! row is quarantined: it ends with [`End::Crashed`](crate::adapt::End::Crashed) instead of taking the process down at
-//! every start. One crash alone proves nothing: the machine may have lost power, or another thread may have failed.
+//! Before a run is planned or one of its attempts is performed, an entry is written to a small file; afterwards it is
+//! removed. A process that aborts in between leaves the entry behind. A run with [`MOST_CRASHES`] such entries in a row
+//! is quarantined: it ends with [`End::Crashed`](crate::adapt::End::Crashed) instead of crashing the process at every
+//! start. A single crash proves nothing: the machine may have lost power, or another thread may have failed.
 //!
-//! The file is written without a flush. It survives the process, and a machine that loses power is no fault of a run.
+//! The file is written without a flush: it must survive the process only, since a power failure is not caused by a run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,26 +16,26 @@ use std::sync::Mutex;
 
 use crate::api::lock;
 
-/// How many crashes in a row end a run.
+/// The number of consecutive crashes that ends a run.
 pub(crate) const MOST_CRASHES: u32 = 3;
 
 const FILE: &str = "working";
 
-/// What the process does for a run.
+/// The kind of work that the process does for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Works out what the run would do next, or how to resume it. Nothing is charged for it.
+    /// Plans the next attempt, or how to resume one. Nothing is charged.
     Planning,
-    /// Performs an attempt, which is charged.
+    /// Performs a charged attempt.
     Attempt,
 }
 
-/// One run that is, or was, worked on.
+/// A run that is, or was, worked on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
-    /// What is done for it at the moment.
+    /// The work in progress.
     now: Option<Work>,
-    /// Crashes in a row while it was planned, and while an attempt was performed.
+    /// Consecutive crashes during planning, and during attempts.
     crashes: [u32; 2],
 }
 
@@ -53,7 +53,7 @@ struct Inner {
     entries: BTreeMap<u64, Entry>,
 }
 
-/// Work that is under way; it counts as finished when this is dropped.
+/// Work in progress; it counts as finished when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Working<'guard> {
     guard: &'guard CrashGuard,
@@ -62,13 +62,13 @@ pub(crate) struct Working<'guard> {
 }
 
 impl CrashGuard {
-    /// Reads what the process before this one left, and gives the runs that are to be quarantined.
+    /// Reads the file of the previous process, and returns the runs to quarantine.
     pub(crate) fn open(directory: &Path) -> io::Result<(Self, Vec<u64>)> {
         let path = directory.join(FILE);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            // It is no record: what cannot be read is forgotten.
+            // The file is only a hint: unreadable lines are ignored.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => String::new(),
             Err(error) => return Err(error),
         };
@@ -90,19 +90,19 @@ impl CrashGuard {
         Ok((Self { inner: Mutex::new(inner) }, quarantined))
     }
 
-    /// Notes that a run is worked on until the result is dropped.
+    /// Records that a run is worked on until the returned value is dropped.
     pub(crate) fn enter(&self, run: u64, work: Work) -> Working<'_> {
         let mut inner = lock(&self.inner);
         inner.entries.entry(run).or_default().now = Some(work);
-        // A disk that is full stops the loop at its next event; it is no reason to lose an attempt here.
+        // A full disk stops the loop at its next event; it is no reason to lose an attempt here.
         drop(inner.save());
         Working { guard: self, run, work }
     }
 }
 
 impl Working<'_> {
-    /// Waits for something that cannot crash the process: until the wait is over, nothing is under way. Crashes before
-    /// it still count, since the work is not finished.
+    /// Runs a wait that cannot crash the process, with no work recorded meanwhile. Earlier crashes still count, since
+    /// the work is not finished.
     pub(crate) fn pause(&self, wait: impl FnOnce()) {
         self.set(None);
         wait();
@@ -134,7 +134,7 @@ impl Drop for Working<'_> {
 }
 
 impl Inner {
-    /// Writes the whole file anew; what was longer before is overwritten with blanks.
+    /// Rewrites the whole file, and overwrites the rest of a longer text with blanks.
     fn save(&mut self) -> io::Result<()> {
         let mut text = String::new();
         for (run, Entry { now, crashes: [planning, attempt] }) in &self.entries {
@@ -143,7 +143,7 @@ impl Inner {
                 Some(Work::Planning) => "planning",
                 Some(Work::Attempt) => "attempt",
             };
-            // Writing to a text does not fail.
+            // Writing to a string does not fail.
             let _ = writeln!(text, "{run} {now} {planning} {attempt}");
         }
         let length = text.len();
@@ -176,7 +176,7 @@ mod tests {
         CrashGuard::open(folder).expect("a file")
     }
 
-    /// Leaves work under way, as a process does that aborts.
+    /// Leaves work in progress, like a process that aborts.
     fn abort(folder: &Path, run: u64, work: Work) -> Vec<u64> {
         let (guard, quarantined) = open(folder);
         std::mem::forget(guard.enter(run, work));
@@ -204,7 +204,7 @@ mod tests {
                 drop(open(folder.path()).0.enter(7, work));
             }
         }
-        // A run that is planned well every time and aborts in its attempt is found as well.
+        // A run that is always planned successfully and crashes in its attempt is found as well.
         for _ in 0..MOST_CRASHES {
             let (guard, quarantined) = open(folder.path());
             assert_eq!(quarantined, Vec::<u64>::new());
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(open(folder.path()).1, [7]);
     }
 
-    /// A kill while an attempt waited for the end of its disclosure interval counted as a crash.
+    /// Regression: killing a process that waited for the end of a disclosure interval counted as a crash.
     #[test]
     fn a_process_that_ends_while_an_attempt_waits_did_not_crash() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -226,11 +226,11 @@ mod tests {
             let mut left = Vec::new();
             working.pause(|| left = fs::read(folder.path().join(FILE)).expect("a file"));
             std::mem::forget(working);
-            // The process ended within the wait, and this is what it left.
+            // The process ended during the wait; this is the file it left.
             fs::write(folder.path().join(FILE), left).expect("written");
         }
         assert_eq!(open(folder.path()).1, Vec::<u64>::new());
-        // A wait does not make crashes forgotten.
+        // A wait does not clear earlier crashes.
         for _ in 0..MOST_CRASHES {
             let (guard, quarantined) = open(folder.path());
             assert_eq!(quarantined, Vec::<u64>::new());

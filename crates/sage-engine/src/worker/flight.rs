@@ -1,9 +1,8 @@
-//! Granted rows over Arrow Flight, for a program that would rather not read files.
+//! Serves granted rows over Arrow Flight, for programs that do not read files.
 //!
-//! The socket is a file in the run's own folder and is shown in the box by itself; there is no network in between. What
-//! is served is what was granted: the rows of the train lane that the session held, once, to whoever brings the one
-//! ticket, which stands in the program's context. There is no name by which anything else could be asked for. When the
-//! program is over the server is gone, with every connection.
+//! The socket is a file in the folder of the execution and is mounted into the sandbox; no network is involved. The
+//! server returns exactly the granted rows of the train lane, once, for the one ticket that the program finds in its
+//! context. No other request is served. When the program ends, the server closes all connections.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -31,19 +30,19 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::api::lock;
 use crate::quiet::READER;
 
-/// The name of the socket in the run's folder.
+/// The name of the socket in the folder.
 const SOCKET: &str = "flight";
-/// How many connections a program may make: each is a descriptor of ours.
+/// The most connections of a program; each uses a file descriptor of this process.
 const CONNECTIONS: usize = 16;
 
-/// Rows that wait for the one who brings their ticket.
+/// Rows that wait for a client with their ticket.
 struct Waiting {
     ticket: String,
     schema: SchemaRef,
     rows: Mutex<Option<Vec<RecordBatch>>>,
 }
 
-/// A server for one program, gone when this is.
+/// A server for one program, stopped when it is dropped.
 pub(crate) struct Serving {
     socket: PathBuf,
     ticket: String,
@@ -52,7 +51,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Serves these rows from a socket in this folder.
+    /// Serves these rows on a socket in this folder.
     pub(crate) fn start(folder: &Path, rows: Vec<RecordBatch>) -> io::Result<Self> {
         let socket = folder.join(SOCKET);
         let mut drawn = [0; 32];
@@ -65,7 +64,7 @@ impl Serving {
             let _inside = runtime.enter();
             UnixListener::bind(&socket)?
         };
-        // In the box the program may be another user; the run's folder is closed to all others.
+        // In the sandbox the program may run as another user; no one else can enter the folder.
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o666))?;
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
@@ -73,18 +72,18 @@ impl Serving {
                 let served = Box::pin(serve(listener, waiting));
                 drop(select(served, stopped).await);
             });
-            // With the runtime every connection goes.
+            // Dropping the runtime closes every connection.
         };
         let thread = Builder::new().name(READER.to_owned()).spawn(serve)?;
         Ok(Self { socket, ticket, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where the socket is.
+    /// The path of the socket.
     pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// What the program has to bring.
+    /// The ticket that the program must present.
     pub(crate) fn ticket(&self) -> &str {
         &self.ticket
     }
@@ -107,10 +106,10 @@ async fn serve(listener: UnixListener, waiting: Waiting) {
         let accepted = listener.accept().await.map(|(stream, _)| stream);
         Some((accepted, listener))
     };
-    // The server goes on after the last that is let in, for those that are there.
+    // After the last accepted connection the server continues for those that are open.
     let incoming = futures::stream::unfold(listener, accept).take(CONNECTIONS).chain(futures::stream::pending());
     let server = Server::builder().add_service(FlightServiceServer::new(waiting));
-    // Whoever finds it gone finds a closed socket; there is nobody else to tell.
+    // If the program has gone, its socket is closed and there is no one to notify.
     let _ = server.serve_with_incoming(incoming).await;
 }
 
@@ -140,7 +139,7 @@ impl FlightService for Waiting {
         };
         let rows = futures::stream::iter(rows.into_iter().map(Ok));
         let encoded = FlightDataEncoderBuilder::new().with_schema(Arc::clone(&self.schema)).build(rows);
-        // What an error of the encoder says could quote a row.
+        // An error message of the encoder could contain a value of a row.
         Ok(Response::new(encoded.map_err(|_| Status::internal("the rows could not be sent")).boxed()))
     }
 

@@ -1,7 +1,7 @@
-//! From a question to a session: asked, charged, started, read.
+//! From a charge request to a session: request, charge, start, read.
 //!
-//! The order is the kernel's: what can be refused is refused before anything is charged, the charge is durable
-//! before the start, the start before the first byte. It must never open a block by another way.
+//! The order is the kernel's: everything that can be refused is refused before the charge, the charge is durable before
+//! the start, and the start before the first byte is read. Blocks must never be opened in any other way.
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
@@ -15,29 +15,29 @@ use crate::api::policy::{found, paid_by};
 use crate::api::{Engine, EngineError, Principal, Store, lock, now};
 use crate::catalog::{Catalog, Stage};
 use crate::read::{self, Batch, Keep, Keeping, Prepared, Query, ReadError, Source, Sums, Unit};
-use crate::scheduler::wakeups::News;
+use crate::scheduler::wakeups::Change;
 use crate::stream::{self, MemberRefusal};
 
-/// A question to the ledger, in the user's words.
+/// A request to charge blocks of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// The asker's own name for this question. The same key with the same question has one effect for ever.
+pub struct ChargeRequest {
+    /// The caller's key for this request. Repeating the same request under the same key has no further effect.
     pub key: String,
-    /// The stream.
+    /// The name of the stream.
     pub stream: String,
-    /// On whose account; nothing for the one that the asker is a member of.
+    /// The context that pays; `None` for the one that the caller is a member of.
     pub context: Option<String>,
     /// The keys of the blocks.
     pub blocks: Vec<String>,
-    /// What is spent on the train lane and on the test lane.
+    /// The cost on the train lane and on the test lane.
     pub costs: [Option<Cost>; 2],
-    /// How rows will be read.
+    /// The access mode in which rows will be read.
     pub door: Door,
-    /// What for.
+    /// The purpose, as recorded in the log.
     pub purpose: String,
 }
 
-/// A charge that may be used once.
+/// A charge that was granted and can be used once.
 #[must_use = "a charge that is neither used nor cancelled stays"]
 pub struct Granted {
     grant: Grant,
@@ -46,40 +46,40 @@ pub struct Granted {
 }
 
 impl Granted {
-    /// The grant's number.
+    /// The number of the grant.
     pub const fn id(&self) -> GrantId {
         self.grant.id()
     }
 }
 
 impl Engine {
-    /// Charges a question, together with whoever else asks at this moment.
+    /// Charges a request, in one batch with concurrent requests.
     ///
     /// # Errors
-    /// When the ledger refuses, a block is not sealed, or the principal is no ML engineer of the stream, no member of
-    /// the context, or of several and names none.
-    pub fn charge(&self, by: &Principal, ask: Ask) -> Result<Granted, EngineError> {
+    /// When the ledger refuses, a block is not sealed, or the principal is not an ML engineer of the stream, not a
+    /// member of the context, or a member of several contexts and names none.
+    pub fn charge(&self, by: &Principal, ask: ChargeRequest) -> Result<Granted, EngineError> {
         let context = self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, &ask.stream)?;
             paid_by(known, by, ask.context.as_deref())
         })?;
-        // The engine's own questions have keys that nobody else can take.
-        self.charge_for_engine(Ask { key: format!("asked: {}", ask.key), context, ..ask })
+        // The prefix keeps callers' keys apart from those of the engine's own charges.
+        self.charge_for_engine(ChargeRequest { key: format!("asked: {}", ask.key), context, ..ask })
     }
 
-    /// Charges a question that the stream's own file asks.
-    pub(crate) fn charge_for_engine(&self, ask: Ask) -> Result<Granted, EngineError> {
+    /// Charges a request that the engine makes on its own behalf.
+    pub(crate) fn charge_for_engine(&self, ask: ChargeRequest) -> Result<Granted, EngineError> {
         let request = self.with(|gate, catalog| request(gate, catalog, &ask))?;
         self.charge_request(request, ask.stream, ask.blocks)
     }
 
-    /// Charges a question as the kernel takes it, on this stream and the blocks of these keys.
+    /// Charges a request of the kernel on the blocks with these keys.
     pub(crate) fn charge_request(
         &self, request: Request, stream: String, blocks: Vec<String>,
     ) -> Result<Granted, EngineError> {
-        match self.desk.charge(request)? {
+        match self.group_commit.charge(request)? {
             Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant)) => {
-                // The ledger charges a block that is named twice once, and so it is read once.
+                // A block that is named twice is charged once, and therefore read once.
                 Ok(Granted { grant, stream, blocks: folded(&blocks) })
             }
             Answer::Repeated(_, state, None) => Err(EngineError::Served(state)),
@@ -87,27 +87,27 @@ impl Engine {
         }
     }
 
-    /// Takes back a charge that was not used.
+    /// Cancels a charge that was not used.
     ///
     /// # Errors
     /// When the log fails.
     pub fn cancel(&self, granted: Granted) -> Result<(), EngineError> {
         self.with(|gate, _| Ok(gate.cancel(now(), granted.grant)?))?;
-        // What comes back may be what somebody waits for.
-        lock(&self.agenda).stir(&granted.stream, News::Budget);
+        // The freed budget may unblock a waiting run.
+        lock(&self.wakeups).wake(&granted.stream, Change::Budget);
         Ok(())
     }
 
     /// Reads the granted blocks into a session of the kernel. From here on the charge is final.
     ///
     /// # Errors
-    /// Before anything is read: when the query is not row by row. After: when a block cannot be read.
+    /// Before anything is read: when the query is not evaluated row by row. Afterwards: when a block cannot be read.
     pub fn open_session(&self, granted: Granted, query: &Query) -> Result<Session<Batch>, EngineError> {
         self.started(granted, query, read::open)
     }
 
-    /// As [`Engine::open_session`], where these lanes of blocks are summed as they are read and the sums are kept for
-    /// the next time. `what` says how the query's columns are shaped, and which sums with which bounds are made of them.
+    /// As [`Engine::open_session`], with the given lanes summarised while they are read; the summaries are cached for
+    /// later sessions. `what` identifies the encoding of the columns, and which sums with which bounds are computed.
     pub(crate) fn open_summed<B: Rows + Send>(
         &self, granted: Granted, query: &Query, what: &str, shape: &(dyn Fn(Batch) -> B + Sync),
         (lanes, sum): (&[Lane], &read::Summing<'_, B>),
@@ -122,7 +122,7 @@ impl Engine {
         })
     }
 
-    /// As [`Engine::open_session`], with rows as learners read them. The encoding's columns are the query's.
+    /// As [`Engine::open_session`], with rows encoded for the learners. The encoding's columns are those of the query.
     ///
     /// # Errors
     /// As [`Engine::open_session`].
@@ -132,7 +132,7 @@ impl Engine {
         self.open_by(granted, query, &|batch| read::encoded(&batch, encoding))
     }
 
-    /// As [`Engine::open_encoded`], by a function that goes row by row.
+    /// As [`Engine::open_encoded`], with a function that encodes row by row.
     pub(crate) fn open_by(
         &self, granted: Granted, query: &Query, encode: &(dyn Fn(Batch) -> Encoded + Sync),
     ) -> Result<Session<Encoded>, EngineError> {
@@ -141,7 +141,7 @@ impl Engine {
         })
     }
 
-    /// Checks the query, starts the grant and lets the reader use the permit.
+    /// Checks the query, starts the grant and passes the permit to the reader.
     fn started<R>(
         &self, granted: Granted, query: &Query,
         open: impl FnOnce(Permit, SecureNoise, &Source, &Prepared, &Unit) -> Result<Session<R>, ReadError>,
@@ -164,21 +164,21 @@ impl Engine {
         })?;
         let id = permit.grant();
         open(permit, noise, &source, &prepared, &unit).map_err(|error| {
-            // The charge stands; that nothing will leave under it is worth a line in the log, if it takes one.
+            // The charge stands. The log records, if it can, that nothing will be released under it.
             drop(self.burn(id));
             EngineError::Read(error)
         })
     }
 
-    /// Lets what a session computed leave, under the digest of what leaves.
+    /// Releases the result of a session under its digest.
     ///
     /// # Errors
-    /// When the log fails; nothing may leave then.
+    /// When the log fails; the result must not be published then.
     pub fn release(&self, finished: Finished, digest: [u8; 32]) -> Result<Head, EngineError> {
         self.with(|gate, _| Ok(gate.release(now(), finished, digest)?))
     }
 
-    /// Says that nothing will leave under a started grant. Its charge stands.
+    /// Records that nothing will be released under a started grant. Its charge stands.
     ///
     /// # Errors
     /// When the grant is not running, or the log fails.
@@ -187,10 +187,10 @@ impl Engine {
     }
 }
 
-/// The question as the kernel takes it.
-pub(crate) fn request(gate: &Gate<Store>, catalog: &Catalog, ask: &Ask) -> Result<Request, EngineError> {
+/// The kernel's form of a charge request.
+pub(crate) fn request(gate: &Gate<Store>, catalog: &Catalog, ask: &ChargeRequest) -> Result<Request, EngineError> {
     let (id, known) = found(gate, catalog, &ask.stream)?;
-    // A block that is open grows; one that is deleted is retired, and the kernel says so.
+    // An open block can still grow. A deleted block is retired, which the kernel checks.
     let blocks = set(gate, id, &ask.blocks)?;
     if let Some(key) = ask.blocks.iter().find(|key| known.stage(key) == Stage::Open) {
         return Err(EngineError::Stage { block: key.clone(), needed: "sealed yet: wait for it, or seal it" });
@@ -207,7 +207,7 @@ pub(crate) fn request(gate: &Gate<Store>, catalog: &Catalog, ask: &Ask) -> Resul
     })
 }
 
-/// The context of this name; the first where none is named.
+/// The context with this name, or the first one if `name` is `None`.
 pub(crate) fn context(policy: &Policy, name: Option<&str>) -> Result<ContextId, EngineError> {
     let place = match name {
         None => Some(0),
@@ -218,7 +218,7 @@ pub(crate) fn context(policy: &Policy, name: Option<&str>) -> Result<ContextId, 
     Ok(place.map(ContextId).ok_or_else(missing)?)
 }
 
-/// What one row of a session is.
+/// The privacy unit of one record in a session.
 fn unit_of(file: &stream::StreamFile) -> Unit {
     match (&file.unit, &file.user) {
         (stream::Unit::User { contribution }, Some(column)) => {

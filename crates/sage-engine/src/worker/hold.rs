@@ -1,9 +1,9 @@
-//! Answers at intervals: on a stream whose file says so, what comes of rows leaves at the end of a disclosure interval.
+//! Delays results to the end of the disclosure interval, on streams that ask for it.
 //!
-//! How long a computation takes depends on rows, if only by microseconds, and whoever asked could measure it. Where
-//! the file says `answers = "at-interval"`, the result of a query or an attempt, success or failure alike, is neither
-//! released, nor logged, nor returned before the interval in which it was computed has ended. The asker then learns
-//! the number of intervals and nothing finer.
+//! The duration of a computation depends on rows, and a caller could measure it. If the stream file says `answers =
+//! "at-interval"`, the result of a query or an attempt, success or failure alike, is neither released, logged nor
+//! returned before the interval in which it was computed has ended. The caller then learns the number of intervals and
+//! nothing finer.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,34 +11,34 @@ use std::time::Duration;
 use crate::api::{Engine, now};
 use crate::stream::{Answers, StreamFile};
 
-/// The interval where neither the operator nor the stream's file asks for a longer one.
+/// The interval if neither the operator nor the stream file asks for a longer one.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// The shortest disclosure interval of this directory, in milliseconds: that of streams that ask for no longer one.
+    /// The shortest disclosure interval of this directory, in milliseconds.
     pub fn least_interval(&self) -> u64 {
         u64::try_from(self.places.interval.unwrap_or(INTERVAL).as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// The disclosure intervals of all streams in milliseconds: what the stream's file asks for, and at least
+    /// The disclosure intervals of all streams in milliseconds: as the stream file says, and at least
     /// [`Engine::least_interval`].
     pub fn disclosure_intervals(&self) -> BTreeMap<String, u64> {
         let (catalog, least) = (self.catalog(), self.least_interval());
         catalog.streams().map(|(name, known)| (name.to_owned(), interval_of(&known.file, least))).collect()
     }
 
-    /// The length of a stream's disclosure interval in milliseconds; `None` if its answers leave at once.
+    /// The disclosure interval of a stream in milliseconds; `None` if its results are returned at once.
     pub(crate) fn answer_interval(&self, stream: &str) -> Option<u64> {
         let catalog = self.catalog();
         let file = &catalog.stream(stream)?.file;
         (file.answers == Answers::AtInterval).then(|| interval_of(file, self.least_interval()))
     }
 
-    /// Waits for the end of the stream's disclosure interval, if its answers leave at intervals.
+    /// Waits for the end of the stream's disclosure interval, if its results are delayed.
     pub(crate) fn hold(&self, stream: &str) {
         let Some(interval) = self.answer_interval(stream) else { return };
         let end = (now() / interval + 1).saturating_mul(interval);
-        // A clock that was set back does not make the wait longer than one interval.
+        // If the clock is set back, the wait is still at most one interval.
         std::thread::sleep(Duration::from_millis(end.saturating_sub(now()).min(interval)));
     }
 }

@@ -21,6 +21,6 @@ mod printed;
 pub(crate) mod progress;
 pub(crate) mod run_loop;
 
-pub use grant::{Ask, Granted};
+pub use grant::{ChargeRequest, Granted};
 pub use progress::ProgressView;
 pub use run_loop::Job;

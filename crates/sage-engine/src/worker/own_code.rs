@@ -1,10 +1,10 @@
-//! An attempt with a program of its author's: it gets the rows of the train lane, in a box, and what it brings back
-//! is tested by us on the test lane.
+//! Attempts with the author's own program: it reads the rows of the train lane in a sandbox, and the engine tests its
+//! model on the test lane.
 //!
-//! What is taken from it is a description and weights in our own form, or an ONNX file that is translated into it, and
-//! from that a graph is written; nothing it brings is ever run. The two charges are apart: the author vouches for what
-//! the program saw, and for the test the kernel does. Not a row leaves the box but by the author's word, which is what
-//! the declared door says.
+//! The program returns a description and weights in the engine's own format, or an ONNX file that is translated into
+//! it; nothing it returns is executed. There are two charges: the author vouches for what the program did with the
+//! train lane (the attested access mode), and the kernel enforces the charge of the test. Rows leave the sandbox only
+//! in what the author vouches for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,11 +31,11 @@ use crate::worker::baseline::{cells, expression};
 use crate::worker::flight::Serving;
 use crate::worker::run_loop::Job;
 
-/// How long a program may take where its pipeline does not say.
+/// The time limit of a program if its pipeline sets none.
 const TIME_LIMIT: Duration = Duration::from_secs(3600);
 
 impl Engine {
-    /// Performs the attempt of a program of its author's.
+    /// Performs an attempt with the author's program.
     pub(crate) fn own_code(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
         let Job { run, attempt, recipe, bill, granted, tested } = job;
         let (Some(own), Some(label), Some(tested)) = (recipe.own_code(), recipe.tested(), tested) else {
@@ -65,7 +65,7 @@ impl Engine {
         Ok(Done { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
     }
 
-    /// What the program makes of the rows of the train lane.
+    /// Runs the program on the rows of the train lane and returns its model.
     #[allow(clippy::too_many_arguments, reason = "each is a different thing, and they come together here alone")]
     fn seen(
         &self, own: &OwnCode, recipe: &Recipe, bill: &Bill, granted: Granted, folder: &Scratch, of: (u64, u64),
@@ -77,7 +77,7 @@ impl Engine {
         let rows = session.into_declared().map_err(|_| Lost("the stream's door is not open for it".to_owned()))?;
         let names: Vec<String> = recipe.query().columns.iter().map(|column| column.name.clone()).collect();
         let batches = rows.lane(Lane::Train).iter().filter_map(|batch| batch.records(&names)).collect();
-        // Dropped at the end of this function, when the program is over.
+        // Dropped at the end of this function, after the program has ended.
         let serving = match own.rows {
             Handover::Parquet => folder.write_rows(batches).map(|()| None),
             Handover::Flight => Serving::start(&folder.path, batches).map(Some),
@@ -120,28 +120,28 @@ impl Engine {
         let found =
             spent.within().and_then(|()| ended_well(&report.ending)).and_then(|()| taken(&report.output, &columns));
         let (graph, digest) = found.map_err(|why| self.for_author(of, why))?;
-        // What the program saw is paid for; what it made is known by its digest.
+        // The charge covers what the program read; its output is identified by its digest.
         self.release(finished, digest).map_err(Lost::from)?;
         Ok(graph)
     }
 
-    /// The columns of the stream that a model can look at.
+    /// The columns of the stream that a model can read.
     fn columns_of(&self, recipe: &Recipe) -> Vec<Column> {
         let catalog = self.catalog();
         let stream = catalog.stream(&recipe.pipeline().stream);
         stream.map(|stream| graph_columns(&stream.file)).unwrap_or_default()
     }
 
-    /// The model ready to predict, if it looks at columns of the stream alone.
+    /// Loads the model for prediction, if it reads only columns of the stream.
     fn tried_out(&self, graph: &Graph, recipe: &Recipe) -> Result<Predictor, Lost> {
         let catalog = self.catalog();
         let file = catalog.stream(&recipe.pipeline().stream).map(|stream| &stream.file);
         let declared = |name: &str| file.is_some_and(|file| file.column(name).is_some());
-        // Not which: the name is a word of the program's, and the program has seen rows.
+        // The message does not name the column: the name comes from a program that has read rows.
         if !graph.outline().schema.columns().iter().all(|column| declared(&column.name)) {
             return Err(Lost("its model looks at a column that the stream does not have".to_owned()));
         }
-        // Otherwise a program could leave out the rows that its model is wrong about.
+        // Otherwise a program could exclude the rows that its model gets wrong.
         if graph.outline().leaves_rows_out() {
             return Err(Lost(
                 "each number field of its model needs `missing`: what stands for a missing value".to_owned(),
@@ -153,7 +153,7 @@ impl Engine {
         })
     }
 
-    /// The test of its model on the test lane.
+    /// Tests the model on the test lane.
     pub(crate) fn tested(
         &self, label: &Tested, recipe: &Recipe, bill: &Bill, granted: Granted, predictor: &Predictor,
         attempt: &crate::adapt::Attempt,
@@ -161,12 +161,12 @@ impl Engine {
         let mut columns = vec![label.label.clone()];
         columns.extend(predictor.columns().iter().map(|column| expression("the model", column)));
         let mut query = Query { filter: recipe.pipeline().filter.clone(), columns };
-        let rival = match self.rival_beside(recipe.pipeline(), &mut query, label.bounds) {
-            Ok(rival) => rival,
+        let baseline = match self.baseline_beside(recipe.pipeline(), &mut query, label.bounds) {
+            Ok(baseline) => baseline,
             Err(error) => return Err(self.unread([granted], Lost::from(error))),
         };
         let mut session = self.open_session(granted, &query).map_err(Lost::from)?;
-        // A row that the model leaves out by its rule for missing values is in no test of it. NaN is a wrong prediction.
+        // A row that the model excludes by its rule for missing values is not tested. NaN is a wrong prediction.
         let predict = |row: Row<'_>| {
             let cells = cells(predictor.columns(), row, 1);
             if predictor.leaves_out(&cells) {
@@ -176,14 +176,14 @@ impl Engine {
             Some(found.map_or(f64::NAN, f64::from))
         };
         let test = OwnTest { recipe, bill, attempt, bounds: label.bounds };
-        let verdict = match &rival {
-            Some(rival) => test.compare(&mut session, predict, |row, label| rival.loss_of(row, label))?,
+        let verdict = match &baseline {
+            Some(baseline) => test.compare(&mut session, predict, |row, label| baseline.loss_of(row, label))?,
             None => test.run(&mut session, predict)?,
         };
         Ok((session, verdict))
     }
 
-    /// Where the code lies that was submitted with a run.
+    /// The folder of the code that was submitted with a run.
     fn code_of(&self, run: u64) -> Option<PathBuf> {
         let catalog = self.catalog();
         let digest = catalog.works().run(run)?.code.clone()?;
@@ -191,7 +191,8 @@ impl Engine {
     }
 }
 
-/// Refuses a program that did not end as it should. The program has seen rows, so how it ended is for its author.
+/// Refuses the result of a program that did not exit successfully. The program has read rows, so the reason is for its
+/// author only.
 fn ended_well(ending: &Ending) -> Result<(), Lost> {
     Err(Lost(match ending {
         Ending::Exit(Exit::Success) => return Ok(()),
@@ -203,7 +204,7 @@ fn ended_well(ending: &Ending) -> Result<(), Lost> {
     }))
 }
 
-/// What a program is told, beside its rows.
+/// The context file that a program gets with its rows.
 fn context(recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path) -> Value {
     let (epsilon, delta) = match bill.noises.train {
         Trained::Declared(epsilon, delta) => (epsilon.to_string(), delta.to_string()),
@@ -217,8 +218,7 @@ fn context(recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path
     })
 }
 
-/// The graph that was left in the output folder, as an ONNX file or as a description and weights, and the digest of
-/// what lay there.
+/// The graph in the output folder, as an ONNX file or as a description and weights, with the digest of its files.
 fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), Lost> {
     let cannot = |error: &dyn std::fmt::Display| Lost(format!("its output cannot be taken: {error}"));
     match output.read(Path::new(FOREIGN)) {
@@ -243,12 +243,12 @@ fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), Lost>
     Ok((graph, digest_of(&[(ESSENTIAL[0], &description), (ESSENTIAL[1], &weights)])))
 }
 
-/// The digest of files, which their names tell apart.
+/// The digest of a list of files with their names.
 fn digest_of(files: &[(&str, &[u8])]) -> [u8; 32] {
     *release::digest(files.iter().copied()).as_bytes()
 }
 
-/// What the program says that it spent, held against what it was granted.
+/// The privacy loss that the program reports, compared with its grant.
 struct Spent {
     granted: Option<(f64, f64)>,
     said: Vec<sage_kernel::accountant::Loss>,
@@ -264,7 +264,7 @@ impl Spent {
         Self { granted, said: Vec::new(), counts: Vec::new() }
     }
 
-    /// Takes a message: `{"kind": "spent", "sigma": 1.1, "q": 0.01, "steps": 1000}`. Others say nothing of budgets.
+    /// Reads a message such as `{"kind": "spent", "sigma": 1.1, "q": 0.01, "steps": 1000}`. Other messages are ignored.
     fn hear(&mut self, line: &Line) {
         let Line::Json(message) = line else { return };
         if message["kind"] == "spent"
@@ -276,7 +276,7 @@ impl Spent {
         }
     }
 
-    /// Refuses what says of itself that it spent more.
+    /// Refuses a program that reports more than its grant.
     fn within(&self) -> Result<(), Lost> {
         let Some((epsilon, delta)) = self.granted.filter(|_| !self.said.is_empty()) else { return Ok(()) };
         let items: Vec<_> = self.said.iter().copied().zip(self.counts.iter().copied()).collect();
@@ -288,12 +288,12 @@ impl Spent {
     }
 }
 
-/// The folder of one run of a program, gone when it is over.
+/// The folder of one execution of a program, removed when it is dropped.
 struct Scratch {
     path: PathBuf,
 }
 
-/// The folder of such folders, beside the log.
+/// The parent of these folders, in the engine's directory.
 pub(crate) const SCRATCH: &str = "scratch";
 
 impl Scratch {
@@ -315,7 +315,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays is removed at the next start.
+        // Anything left behind is removed at the next start.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

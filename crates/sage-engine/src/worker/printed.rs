@@ -1,7 +1,8 @@
-//! What programs of their authors printed and how they ended: kept for the author, and for nobody else.
+//! The output and exit status of programs, kept for their author only.
 //!
-//! A program sees rows, so what it prints and its exit code can tell of them. It lies in files that only the owner of the directory can
-//! read, and is shown to whoever submitted the run, while they have the role of an ML engineer.
+//! A program reads rows, so its output and exit code can reveal them. They are stored in files that only the owner of
+//! the directory can read, and are shown to the principal who submitted the run, as long as they are an ML engineer of
+//! the stream.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -16,11 +17,11 @@ use crate::private;
 use crate::run::Lost;
 use crate::stream::Role;
 
-/// The folder of what was printed, beside the log.
+/// The folder of these files, in the engine's directory.
 const OUTPUTS: &str = "outputs";
 
 impl Engine {
-    /// What the programs of a run printed last, by the serial numbers of its attempts; nothing where it has none.
+    /// The last output of a run's programs, by the serial number of the attempt; empty if there is none.
     ///
     /// # Errors
     /// When there is no such run, or the principal is not the ML engineer who submitted it.
@@ -43,7 +44,7 @@ impl Engine {
         Ok(kept.collect())
     }
 
-    /// Keeps the end of what a program printed. That it cannot be kept is no reason to lose an attempt.
+    /// Stores the end of a program's output. A failure to store it does not fail the attempt.
     pub(crate) fn keep_printed(&self, (run, serial): (u64, u64), report: &Report) {
         let text = format!(
             "standard output:\n{}\nstandard error:\n{}\n",
@@ -53,11 +54,11 @@ impl Engine {
         drop(self.write_printed(run, serial, &text));
     }
 
-    /// Keeps how a program ended beside what it printed, and gives what everybody else with a role reads instead: the
-    /// program has seen rows, and its exit code or what it left behind can tell of them.
+    /// Stores how a program ended with its output, and returns the reason that everyone else sees: the program has read
+    /// rows, and its exit code or its files can reveal them.
     pub(crate) fn for_author(&self, (run, serial): (u64, u64), Lost(why): Lost) -> Lost {
         let append = || OpenOptions::new().append(true).open(self.printed_file(run, serial));
-        // That it cannot be kept is no reason to tell it to others.
+        // A failure to store the reason must not reveal it to others.
         drop(append().and_then(|mut file| writeln!(file, "how it ended:\n{why}")));
         Lost("the program brought back no model that can be tested; its author sees why with: sage logs RUN".to_owned())
     }

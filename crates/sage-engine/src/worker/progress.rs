@@ -1,9 +1,9 @@
-//! How far attempts are, while they are performed: events that are told and not kept.
+//! Progress events of attempts in progress. They are published but not stored in the log.
 //!
-//! They stand beside the events of the log, with numbers of their own that begin anew with each opening of the
-//! directory. They say which stage an attempt is in and, in tenths, how many of its planned steps are done; nothing
-//! in them was computed from rows. When they come depends on rows, as with every event of a run, so they are for those
-//! who may see the run. Whoever looks on here also ends attempts whose time is over.
+//! They have their own sequence numbers, which restart whenever the directory is opened. An event names the stage of an
+//! attempt and, in steps of ten percent, how many of its planned steps are done. Its content does not depend on rows,
+//! but its timing does, as for every event of a run, so it is shown only to principals who may see the run. The watcher
+//! also ends attempts that exceed their time limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,52 +14,52 @@ use crate::pipeline::Pipeline;
 use crate::run::{Lost, Stage, Watch};
 use crate::worker::run_loop::Job;
 
-/// How far an attempt is.
+/// A progress event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgressView {
-    /// Its number among those of this opening.
+    /// Its sequence number since the directory was opened.
     pub number: u64,
-    /// When, in milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub time: u64,
     /// The stream.
     pub stream: String,
     /// The run.
     pub run: u64,
-    /// Which attempt of the run.
+    /// The serial number of the attempt.
     pub attempt: u32,
-    /// Where the attempt is.
+    /// The stage of the attempt.
     pub stage: Stage,
-    /// How many of its steps are done, in whole tens of a hundred; nothing where there are no steps.
+    /// The percentage of its steps that are done, in multiples of ten; `None` for stages without steps.
     pub percent: Option<u8>,
 }
 
-/// What was told last.
+/// The most recent progress events.
 #[derive(Default)]
 pub(crate) struct Progress {
     next: u64,
     kept: VecDeque<ProgressView>,
 }
 
-/// How many are kept for those who ask late.
+/// The number of events kept for clients that poll late.
 const KEPT: usize = 4096;
-/// In how many parts the steps of an attempt are told.
+/// The number of progress reports per stage.
 const PARTS: u32 = 10;
 
 impl Engine {
-    /// At most so many events of progress from this number on, as far as they are kept.
+    /// At most `most` progress events, starting with sequence number `from`, as far as they are kept.
     pub fn progress(&self, from: u64, most: usize) -> Vec<ProgressView> {
         let progress = lock(&self.progress);
         let first = progress.kept.partition_point(|one| one.number < from);
         progress.kept.range(first..).take(most).cloned().collect()
     }
 
-    /// The number of the next event of progress.
+    /// The sequence number of the next progress event.
     pub fn progress_length(&self) -> u64 {
         lock(&self.progress).next
     }
 }
 
-/// Looks on while an attempt is performed.
+/// Reports the progress of an attempt and enforces its time limit.
 pub(crate) struct Watcher<'engine> {
     engine: &'engine Engine,
     run: u64,
@@ -67,7 +67,7 @@ pub(crate) struct Watcher<'engine> {
     stream: String,
     started: Instant,
     time: Option<Duration>,
-    /// The last part of the steps that was told.
+    /// The last part of the steps that was reported.
     part: AtomicU32,
 }
 
@@ -99,8 +99,8 @@ impl<'engine> Watcher<'engine> {
         progress.kept.push_back(ProgressView { number, time: now(), stream, run, attempt, stage, percent });
     }
 
-    /// Ends an attempt whose time is over. How long it takes depends on rows, so the reason is that of every attempt
-    /// without a result.
+    /// Ends an attempt that has exceeded its time limit. Its duration depends on rows, so the reason is the same as for
+    /// every attempt without a result.
     fn in_time(&self) -> Result<(), Lost> {
         match self.time {
             Some(limit) if self.started.elapsed() >= limit => Err(Lost::without_result()),
@@ -134,7 +134,7 @@ impl Watch for Watcher<'_> {
 }
 
 impl Engine {
-    /// What an attempt may use: the lesser of what its file and the operator say.
+    /// The limits of an attempt: the lower of those in the pipeline file and those of the operator.
     pub(crate) fn attempt_limits(&self, pipeline: &Pipeline) -> AttemptLimits {
         let time = pipeline.limits.time.map(|width| Duration::from_micros(width.microseconds().unsigned_abs()));
         let memory_bytes = pipeline.limits.memory_megabytes.map(|megabytes| u64::from(megabytes) * 1_000_000);

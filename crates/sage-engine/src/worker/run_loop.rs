@@ -1,8 +1,8 @@
-//! The loop: which run does what next.
+//! The worker loop: picks the next run and charges its attempt.
 //!
-//! A step is recorded before anything follows from it, in this order: an attempt is chosen, charged, started, read,
-//! judged. So a process that was stopped anywhere finds its runs as they were and goes on; what it had started is
-//! burnt, what it had only charged is used. Who comes first is the schedule's to say.
+//! Every step is recorded before it takes effect, in this order: an attempt is chosen, charged, started, read, judged.
+//! A process that stops at any point therefore finds its runs in their recorded state and resumes them: a grant that
+//! was started is burnt, a charge that was not started is used. The scheduler decides the order of runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::worker::Granted;
 use crate::worker::charge::Written;
 use crate::worker::crash::Work;
 
-/// An attempt that is paid for and waits to be performed.
+/// An attempt that is charged and waits to be performed.
 #[must_use = "it is paid for"]
 pub struct Job {
     pub(crate) run: u64,
@@ -25,12 +25,12 @@ pub struct Job {
     pub(crate) recipe: Arc<Recipe>,
     pub(crate) bill: Bill,
     pub(crate) granted: Granted,
-    /// The charge of the test lane, where it is one of its own.
+    /// The separate charge of the test lane, if the attempt has one.
     pub(crate) tested: Option<Granted>,
 }
 
 impl Job {
-    /// The run.
+    /// The number of the run.
     pub const fn run(&self) -> u64 {
         self.run
     }
@@ -41,58 +41,58 @@ impl Job {
     }
 }
 
-/// What a run would do if it were its turn.
+/// The next attempt of a run, ready to be charged.
 pub(crate) struct Choice {
     pub(crate) run: u64,
     pub(crate) attempt: Attempt,
     pub(crate) blocks: Vec<(u32, u32)>,
     pub(crate) written: Written,
-    /// How much the agenda had taken in when it was made.
+    /// The change counter of the wake-ups when the choice was made.
     pub(crate) made: u64,
 }
 
-/// An allocation: a stream and the place of a context.
-type Room = (String, u32);
+/// The key of an allocation: a stream and the index of a context.
+type AllocationKey = (String, u32);
 
-/// What runs would do if it were their turn, by allocation and by their numbers.
+/// The choices of all ready runs, by allocation and run number.
 #[derive(Default)]
 pub(crate) struct Choices {
-    rooms: BTreeMap<Room, BTreeMap<u64, Choice>>,
-    /// How much the agenda had taken in, and how late it was, when nobody had anything to do.
+    allocations: BTreeMap<AllocationKey, BTreeMap<u64, Choice>>,
+    /// The change counter and the time at which no run had anything to do.
     quiet: Option<(u64, u64)>,
 }
 
 impl Choices {
     fn forget(&mut self, run: u64) {
-        self.rooms.values_mut().for_each(|room| {
-            room.remove(&run);
+        self.allocations.values_mut().for_each(|allocation| {
+            allocation.remove(&run);
         });
-        self.rooms.retain(|_, room| !room.is_empty());
+        self.allocations.retain(|_, allocation| !allocation.is_empty());
     }
 
-    /// The runs whose choices were made before the last of so many changes.
+    /// The runs whose choices were made before the last change.
     fn made_before(&self, changes: u64) -> Vec<u64> {
-        let all = self.rooms.values().flat_map(BTreeMap::values);
+        let all = self.allocations.values().flat_map(BTreeMap::values);
         all.filter(|choice| choice.made != changes).map(|choice| choice.run).collect()
     }
 }
 
 impl Engine {
-    /// The next attempt to perform at this time, in milliseconds since 1970; nothing if every run waits or is over.
+    /// The next attempt to perform at `time`, in milliseconds since 1970; `None` if every run waits or has ended.
     ///
-    /// Attempts that were under way when a process stopped come first, then whoever the schedule puts first. Only runs
-    /// are looked at whose situation changed since they were looked at last, or whose time has come.
+    /// Attempts that were in progress when a process stopped come first, then runs in the order of the scheduler. Only
+    /// runs whose situation has changed, or whose deadline has passed, are evaluated.
     ///
     /// # Errors
     /// When the log fails.
     pub fn next_job(&self, time: u64) -> Result<Option<Job>, EngineError> {
-        // Held to the end: two workers must not choose for the same run.
+        // Locked until the end, so that two workers never choose for the same run.
         let mut busy = lock(&self.busy);
-        let left_lying = lock(&self.agenda).left_lying(&busy);
-        for number in left_lying {
+        let unattended = lock(&self.wakeups).unattended(&busy);
+        for number in unattended {
             let catalog = self.catalog();
             let Some(run) = catalog.works().run(number) else { continue };
-            lock(&self.agenda).look();
+            lock(&self.wakeups).count_evaluation();
             let planned = self.crash_guard.enter(number, Work::Planning);
             let resumed = self.resume(number, run);
             drop(planned);
@@ -104,28 +104,29 @@ impl Engine {
         self.look_for_expired(time)?;
         self.resubmit_due(time)?;
         if lock(&self.schedule).tick(time) {
-            lock(&self.agenda).stir_all();
+            lock(&self.wakeups).wake_all();
         }
         let mut choices = lock(&self.choices);
-        let taken = lock(&self.agenda).take(time);
-        let unchanged = Some((lock(&self.agenda).changes(), time));
+        let taken = lock(&self.wakeups).take(time);
+        let unchanged = Some((lock(&self.wakeups).changes(), time));
         if taken.is_empty() && choices.quiet == unchanged {
             return Ok(None);
         }
         let mut left = taken;
         while let Some(number) = left.pop_first() {
-            self.look(number, time, &mut choices).inspect_err(|_| {
+            self.evaluate_run(number, time, &mut choices).inspect_err(|_| {
                 left.insert(number);
-                lock(&self.agenda).put_back(std::mem::take(&mut left));
+                lock(&self.wakeups).restore(std::mem::take(&mut left));
             })?;
         }
         loop {
-            while let Some(choice) = self.whose_turn(&mut choices) {
+            while let Some(choice) = self.next_choice(&mut choices) {
                 let run = choice.run;
-                if choice.made != lock(&self.agenda).changes() {
-                    // Others have been charged since: it is looked at again, alone, now that its turn has come.
-                    lock(&self.agenda).look();
-                    self.look(run, time, &mut choices)?;
+                if choice.made != lock(&self.wakeups).changes() {
+                    // Other runs were charged since this choice was made, so it is evaluated again before it is
+                    // charged.
+                    lock(&self.wakeups).count_evaluation();
+                    self.evaluate_run(run, time, &mut choices)?;
                     continue;
                 }
                 if let Some(job) = self.begin(choice)? {
@@ -133,30 +134,30 @@ impl Engine {
                     return Ok(Some(job));
                 }
             }
-            // It is nobody's turn by choices of before the last change: they may be made otherwise now.
-            let changes = lock(&self.agenda).changes();
+            // No choice can be charged. Choices made before the last change may now come out differently.
+            let changes = lock(&self.wakeups).changes();
             let old = choices.made_before(changes);
             if old.is_empty() {
                 break;
             }
             for run in old {
-                lock(&self.agenda).look();
-                self.look(run, time, &mut choices)?;
+                lock(&self.wakeups).count_evaluation();
+                self.evaluate_run(run, time, &mut choices)?;
             }
         }
-        choices.quiet = Some((lock(&self.agenda).changes(), time));
+        choices.quiet = Some((lock(&self.wakeups).changes(), time));
         Ok(None)
     }
 
-    /// How many times a run was looked at since the directory was opened: what turns of the loop cost.
-    pub fn looks(&self) -> u64 {
-        lock(&self.agenda).looks()
+    /// How many times a run was evaluated since the directory was opened: a measure of the cost of the loop.
+    pub fn evaluations(&self) -> u64 {
+        lock(&self.wakeups).evaluations()
     }
 
-    /// Looks at a run that may have something to do, and keeps what it would do.
-    fn look(&self, number: u64, time: u64, choices: &mut Choices) -> Result<(), EngineError> {
+    /// Evaluates a run that may be ready, and stores its choice.
+    fn evaluate_run(&self, number: u64, time: u64, choices: &mut Choices) -> Result<(), EngineError> {
         choices.forget(number);
-        lock(&self.agenda).unsettle(number);
+        lock(&self.wakeups).unmark_chosen(number);
         let catalog = self.catalog();
         let Some(run) = catalog.works().run(number).filter(|run| run.state.phase() == Phase::Idle) else {
             return Ok(());
@@ -173,18 +174,18 @@ impl Engine {
             Some(Event::Ask { pipeline, blocks, cost: choice.written.bill.resources })
         });
         let mut schedule = lock(&self.schedule);
-        let Some(room) = schedule.room(stream, context) else { return Ok(()) };
-        // What it does not take is not ready, and waits.
-        let _ = room.apply(asked.unwrap_or(Event::Withdraw { pipeline }));
+        let Some(allocation) = schedule.allocation(stream, context) else { return Ok(()) };
+        // An allocation that rejects the request leaves the run waiting.
+        let _ = allocation.apply(asked.unwrap_or(Event::Withdraw { pipeline }));
         drop(schedule);
         if let Some(choice) = choice {
-            lock(&self.agenda).settle(number);
-            choices.rooms.entry((stream.clone(), context)).or_default().insert(number, choice);
+            lock(&self.wakeups).mark_chosen(number);
+            choices.allocations.entry((stream.clone(), context)).or_default().insert(number, choice);
         }
         Ok(())
     }
 
-    /// Performs attempts until every run waits or is over; gives how many there were.
+    /// Performs attempts until every run waits or has ended, and returns their number.
     ///
     /// # Errors
     /// When the log fails.
@@ -197,37 +198,41 @@ impl Engine {
         Ok(performed)
     }
 
-    /// Takes the choice whose turn it is out of the list: of the room in which somebody came first. Where no run's own
-    /// reservations cover its attempt, one borrows, in a room where nothing is under way.
-    fn whose_turn(&self, choices: &mut Choices) -> Option<Choice> {
-        let under_way = self.rooms_under_way();
+    /// Removes the next choice to charge from the list: from the allocation with the earliest run, the run that the
+    /// scheduler puts first. If no run's own reservation covers its attempt, a run borrows, in an allocation without an
+    /// attempt in progress.
+    fn next_choice(&self, choices: &mut Choices) -> Option<Choice> {
+        let under_way = self.allocations_in_progress();
         let mut schedule = lock(&self.schedule);
-        let mut rooms: Vec<(&Room, &mut BTreeMap<u64, Choice>)> = choices.rooms.iter_mut().collect();
-        rooms.sort_by_key(|(_, own)| own.keys().next().copied());
-        let covered = rooms.iter_mut().find_map(|((stream, context), own)| {
-            let first = schedule.room(stream, *context)?.ready_first(|id| own.contains_key(&id.0))?;
+        let mut allocations: Vec<(&AllocationKey, &mut BTreeMap<u64, Choice>)> =
+            choices.allocations.iter_mut().collect();
+        allocations.sort_by_key(|(_, own)| own.keys().next().copied());
+        let covered = allocations.iter_mut().find_map(|((stream, context), own)| {
+            let first = schedule.allocation(stream, *context)?.ready_first(|id| own.contains_key(&id.0))?;
             own.remove(&first.0)
         });
         let taken = covered.or_else(|| {
-            rooms.into_iter().filter(|(room, _)| !under_way.contains(*room)).find_map(|((stream, context), own)| {
-                let borrower = schedule.room(stream, *context)?.borrower(|id| own.contains_key(&id.0))?;
-                own.remove(&borrower.0)
-            })
+            allocations.into_iter().filter(|(allocation, _)| !under_way.contains(*allocation)).find_map(
+                |((stream, context), own)| {
+                    let borrower = schedule.allocation(stream, *context)?.borrower(|id| own.contains_key(&id.0))?;
+                    own.remove(&borrower.0)
+                },
+            )
         });
-        choices.rooms.retain(|_, room| !room.is_empty());
+        choices.allocations.retain(|_, allocation| !allocation.is_empty());
         taken
     }
 
-    /// The rooms in which an attempt is under way.
-    fn rooms_under_way(&self) -> BTreeSet<Room> {
+    /// The allocations with an attempt in progress.
+    fn allocations_in_progress(&self) -> BTreeSet<AllocationKey> {
         let catalog = self.catalog();
-        let runs = lock(&self.agenda).under_way();
-        let room = |number: u64| {
+        let runs = lock(&self.wakeups).under_way();
+        let allocation = |number: u64| {
             let run = catalog.works().run(number)?;
             let stream = &run.pipeline.stream;
             Some((stream.clone(), queue::context_of(run, catalog.stream(stream))?))
         };
-        runs.into_iter().filter_map(room).collect()
+        runs.into_iter().filter_map(allocation).collect()
     }
 
     /// Records a choice and charges it.
@@ -237,11 +242,11 @@ impl Engine {
         self.charge_attempt(run, attempt, written)
     }
 
-    /// Submits again what is to be run again and again, once its last run is over, its time has come and there are
-    /// blocks that were sealed since.
+    /// Submits recurring pipelines again whose last run has ended, whose interval has passed, and whose stream has new
+    /// sealed blocks.
     fn resubmit_due(&self, time: u64) -> Result<(), EngineError> {
         let catalog = self.catalog();
-        let due = lock(&self.agenda).take_due(time, &catalog);
+        let due = lock(&self.wakeups).take_due(time, &catalog);
         for run in due.into_iter().filter_map(|number| catalog.works().run(number)) {
             let (stream, text) = (run.pipeline.stream.clone(), run.pipeline.to_text());
             let again = Note::RunSubmitted {
@@ -253,7 +258,7 @@ impl Engine {
                 code: run.code.clone(),
             };
             self.with(|gate, catalog| {
-                // Decided on the newest file of the stream: a person without the role does not spend again.
+                // Checked against the newest stream file: a principal who lost the role does not spend again.
                 let allowed = catalog.stream(&run.pipeline.stream).is_some_and(|known| known.may_spend(run));
                 let owned = catalog.works().owner(&run.pipeline.name) == Some(run.pipeline.stream.as_str());
                 if allowed && owned { Ok(note(gate, catalog, &again)?) } else { Ok(()) }
@@ -262,7 +267,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes down what happened to a run.
+    /// Records a step of a run.
     pub(crate) fn step(&self, run: u64, step: Step) -> Result<(), EngineError> {
         self.with(|gate, catalog| Ok(note(gate, catalog, &Note::RunStepped { run, step })?))
     }

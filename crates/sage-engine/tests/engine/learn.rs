@@ -5,7 +5,7 @@ use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::read::{Expression, Query, formula};
 use sage_engine::stream::{StreamFile, time_of};
-use sage_engine::{Ask, Cost, Door, Engine, Lane, Sigma, TableNoise};
+use sage_engine::{ChargeRequest, Cost, Door, Engine, Lane, Sigma, TableNoise};
 use sage_learn::bundle::{Bundle, Card, Door as BundleDoor, Feature, Model, Predictor, Validation, fields, try_out};
 use sage_learn::encode::{
     Categories, Encoding, Field, FieldKind, Join, Key, KeyKind, Label, LabelKind, Mean, Scale, Span, Stated,
@@ -129,7 +129,7 @@ fn rides_become_a_served_model() {
     let (lane, judged) = check.cost().expect("a price");
     assert_eq!(lane, Lane::Test);
     let costs = [Some(Cost::new(train).expect("a cost")), Some(Cost::new(vec![judged]).expect("a cost"))];
-    let ask = Ask {
+    let ask = ChargeRequest {
         key: "first".to_owned(),
         stream: "taxi".to_owned(),
         context: None,

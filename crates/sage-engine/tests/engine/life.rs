@@ -1,6 +1,6 @@
 //! The life of rows and blocks.
 
-use sage_engine::{EngineError, Fed, Lane, Opened, Refusal, State, TableNoise};
+use sage_engine::{EngineError, IngestOutcome, Lane, Opened, Refusal, State, TableNoise};
 
 use crate::world::{RIDES, World, ask, days, epsilon, query, rides, somebody};
 
@@ -62,7 +62,7 @@ fn everything_is_there_after_opening_anew() {
     // The same question again is not run again.
     let again = engine.charge(&somebody("mia"), ask("one", days(1..=3), "8"));
     assert!(matches!(again, Err(EngineError::Served(_))));
-    assert!(matches!(world.feed(&engine, "b1", "anything"), Ok(Fed::Before)));
+    assert!(matches!(world.feed(&engine, "b1", "anything"), Ok(IngestOutcome::Duplicate)));
     assert!(engine.create_stream(&somebody("ada"), RIDES).is_ok(), "the same file has no effect");
 }
 
@@ -203,7 +203,7 @@ fn a_directory_put_back_from_a_copy_grants_nothing_until_an_officer_answers() {
     engine.close().expect("closed");
     std::fs::remove_dir_all(world.path()).expect("removed");
     std::fs::rename(&copy, world.path()).expect("put back");
-    let Opened::PutBack(log) = sage_engine::Engine::open(&world.path(), &world.places).expect("readable") else {
+    let Opened::Fenced(log) = sage_engine::Engine::open(&world.path(), &world.places).expect("readable") else {
         panic!("an old log was taken for the newest");
     };
     let (present, known) = log.heads();

@@ -1,7 +1,7 @@
 //! Who may spend in which context: nobody gets the sum of ceilings that stand for different people.
 
 use sage_engine::stream::MemberRefusal;
-use sage_engine::{Ask, Engine, EngineError, Epsilon, PolicyOutcome, QueryAsk, Spend, Which};
+use sage_engine::{ChargeRequest, Engine, EngineError, Epsilon, PolicyOutcome, QueryRequest, Spend, Which};
 
 use crate::world::{RIDES, World, ask, days, rides, somebody};
 
@@ -31,8 +31,8 @@ fn with(world: &World, file: &str) -> Engine {
     engine
 }
 
-fn in_context(key: &str, context: Option<&str>, cost: &str) -> Ask {
-    Ask { context: context.map(str::to_owned), ..ask(key, days(1..=1), cost) }
+fn in_context(key: &str, context: Option<&str>, cost: &str) -> ChargeRequest {
+    ChargeRequest { context: context.map(str::to_owned), ..ask(key, days(1..=1), cost) }
 }
 
 /// What the stream has lost in the context that lost most.
@@ -54,8 +54,8 @@ fn pipeline(context: &str) -> String {
     )
 }
 
-fn question(context: Option<&str>) -> QueryAsk {
-    QueryAsk {
+fn question(context: Option<&str>) -> QueryRequest {
+    QueryRequest {
         key: "one".to_owned(),
         stream: "rides".to_owned(),
         context: context.map(str::to_owned),

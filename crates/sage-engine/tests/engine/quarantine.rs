@@ -1,7 +1,7 @@
 //! Rows that were set aside: listed without numbers, released, erased, and ended by the stream's retention.
 
 use sage_engine::ingest::Source;
-use sage_engine::{Engine, EngineError, Fed};
+use sage_engine::{Engine, EngineError, IngestOutcome};
 
 use crate::world::{RIDES, World, somebody};
 
@@ -10,7 +10,7 @@ fn with_late_rows(world: &World) -> Engine {
     let engine = world.with_rides(5);
     let text = "pickup,distance\n2026-11-01T08:00:00Z,7\n2026-11-02T09:00:00Z,8.5\nnever,9\n";
     let fed = world.feed(&engine, "late", text).expect("a batch");
-    let Fed::Taken(report) = fed else { panic!("taken in before") };
+    let IngestOutcome::Ingested(report) = fed else { panic!("taken in before") };
     assert_eq!((report.stored, report.quarantined), (0, 3));
     engine
 }
@@ -47,7 +47,7 @@ fn released_rows_go_where_the_stream_now_sends_them() {
     assert!(engine.release_quarantine(&somebody("ada"), "rides", std::slice::from_ref(&file)).is_err());
     assert!(matches!(engine.release_quarantine(&dan, "rides", &["x".to_owned()]), Err(EngineError::NoQuarantine(_))));
     let released = engine.release_quarantine(&dan, "rides", std::slice::from_ref(&file)).expect("released");
-    let [(batch, Fed::Taken(report))] = &released[..] else { panic!("one batch") };
+    let [(batch, IngestOutcome::Ingested(report))] = &released[..] else { panic!("one batch") };
     assert_eq!((report.read, report.stored, report.quarantined), (3, 2, 1), "{batch}");
     let blocks = engine.snapshot().expect("a look").blocks("rides").expect("blocks");
     assert!(blocks.iter().any(|block| block.key.contains("late")), "{blocks:?}");

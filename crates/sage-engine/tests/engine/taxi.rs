@@ -3,7 +3,7 @@
 use sage_engine::generate::{self, STREAM_FILE, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::stream::{StreamFile, time_of};
-use sage_engine::{Ask, Door, Fed, Lane, TableNoise};
+use sage_engine::{ChargeRequest, Door, IngestOutcome, Lane, TableNoise};
 
 use crate::world::{World, epsilon, laplace, query, somebody};
 
@@ -37,7 +37,7 @@ fn made_up_rides_go_in_and_a_noisy_number_comes_out() {
     let loose = text.replace("epsilon = \"1.0\"", "epsilon = \"10\"");
     engine.create_stream(&somebody("ada"), &loose).expect("a stream");
     let fed = engine.ingest(&somebody("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
-    let Fed::Taken(report) = fed else { panic!("a batch is taken once") };
+    let IngestOutcome::Ingested(report) = fed else { panic!("a batch is taken once") };
     assert_eq!(report.read, rides);
     let dirty = rides * generate::DIRTY / generate::CHUNK;
     // Four of the five kinds of dirt lose a row: no time, a negative duration, an absurd distance, no price.
@@ -46,7 +46,7 @@ fn made_up_rides_go_in_and_a_noisy_number_comes_out() {
     let blocks = engine.over_before("taxi", time_of("2027-01-01").expect("a time")).expect("a stream");
     assert_eq!(blocks.len() as u64, rides.div_ceil(4_224), "an hour each");
     engine.seal(&somebody("dan"), "taxi", &blocks).expect("sealed");
-    let ask = Ask {
+    let ask = ChargeRequest {
         key: "rain".to_owned(),
         stream: "taxi".to_owned(),
         context: None,

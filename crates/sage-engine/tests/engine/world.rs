@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use sage_engine::ingest::Source;
 use sage_engine::read::{Expression, Query};
-use sage_engine::{Ask, Cost, Door, Engine, EngineError, Epsilon, Fed, Mechanism, Opened, Places, Principal};
+use sage_engine::{
+    ChargeRequest, Cost, Door, Engine, EngineError, Epsilon, IngestOutcome, Mechanism, Opened, Places, Principal,
+};
 use tempfile::TempDir;
 
 /// A stream of rides by day.
@@ -66,7 +68,7 @@ impl World {
     pub(crate) fn open(&self) -> Engine {
         match Engine::open(&self.path(), &self.places).expect("a sound directory") {
             Opened::Ready(engine) => *engine,
-            Opened::PutBack(_) => panic!("nothing was put back"),
+            Opened::Fenced(_) => panic!("nothing was put back"),
         }
     }
 
@@ -80,7 +82,7 @@ impl World {
     }
 
     /// Sends a CSV text as a batch.
-    pub(crate) fn feed(&self, engine: &Engine, batch: &str, text: &str) -> Result<Fed, EngineError> {
+    pub(crate) fn feed(&self, engine: &Engine, batch: &str, text: &str) -> Result<IngestOutcome, EngineError> {
         let file = self.folder.path().join(format!("{batch}.csv"));
         std::fs::write(&file, text).expect("a file");
         engine.ingest(&somebody("dan"), "rides", batch, Source::path(&file))
@@ -112,8 +114,8 @@ pub(crate) fn laplace(text: &str) -> [Option<Cost>; 2] {
     [Some(one()), Some(one())]
 }
 
-pub(crate) fn ask(key: &str, blocks: Vec<String>, cost: &str) -> Ask {
-    Ask {
+pub(crate) fn ask(key: &str, blocks: Vec<String>, cost: &str) -> ChargeRequest {
+    ChargeRequest {
         key: key.to_owned(),
         stream: "rides".to_owned(),
         context: None,

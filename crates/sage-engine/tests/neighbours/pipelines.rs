@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use sage_engine::pipeline::Pipeline;
-use sage_engine::{AttemptOutcome, Engine, Relief};
+use sage_engine::{AttemptOutcome, Engine, Hint};
 use sage_sql::synthetic::{self, Dice};
 
 use crate::observe::{difference, observed};
@@ -220,9 +220,9 @@ pub(crate) fn run(side: &Side, text: &str, code: Option<&Path>, time: u64) -> Re
         };
         shown.push(format!("{:?} {:?} {outcome}", attempt.attempt, attempt.blocks));
     }
-    let reliefs = side.engine.reliefs(run).map_err(message)?;
-    shown.extend(reliefs.into_iter().map(|relief| match relief {
-        Relief::Target(_) => "a looser target".to_owned(),
+    let hints = side.engine.hints(run).map_err(message)?;
+    shown.extend(hints.into_iter().map(|hint| match hint {
+        Hint::Target(_) => "a looser target".to_owned(),
         other => format!("{other:?}"),
     }));
     shown.push(format!("{:?}", side.engine.waiting(run).map_err(message)?));

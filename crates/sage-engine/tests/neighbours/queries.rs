@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sage_engine::query::Question;
 use sage_engine::stream::StreamFile;
-use sage_engine::{Epsilon, Places, QueryAsk, Spend, Which};
+use sage_engine::{Epsilon, Places, QueryRequest, Spend, Which};
 use sage_sql::synthetic::{self, Dice};
 use sage_sql::{Schema, parse, plan};
 
@@ -82,7 +82,7 @@ fn query(dice: &mut Dice) -> String {
 
 /// Plans and asks a query. Its cells are noise and are left out; how many there are, and everything else, is not.
 pub(crate) fn ask(side: &Side, key: &str, sql: &str) -> Result<Vec<String>, String> {
-    let asked = QueryAsk {
+    let asked = QueryRequest {
         key: key.to_owned(),
         stream: "people".to_owned(),
         context: None,

@@ -12,9 +12,9 @@ const WAITING: u64 = 2000;
 
 /// How many runs are looked at while something is done.
 fn looks(engine: &Engine, work: impl FnOnce()) -> u64 {
-    let before = engine.looks();
+    let before = engine.evaluations();
     work();
-    engine.looks() - before
+    engine.evaluations() - before
 }
 
 #[test]

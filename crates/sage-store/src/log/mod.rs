@@ -3,21 +3,21 @@
 //! The way in is fixed by types. A [`Directory`] is held by one process and opens its log, a [`BoxedLog`]; the
 //! kernel's gate is a verified fold of it; [`Heads::check`] compares the gate with every head that was
 //! exported before, and only what passes, or what an officer has acknowledged, is a [`Sound`] gate. A
-//! [`Desk`] serves many threads and takes nothing but a sound gate. Nothing here decides about a budget, and
+//! [`GroupCommit`] serves many threads and takes nothing but a sound gate. Nothing here decides about a budget, and
 //! nothing here is trusted with history: the kernel verifies the chain whatever this module gives it.
 
 mod copy;
-mod desk;
 mod directory;
 pub mod durable;
+mod group_commit;
 mod heads;
 mod sign;
 mod sqlite;
 mod store;
 
 pub use copy::{LogCopy, copy_log, format_of};
-pub use desk::Desk;
 pub use directory::{Directory, OpenError};
+pub use group_commit::GroupCommit;
 pub use heads::{
     Acknowledgement, Checked, Heads, HeadsError, KnownHead, RESTORE_NOTE, ROLLBACK_NOTE, RestoreAcknowledgement,
     RolledBack, Since, Sound, from_hexadecimal, hexadecimal,

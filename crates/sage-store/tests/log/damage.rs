@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::world::{Dice, furnish, quick_place, request, soak, sound};
 use rusqlite::Connection;
 use sage_kernel::{Answer, Gate, GateError, Head, Ledger, Log, Record};
-use sage_store::log::{Checked, Desk, Directory, Heads};
+use sage_store::log::{Checked, Directory, GroupCommit, Heads};
 
 /// A closed directory with some hundred events of every kind, its exported head, and what it holds.
 struct Sample {
@@ -24,17 +24,22 @@ impl Sample {
         let directory = place.path().join("engine");
         let mut gate = crate::world::gate(&directory);
         furnish(&mut gate, crate::world::FITTING);
-        let desk = Desk::new(sound(gate, heads(place.path())), || 1_700_000_000_000);
+        let group_commit = GroupCommit::new(sound(gate, heads(place.path())), || 1_700_000_000_000);
         for number in 0..events {
-            let Ok(Answer::Granted(grant)) = desk.charge(request(&number.to_string())) else { panic!("it fits") };
+            let Ok(Answer::Granted(grant)) = group_commit.charge(request(&number.to_string())) else {
+                panic!("it fits")
+            };
             match number % 5 {
-                0 => drop(desk.with(|gate| gate.start(8, grant)).expect("a healthy gate").expect("waiting")),
-                1 => desk.with(|gate| gate.cancel(9, grant)).expect("a healthy gate").expect("waiting"),
-                2 => desk.with(|gate| gate.note(9, "note", vec![3; 50 * number])).expect("a gate").expect("written"),
+                0 => drop(group_commit.with(|gate| gate.start(8, grant)).expect("a healthy gate").expect("waiting")),
+                1 => group_commit.with(|gate| gate.cancel(9, grant)).expect("a healthy gate").expect("waiting"),
+                2 => group_commit
+                    .with(|gate| gate.note(9, "note", vec![3; 50 * number]))
+                    .expect("a gate")
+                    .expect("written"),
                 _ => {}
             }
         }
-        desk.close().expect("exported");
+        group_commit.close().expect("exported");
         let file = fs::read(directory.join("log.db")).expect("one file");
         assert!(!directory.join("log.db-wal").exists(), "the file is complete");
         let gate = crate::world::gate(&directory);
@@ -175,11 +180,11 @@ fn nothing_depends_on_the_clock() {
             furnish(&mut gate, 25);
             let mut sound = sound(gate, Heads::none());
             sound.burn_running(clock(life))?;
-            let desk = Desk::new(sound, move || clock(life));
+            let group_commit = GroupCommit::new(sound, move || clock(life));
             for number in 0..10 {
-                if let Answer::Granted(grant) = desk.charge(request(&format!("{life}/{number}")))? {
+                if let Answer::Granted(grant) = group_commit.charge(request(&format!("{life}/{number}")))? {
                     let time = clock(number);
-                    desk.with(|gate| match number % 3 {
+                    group_commit.with(|gate| match number % 3 {
                         0 => gate.cancel(time, grant),
                         1 => gate.start(time, grant).map(|_| ()),
                         _ => Ok(()),

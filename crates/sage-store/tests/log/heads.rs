@@ -5,9 +5,9 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::world::{desk, gate, request};
+use crate::world::{gate, group_commit, request};
 use sage_kernel::{Answer, Event, Head, Log};
-use sage_store::log::{Acknowledgement, Checked, Desk, Heads, HeadsError, ROLLBACK_NOTE};
+use sage_store::log::{Acknowledgement, Checked, GroupCommit, Heads, HeadsError, ROLLBACK_NOTE};
 
 struct Place {
     root: tempfile::TempDir,
@@ -36,13 +36,13 @@ impl Place {
 
     /// So many charges under keys that begin like this, and an orderly end.
     fn charge(&self, name: &str, count: u32) {
-        let desk = desk(&self.directory(), self.heads(10));
+        let group_commit = group_commit(&self.directory(), self.heads(10));
         for charge in 0..count {
-            let answer = desk.charge(request(&format!("{name}/{charge}")));
+            let answer = group_commit.charge(request(&format!("{name}/{charge}")));
             assert!(matches!(answer, Ok(Answer::Granted(_))));
         }
-        assert_eq!(desk.export_failure(), None);
-        desk.close().expect("a place to export to");
+        assert_eq!(group_commit.export_failure(), None);
+        group_commit.close().expect("a place to export to");
     }
 
     /// A copy of the directory, to be put back later.
@@ -69,19 +69,19 @@ fn copy_files(from: &Path, to: &Path) {
 #[test]
 fn heads_leave_every_so_many_events_and_at_the_end() {
     let place = Place::new();
-    let desk = desk(&place.directory(), place.heads(10));
+    let group_commit = group_commit(&place.directory(), place.heads(10));
     let exported = || {
         let line = fs::read_to_string(place.head_file()).ok()?;
         line.split(' ').nth(1)?.parse::<u64>().ok()
     };
     let mut seen = Vec::new();
     for charge in 0..30 {
-        let _answer = desk.charge(request(&charge.to_string())).expect("a healthy log");
+        let _answer = group_commit.charge(request(&charge.to_string())).expect("a healthy log");
         seen.push(exported());
     }
     // Two events were there before: the stream and its blocks.
     assert_eq!((seen[6], seen[7], seen[16], seen[17], seen[29]), (None, Some(10), Some(10), Some(20), Some(30)));
-    desk.close().expect("a place to export to");
+    group_commit.close().expect("a place to export to");
     assert_eq!(exported(), Some(32));
     assert!(matches!(place.check(), Ok(Checked::Sound(_))));
 }
@@ -101,10 +101,10 @@ fn a_restored_copy_is_read_and_grants_nothing_until_an_officer_acknowledges() {
     assert!(matches!(gate.acknowledge(7, " "), Err(HeadsError::Nobody)));
 
     let Ok(Checked::RolledBack(gate)) = place.check() else { panic!("nobody has acknowledged") };
-    let desk = Desk::new(gate.acknowledge(8, "officer@example.org").expect("written"), || 9);
-    let note = desk.with(|gate| gate.log().read(5, 1)).expect("a healthy gate").expect("a record").remove(0);
-    assert!(matches!(desk.charge(request("again")), Ok(Answer::Granted(_))));
-    desk.close().expect("a place to export to");
+    let group_commit = GroupCommit::new(gate.acknowledge(8, "officer@example.org").expect("written"), || 9);
+    let note = group_commit.with(|gate| gate.log().read(5, 1)).expect("a healthy gate").expect("a record").remove(0);
+    assert!(matches!(group_commit.charge(request("again")), Ok(Answer::Granted(_))));
+    group_commit.close().expect("a place to export to");
 
     let Ok((Event::Note { kind, body }, _)) = note.verify(present) else { panic!("it is a note") };
     assert_eq!(kind, ROLLBACK_NOTE);
@@ -226,10 +226,10 @@ fn a_head_that_the_directory_has_not_signed_is_refused() {
 #[test]
 fn a_head_can_be_exported_before_it_is_due() {
     let place = Place::new();
-    let desk = desk(&place.directory(), place.heads(1000));
-    let _answer = desk.charge(request("one")).expect("a healthy log");
+    let group_commit = group_commit(&place.directory(), place.heads(1000));
+    let _answer = group_commit.charge(request("one")).expect("a healthy log");
     assert!(!place.head_file().exists());
-    desk.export_head().expect("a place to export to");
+    group_commit.export_head().expect("a place to export to");
     let line = fs::read_to_string(place.head_file()).expect("exported");
     assert!(line.starts_with("sage-head-2 3 "), "{line}");
 }
@@ -238,13 +238,14 @@ fn a_head_can_be_exported_before_it_is_due() {
 fn an_export_that_fails_takes_no_answer_back_and_is_told() {
     let place = Place::new();
     let nowhere = place.root.path().join("missing").join("head");
-    let desk = desk(&place.directory(), Heads::new(vec![nowhere.clone()], NonZeroU64::MIN, &place.directory()));
-    assert!(matches!(desk.charge(request("one")), Ok(Answer::Granted(_))));
-    assert!(desk.export_failure().is_some_and(|reason| reason.contains("missing")));
+    let group_commit =
+        group_commit(&place.directory(), Heads::new(vec![nowhere.clone()], NonZeroU64::MIN, &place.directory()));
+    assert!(matches!(group_commit.charge(request("one")), Ok(Answer::Granted(_))));
+    assert!(group_commit.export_failure().is_some_and(|reason| reason.contains("missing")));
     fs::create_dir(nowhere.parent().expect("it has one")).expect("made");
-    assert!(matches!(desk.charge(request("two")), Ok(Answer::Granted(_))));
-    assert_eq!(desk.export_failure(), None, "tried again");
-    desk.close().expect("a place to export to");
+    assert!(matches!(group_commit.charge(request("two")), Ok(Answer::Granted(_))));
+    assert_eq!(group_commit.export_failure(), None, "tried again");
+    group_commit.close().expect("a place to export to");
 }
 
 #[test]
@@ -252,7 +253,7 @@ fn the_head_of_an_empty_log_is_in_every_log() {
     let place = Place::new();
     let Ok(Checked::Sound(sound)) = place.check() else { panic!("nothing was exported") };
     assert_eq!(sound.head(), Head::EMPTY);
-    Desk::new(sound, || 1).close().expect("a place to export to");
+    GroupCommit::new(sound, || 1).close().expect("a place to export to");
     place.charge("first", 1);
     assert!(matches!(place.check(), Ok(Checked::Sound(_))));
 }

@@ -8,7 +8,7 @@ use sage_kernel::{
     Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Log, Mechanism, Policy, Request,
     RequestKey, Rule, StreamId,
 };
-use sage_store::log::{BoxedLog, Checked, Desk, Directory, Heads, Sound};
+use sage_store::log::{BoxedLog, Checked, Directory, GroupCommit, Heads, Sound};
 
 /// How many blocks the stream has.
 pub(crate) const BLOCKS: u32 = 100;
@@ -58,11 +58,11 @@ pub(crate) fn gate(directory: &Path) -> Gate<BoxedLog> {
     Directory::open(directory).expect("a directory nobody has").gate().expect("a whole chain")
 }
 
-/// A desk on the furnished log of a directory, as a server would open it.
-pub(crate) fn desk(directory: &Path, heads: Heads) -> Desk<BoxedLog> {
+/// A group commit on the furnished log of a directory, as a server would open it.
+pub(crate) fn group_commit(directory: &Path, heads: Heads) -> GroupCommit<BoxedLog> {
     let mut gate = gate(directory);
     furnish(&mut gate, FITTING);
-    Desk::new(sound(gate, heads), || 3)
+    GroupCommit::new(sound(gate, heads), || 3)
 }
 
 /// A directory in memory where the system has such a thing, for tests to which the real disk is nothing.

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use sage_kernel::{
     Answer, BlockId, ContextId, Event, Gate, GateError, Grant, GrantId, GrantState, Head, Lane, Log, StreamId,
 };
-use sage_store::log::{BoxedLog, Desk, Directory, Heads, Sound};
+use sage_store::log::{BoxedLog, Directory, GroupCommit, Heads, Sound};
 
 use crate::world::{self, BLOCKS, FITTING, furnish, request};
 
@@ -83,7 +83,7 @@ pub(crate) fn act() {
 }
 
 /// Opens a place as a server would: heads compared, what ran before burnt.
-fn open(place: &Path) -> Option<Desk<BoxedLog>> {
+fn open(place: &Path) -> Option<GroupCommit<BoxedLog>> {
     let open = || -> Result<Sound<BoxedLog>, Box<dyn std::error::Error>> {
         let gate = Directory::open(directory(place))?.gate()?;
         let mut sound = world::sound(gate, heads(place));
@@ -91,7 +91,7 @@ fn open(place: &Path) -> Option<Desk<BoxedLog>> {
         Ok(sound)
     };
     match open() {
-        Ok(sound) => Some(Desk::new(sound, || 5)),
+        Ok(sound) => Some(GroupCommit::new(sound, || 5)),
         Err(error) => {
             say(&format!("failed {error}"));
             None
@@ -107,53 +107,53 @@ fn say(line: &str) {
 
 /// Two hundred steps of every kind, one after the other; the first that fails ends it. Gives back what is to be
 /// closed, or left open at the end of the process.
-fn work(place: &Path, round: &str) -> Option<Desk<BoxedLog>> {
-    let desk = open(place)?;
+fn work(place: &Path, round: &str) -> Option<GroupCommit<BoxedLog>> {
+    let group_commit = open(place)?;
     let mut grants: Vec<Grant> = Vec::new();
     let mut running: Vec<GrantId> = Vec::new();
     for step in 0..200 {
-        if let Err(error) = one_step(&desk, round, step, &mut grants, &mut running) {
+        if let Err(error) = one_step(&group_commit, round, step, &mut grants, &mut running) {
             say(&format!("failed {error}"));
-            if desk.charge(request(&format!("{round}/late"))).is_ok() {
+            if group_commit.charge(request(&format!("{round}/late"))).is_ok() {
                 say("violation: something was granted after a failure");
             }
             break;
         }
     }
-    Some(desk)
+    Some(group_commit)
 }
 
 fn one_step(
-    desk: &Desk<BoxedLog>, round: &str, step: u32, grants: &mut Vec<Grant>, running: &mut Vec<GrantId>,
+    group_commit: &GroupCommit<BoxedLog>, round: &str, step: u32, grants: &mut Vec<Grant>, running: &mut Vec<GrantId>,
 ) -> Result<(), GateError> {
-    let time = desk.now();
+    let time = group_commit.now();
     let key = format!("{round}/{step}");
     match step % 10 {
         5 => {
-            let again = desk.charge(request(&format!("{round}/{}", step - 3)))?;
+            let again = group_commit.charge(request(&format!("{round}/{}", step - 3)))?;
             if !matches!(again, Answer::Repeated(..)) {
                 say("violation: the same key was granted twice");
             }
         }
         6 => {
-            let permit = desk.with(|gate| grants.pop().map(|grant| gate.start(time, grant)).transpose())??;
+            let permit = group_commit.with(|gate| grants.pop().map(|grant| gate.start(time, grant)).transpose())??;
             running.extend(permit.map(|permit| permit.grant()));
             say(&format!("started {}", running[running.len() - 1].0));
         }
         7 => {
             let Some(grant) = grants.pop() else { return Ok(()) };
             let id = grant.id();
-            desk.with(|gate| gate.cancel(time, grant))??;
+            group_commit.with(|gate| gate.cancel(time, grant))??;
             say(&format!("cancelled {}", id.0));
         }
         // Large enough that the write-ahead log is written over more than once.
-        8 => desk.with(|gate| gate.note(time, "large", vec![7; 300_000]))??,
+        8 => group_commit.with(|gate| gate.note(time, "large", vec![7; 300_000]))??,
         9 if step % 20 == 9 => {
             let Some(id) = running.pop() else { return Ok(()) };
-            desk.with(|gate| gate.burn(time, id))??;
+            group_commit.with(|gate| gate.burn(time, id))??;
             say(&format!("burnt {}", id.0));
         }
-        _ => match desk.charge(request(&key))? {
+        _ => match group_commit.charge(request(&key))? {
             Answer::Granted(grant) => {
                 say(&format!("granted {} {key}", grant.id().0));
                 grants.push(grant);
@@ -166,18 +166,18 @@ fn one_step(
 
 /// Eight clients that charge for as long as they live.
 fn storm(place: &Path, round: &str) {
-    let Some(desk) = open(place) else { return };
+    let Some(group_commit) = open(place) else { return };
     std::thread::scope(|scope| {
         for client in 0..8 {
-            let desk = &desk;
+            let group_commit = &group_commit;
             scope.spawn(move || {
                 for charge in 0.. {
                     let key = format!("{round}/{client}/{charge}");
-                    match desk.charge(request(&key)) {
+                    match group_commit.charge(request(&key)) {
                         Ok(Answer::Granted(grant)) if charge % 7 == 3 => {
                             let id = grant.id();
                             say(&format!("granted {} {key}", id.0));
-                            if desk.with(|gate| gate.start(5, grant)).is_ok_and(|permit| permit.is_ok()) {
+                            if group_commit.with(|gate| gate.start(5, grant)).is_ok_and(|permit| permit.is_ok()) {
                                 say(&format!("started {}", id.0));
                             }
                         }
@@ -257,9 +257,9 @@ pub(crate) fn judge(place: &Path, said: &Said, name: &str) {
 
 /// The same keys again, in another order: the same grants, and none that is handed out a second time.
 fn ask_again(sound: Sound<BoxedLog>, said: &Said, name: &str) {
-    let desk = Desk::new(sound, || 0);
+    let group_commit = GroupCommit::new(sound, || 0);
     for (&id, key) in said.granted.iter().rev().step_by(7) {
-        match desk.charge(request(key)) {
+        match group_commit.charge(request(key)) {
             Ok(Answer::Repeated(found, state, grant)) => {
                 assert_eq!(found.0, id, "{name}: {key}");
                 assert_eq!(grant.is_some(), state == GrantState::Charged, "{name}: {key} is {state:?}");
@@ -267,7 +267,7 @@ fn ask_again(sound: Sound<BoxedLog>, said: &Said, name: &str) {
             other => panic!("{name}: {key} again: {other:?}"),
         }
     }
-    desk.close().unwrap_or_else(|error| panic!("{name}: {error}"));
+    group_commit.close().unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
 /// What the records say was spent on every block, counted without the ledger.

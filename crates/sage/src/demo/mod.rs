@@ -125,7 +125,7 @@ fn free_address() -> Result<String, Failure> {
 fn opened(path: &Path) -> Result<Engine, Failure> {
     match Engine::open(path, &Places::default())? {
         Opened::Ready(engine) => Ok(*engine),
-        Opened::PutBack(_) => Err(Failure::no_answer("the new directory has a past", "name another with --dir")),
+        Opened::Fenced(_) => Err(Failure::no_answer("the new directory has a past", "name another with --dir")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Questions in private SQL over the wire.
 
 use sage_engine::stream::Role;
-use sage_engine::{Principal, QueryAsk};
+use sage_engine::{Principal, QueryRequest};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -69,7 +69,7 @@ pub(super) fn ask(call: &Call<'_>) -> Result<Answer, Problem> {
         until: sent.until.as_deref(),
         all: sent.all,
     };
-    let ask = QueryAsk {
+    let ask = QueryRequest {
         key,
         stream: stream.to_owned(),
         context: sent.context,

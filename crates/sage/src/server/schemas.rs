@@ -277,7 +277,7 @@ pub(super) const ALL: &[Schema] = &[
         )
     }),
     // With `plan`, what it would cost; else the lines of the answer.
-    ("QueryAnswer", || {
+    ("QueryResult", || {
         let line = object(&[("keys", json!({"type": "object"})), ("values", json!({"type": "object"}))]);
         loose(
             &[("columns", list(json!({"type": ["string", "object"]})))],

@@ -2,7 +2,7 @@
 
 use sage_engine::ingest::{Format, Source};
 use sage_engine::stream::Role;
-use sage_engine::{Fed, PolicyOutcome, stream};
+use sage_engine::{IngestOutcome, PolicyOutcome, stream};
 use serde_json::{Value, json};
 
 use super::call::{Answer, Call};
@@ -192,7 +192,7 @@ pub(super) fn rows(call: &Call<'_>) -> Result<Answer, Problem> {
     let fed = call.engine().ingest(call.who()?, name, batch, source)?;
     call.server.wake();
     Ok(match fed {
-        Fed::Before => Answer::json(&json!({"batch": batch, "taken": false})),
-        Fed::Taken(report) => Answer::created(&ingest::object(batch, &report)),
+        IngestOutcome::Duplicate => Answer::json(&json!({"batch": batch, "taken": false})),
+        IngestOutcome::Ingested(report) => Answer::created(&ingest::object(batch, &report)),
     })
 }

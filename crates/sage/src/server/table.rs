@@ -341,7 +341,7 @@ const OURS: &[Route] = &[
         .with_heads(ONCE)
         .to(Whom::MlEngineers)
         .of("QueryAsked")
-        .gives(&[Gives::Json(200, "QueryAnswer")]),
+        .gives(&[Gives::Json(200, "QueryResult")]),
     get("/v1/runs", "The runs on streams the caller has a role in", runs::list)
         .with(&["stream", "after", "limit"])
         .gives(&[Gives::Json(200, "Runs")]),

@@ -1,62 +1,61 @@
-//! What a pipeline's attempts have in common: the strategy, the first cost, the limits.
+//! The parameters of a pipeline's attempts: strategy, first cost, limits.
 
 use std::fmt;
 
-/// What is made larger after an attempt that was not enough.
+/// What grows after an attempt that was not sufficient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// The cost, if the allocation allows twice as much on as many blocks; otherwise the window, at the same cost.
+    /// The cost, if the allocation admits twice as much on as many blocks; otherwise the window, at the same cost.
     Conserve,
-    /// The window, if there are twice as many blocks, at half the cost but never below the first; otherwise the
-    /// cost.
+    /// The window, if there are twice as many blocks, at half the cost but never below the first; otherwise the cost.
     Frugal,
 }
 
-/// How much of what it may spend an attempt takes.
+/// How much of its available budget an attempt uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// As little as the strategy says.
+    /// The minimum that the strategy requires.
     Conserve,
-    /// All that it may spend on the blocks it reads.
+    /// Everything that is available on its blocks.
     Aggressive,
 }
 
-/// How the chance of a wrong verdict is spent over attempts.
+/// How the error probability is divided over attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RiskSchedule {
-    /// Attempt i has 1 / (i (i + 1)) of it, which adds up to all of it over any number of attempts.
+    /// Attempt i gets 1 / (i (i + 1)) of it, which sums to the whole over any number of attempts.
     Falling,
-    /// Each of a limited number of attempts has an equal part.
+    /// Each of a limited number of attempts gets an equal part.
     Even,
 }
 
-/// What one unit of cost is.
+/// The unit of a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Units {
-    /// A part of ε. Half of it on twice the rows leaves noise to signal as it was.
+    /// A share of ε. Half the cost on twice the rows leaves the signal-to-noise ratio unchanged.
     Epsilon,
-    /// A part of the cap at the primary order, which grows with the square of ε. Half of it on twice the rows
-    /// has less noise.
+    /// A share of the cap at the primary order, which grows with the square of ε. Half the cost on twice the rows has
+    /// less noise.
     Share,
 }
 
-/// How far attempts may go.
+/// Limits on the attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest cost of an attempt.
     pub cost: u64,
-    /// The most blocks of a window.
+    /// The largest window, in blocks.
     pub window: u32,
-    /// The most attempts.
+    /// The largest number of attempts.
     pub attempts: Option<u32>,
-    /// The most times that the window may grow.
+    /// How often the window may grow.
     pub data_doublings: u32,
-    /// From this time on no attempt is begun.
+    /// No attempt starts at or after this time.
     pub deadline: Option<u64>,
 }
 
-/// How a pipeline tries.
+/// The plan of a pipeline's attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     strategy: Strategy,
@@ -68,17 +67,17 @@ pub struct Plan {
     limits: Limits,
 }
 
-/// Why a plan makes no sense.
+/// Why a plan is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The first attempt would cost nothing.
+    /// The first cost is zero.
     FreeAttempt,
-    /// The first window would be empty.
+    /// The first window is empty.
     EmptyWindow,
-    /// The first attempt is beyond a limit.
+    /// The first attempt exceeds a limit.
     BeyondLimit,
-    /// An even risk needs a number of attempts to be divided by.
+    /// An even risk schedule needs a limit on the number of attempts.
     EvenWithoutAttempts,
 }
 
@@ -99,7 +98,7 @@ impl Plan {
     /// A plan that starts with this cost on this many blocks.
     ///
     /// # Errors
-    /// When a number is zero, or the first attempt is already beyond the limits.
+    /// When a number is zero, or the first attempt exceeds the limits.
     pub fn new(first: (u64, u32), limits: Limits, units: Units) -> Result<Self, PlanError> {
         let (first_cost, first_window) = first;
         if first_cost == 0 {
@@ -122,16 +121,16 @@ impl Plan {
         })
     }
 
-    /// The same by another strategy and mode.
+    /// The same plan with another strategy and mode.
     #[must_use]
     pub const fn by(self, strategy: Strategy, mode: Mode) -> Self {
         Self { strategy, mode, ..self }
     }
 
-    /// The same with another way of spending risk.
+    /// The same plan with another risk schedule.
     ///
     /// # Errors
-    /// When an even risk has no number of attempts to be divided by.
+    /// When an even risk schedule has no limit on the number of attempts.
     pub const fn with_risk(self, risk: RiskSchedule) -> Result<Self, PlanError> {
         match (risk, self.limits.attempts) {
             (RiskSchedule::Even, None) => Err(PlanError::EvenWithoutAttempts),
@@ -149,17 +148,17 @@ impl Plan {
         self.mode
     }
 
-    /// What costs are in.
+    /// The unit of costs.
     pub const fn units(&self) -> Units {
         self.units
     }
 
-    /// The first cost, below which none falls.
+    /// The first cost, which is also the minimum.
     pub const fn first_cost(&self) -> u64 {
         self.first_cost
     }
 
-    /// The first window.
+    /// The first window, in blocks.
     pub const fn first_window(&self) -> u32 {
         self.first_window
     }
@@ -169,7 +168,7 @@ impl Plan {
         &self.limits
     }
 
-    /// Into how many parts the pipeline's risk is divided, of which attempt `index` (from one) has one.
+    /// The divisor of the pipeline's error probability for attempt `index`, counted from one.
     pub const fn risk_divisor(&self, index: u32) -> u64 {
         match (self.risk, self.limits.attempts) {
             (RiskSchedule::Even, Some(attempts)) => attempts as u64,

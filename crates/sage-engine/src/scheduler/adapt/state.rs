@@ -1,4 +1,4 @@
-//! The state of one pipeline's attempts: a fold of what happened, and from it what to do.
+//! The state of one pipeline's attempts: a fold of events, and the next action.
 
 use std::fmt;
 
@@ -11,31 +11,31 @@ use super::world::World;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attempt {
-    /// Which test of the pipeline it is, from one.
+    /// The index of the test in the pipeline, from one.
     pub index: u32,
-    /// Which choice of the pipeline it is, from one: what its charge's key is made from.
+    /// The index of the choice in the pipeline, from one. The key of the charge is derived from it.
     pub serial: u64,
-    /// What it costs each block, in units of the ledger.
+    /// The cost on each block, in units of the ledger.
     pub cost: u64,
-    /// How many blocks it reads.
+    /// The number of blocks it reads.
     pub window: u32,
-    /// Its part of the pipeline's risk is one divided by this.
+    /// The divisor of the pipeline's error probability.
     pub risk_divisor: u64,
 }
 
-/// What a test said.
+/// The verdict of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It meets the target.
+    /// The target is met.
     Accept,
-    /// No model of its kind does.
+    /// No model of this kind meets the target.
     Reject,
-    /// Neither can be said yet.
+    /// Undecided: more data or budget is needed.
     Retry,
 }
 
-/// What happened.
+/// An event in the life of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An attempt was chosen. Recorded before it is charged.
@@ -44,109 +44,110 @@ pub enum Event {
     Refused,
     /// It was charged.
     Charged,
-    /// Its charge was taken back before anything could be read.
+    /// Its charge was cancelled before anything was read.
     Withdrawn,
-    /// It was lost after it may have read rows; the charge stays.
+    /// It was lost after it may have read rows; the charge stands.
     Burnt,
     /// It was tested.
     Judged(Verdict),
-    /// The pipeline stopped without a verdict.
+    /// The pipeline ended without a verdict.
     Ended(End),
 }
 
-/// Why a pipeline stops without a verdict.
+/// Why a pipeline ended without a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
     /// Its deadline passed.
     TimedOut,
-    /// Somebody stopped it.
+    /// A user stopped it.
     Cancelled,
-    /// A limit leaves nothing to try.
+    /// A limit leaves no further attempt.
     Limit(Limit),
-    /// Attempt after attempt was lost: each costs, and the next would be no better.
+    /// Too many consecutive attempts were lost: each costs budget, and the next would fail as well.
     Failing,
-    /// The person who submitted it may no longer spend: their role, their membership of the context, or both are gone.
+    /// The principal who submitted it may no longer spend: the role, the membership of the context, or both are gone.
     NotMember,
-    /// The process ended abnormally several times in a row while it worked on this pipeline.
+    /// The process crashed several times in a row while it worked on this pipeline.
     Crashed,
     /// Its name belongs to another stream.
     NameTaken,
 }
 
-/// How many attempts in a row may be lost before the pipeline gives up.
+/// The number of consecutive lost attempts after which a pipeline ends.
 const LOST_IN_A_ROW: u32 = 3;
 
-/// The limit that leaves nothing to try.
+/// The limit that leaves no further attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// No more attempts.
+    /// The number of attempts.
     Attempts,
     /// Neither the cost nor the window may grow.
     Growth,
-    /// By its public sizes the next attempt would take longer than one may. In older logs: an attempt took longer.
+    /// The next attempt would exceed its time limit, estimated from public sizes. In older logs: an attempt exceeded
+    /// it.
     Time,
-    /// The next attempt would need more memory than one may.
+    /// The next attempt would exceed its memory limit.
     Memory,
 }
 
-/// How it ended.
+/// The outcome of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// With a result.
+    /// Accepted: there is a result.
     Accepted,
-    /// With the knowledge that there is none.
+    /// Rejected: no model meets the target.
     Rejected,
-    /// Without a verdict.
+    /// Ended without a verdict.
     Stopped(End),
 }
 
-/// Where a pipeline is.
+/// The phase of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing is under way.
+    /// No attempt is in progress.
     Idle,
-    /// An attempt is chosen, and it is not known whether it is charged.
+    /// An attempt is chosen; whether it is charged is not known yet.
     Chosen(Attempt),
-    /// An attempt is charged and has no verdict.
+    /// An attempt is charged and has no verdict yet.
     Running(Attempt),
-    /// It is over.
+    /// The pipeline has ended.
     Over(Outcome),
 }
 
-/// What a waiting pipeline waits for.
+/// What a waiting pipeline needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// So many blocks,
+    /// The number of blocks.
     pub blocks: u32,
-    /// on each of which this may be spent,
+    /// The budget that must be available on each of them.
     pub cost: u64,
-    /// before this time.
+    /// The deadline.
     pub deadline: Option<u64>,
 }
 
-/// What to do.
+/// The next action of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Record this choice, then ask again.
+    /// Record this choice, then call [`State::next`] again.
     Choose(Attempt),
-    /// Charge this attempt under its serial number. It may have been charged before; then nothing is added.
+    /// Charge this attempt under its serial number. Repeating a charge has no effect.
     Charge(Attempt),
-    /// Bring this attempt to an end: it is paid for.
+    /// Finish this attempt, which is charged.
     Finish(Attempt),
     /// Wait.
     Wait(Wanted),
-    /// Record that it ended for this reason.
+    /// Record that the pipeline ended for this reason.
     Stop(End),
-    /// Nothing: it is over.
+    /// Nothing: the pipeline has ended.
     Nothing(Outcome),
 }
 
-/// An event that cannot follow what happened before: a bug, or a log of something else.
+/// An event that cannot follow the previous ones: a bug, or a log of another pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impossible {
-    /// Where the pipeline was.
+    /// The phase of the pipeline.
     pub phase: Phase,
     /// The event.
     pub event: Event,
@@ -160,25 +161,25 @@ impl fmt::Display for Impossible {
 
 impl std::error::Error for Impossible {}
 
-/// A pipeline's attempts so far.
+/// The attempts of a pipeline so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     plan: Plan,
     phase: Phase,
-    /// The last attempt that was judged, from which the next one grows.
+    /// The last judged attempt, from which the next one grows.
     judged: Option<Attempt>,
     tests: u32,
     choices: u64,
     data_doublings: u32,
-    /// Whether the last judged attempt had half the cost of the one before.
+    /// Whether the last judged attempt had half the cost of the previous one.
     halved: bool,
     spent: u128,
-    /// Attempts lost since the last that was judged.
+    /// Attempts lost since the last verdict.
     lost: u32,
 }
 
 impl State {
-    /// Nothing happened yet.
+    /// The state before any event.
     pub const fn new(plan: Plan) -> Self {
         let phase = Phase::Idle;
         Self { plan, phase, judged: None, tests: 0, choices: 0, data_doublings: 0, halved: false, spent: 0, lost: 0 }
@@ -187,27 +188,27 @@ impl State {
     /// The state after these events.
     ///
     /// # Errors
-    /// At the first that cannot follow those before it.
+    /// At the first event that cannot follow the previous ones.
     pub fn replay(plan: Plan, events: impl IntoIterator<Item = Event>) -> Result<Self, Impossible> {
         events.into_iter().try_fold(Self::new(plan), State::step)
     }
 
-    /// Where it is.
+    /// The current phase.
     pub const fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Its plan.
+    /// The plan.
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What a block that was in every window has paid, in units of the ledger.
+    /// The total cost of a block that was in every window, in units of the ledger.
     pub const fn spent(&self) -> u128 {
         self.spent
     }
 
-    /// How many attempts were charged and not taken back.
+    /// The number of attempts that were charged and not cancelled.
     pub const fn attempts(&self) -> u32 {
         self.tests
     }
@@ -215,7 +216,7 @@ impl State {
     /// The state after one more event.
     ///
     /// # Errors
-    /// When the event cannot follow; it was recorded by mistake.
+    /// When the event cannot follow the previous ones.
     pub fn step(self, event: Event) -> Result<Self, Impossible> {
         let phase = self.phase;
         match (phase, event) {
@@ -240,7 +241,7 @@ impl State {
         }
     }
 
-    /// Whether an attempt is the next one and within the limits. That the world allowed it is not known here.
+    /// Whether an attempt is the next one and within the limits. Whether the budget was available is not known here.
     fn could_choose(&self, attempt: &Attempt) -> bool {
         let limits = self.plan.limits();
         attempt.serial == self.choices + 1
@@ -263,8 +264,8 @@ impl State {
         Self { phase, judged: Some(attempt), data_doublings, halved, lost: 0, ..self }
     }
 
-    /// What to do in this world. Only [`Action::Choose`] and [`Action::Stop`] depend on it, and both are recorded
-    /// before anything follows from them.
+    /// The next action. Only [`Action::Choose`] and [`Action::Stop`] depend on the world, and both are recorded before
+    /// they take effect.
     pub fn next(&self, world: World<'_>) -> Action {
         match self.phase {
             Phase::Over(outcome) => Action::Nothing(outcome),
@@ -292,7 +293,7 @@ impl State {
         let possible = |step: &&(u64, u32)| world.offers.blocks(step.0) >= step.1;
         match steps.iter().flatten().find(possible) {
             Some(&(cost, window)) => Action::Choose(self.attempt(self.raised(cost, window, world), window)),
-            // More data is what time brings; where only the cost may grow, that is what is waited for.
+            // Time brings more data; if only the cost may grow, the pipeline waits for that.
             None => {
                 let (cost, blocks) = steps.iter().flatten().max_by_key(|step| step.1).unwrap_or(last);
                 Action::Wait(Wanted { blocks: *blocks, cost: *cost, deadline: limits.deadline })
@@ -300,7 +301,7 @@ impl State {
         }
     }
 
-    /// The least costs and windows to try next, the preferred one first; none if nothing may grow.
+    /// The minimum costs and windows of the next attempt, in order of preference; empty if nothing may grow.
     fn steps(&self) -> [Option<(u64, u32)>; 2] {
         let (plan, limits) = (&self.plan, self.plan.limits());
         let Some(Attempt { cost, window, .. }) = self.judged else {
@@ -312,13 +313,13 @@ impl State {
         let may_grow = grown > window && self.data_doublings < limits.data_doublings;
         let floor = plan.first_cost();
         let with_data = match (plan.mode(), plan.strategy()) {
-            // What it had on the blocks so far is used up; it goes on with what newer ones offer.
+            // The budget of the current blocks is used up; the pipeline continues with newer blocks.
             (Mode::Aggressive, _) => floor,
             (Mode::Conserve, Strategy::Conserve) => cost,
             (Mode::Conserve, Strategy::Frugal) => cost.div_ceil(2).max(floor),
         };
         let more_data = may_grow.then_some((with_data, grown));
-        // Where half the cost on twice the rows is as noisy as before, one such step is enough in a row.
+        // If half the cost on twice the rows has the same relative noise, one such step in a row is enough.
         let stale = self.halved && plan.units() == Units::Epsilon;
         match plan.strategy() {
             Strategy::Frugal if !stale => [more_data, more_cost],

@@ -1,31 +1,31 @@
-//! What a pipeline may spend where, at one moment.
+//! The budget that is available to a pipeline at one moment.
 
-/// What may be spent on each block, without their names.
+/// The amounts that can be spent on each block, without the blocks' names.
 ///
-/// Blocks that are retired or out of the window's reach are left out by whoever makes it.
+/// The caller leaves out blocks that are retired or outside the window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offers {
     falling: Vec<u64>,
     kind: Kind,
 }
 
-/// Whose the budget is.
+/// The owner of the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
-    /// The pipeline's own.
+    /// The pipeline itself.
     #[default]
     Own,
-    /// That of others, who cannot use it now.
+    /// Other pipelines, which cannot use it now.
     Lent,
 }
 
 impl Offers {
-    /// From what may be spent on each block, in any order.
+    /// From the amounts available on each block, in any order.
     pub fn new(offers: Vec<u64>) -> Self {
         Self::of_kind(offers, Kind::Own)
     }
 
-    /// The same where it is lent. A pipeline borrows what its next attempt costs at least, whatever its mode.
+    /// The same for borrowed budget. A pipeline borrows only the minimum cost of its next attempt, whatever its mode.
     pub fn lent(offers: Vec<u64>) -> Self {
         Self::of_kind(offers, Kind::Lent)
     }
@@ -35,12 +35,12 @@ impl Offers {
         Self { falling: offers, kind }
     }
 
-    /// On how many blocks this much may be spent.
+    /// The number of blocks on which this much can be spent.
     pub fn blocks(&self, cost: u64) -> u32 {
         u32::try_from(self.falling.partition_point(|offer| *offer >= cost)).unwrap_or(u32::MAX)
     }
 
-    /// The most of its own that may be spent on each of so many blocks; zero if there are not as many.
+    /// The most of its own budget that can be spent on each of `count` blocks; zero if there are fewer.
     pub fn most(&self, blocks: u32) -> u64 {
         if self.kind == Kind::Lent {
             return 0;
@@ -55,6 +55,6 @@ impl Offers {
 pub struct World<'world> {
     /// The time, in the unit of the deadline.
     pub time: u64,
-    /// What may be spent where.
+    /// The available budget.
     pub offers: &'world Offers,
 }

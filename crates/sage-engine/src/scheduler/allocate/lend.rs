@@ -1,40 +1,40 @@
-//! Loans: what nobody can use now is lent to a pipeline that can.
+//! Loans: budget that no owner can use now is lent to a pipeline that can.
 //!
-//! Reservations alone can stand still. One pipeline that waits for twenty blocks holds all of the ten that exist; of
-//! seventy that share a block, each holds less than it needs; a thousand that read one block each hold a thousandth of
-//! every other's. So where no request is covered by its pipeline's own reservations, and no attempt is under way, one
-//! pipeline *borrows*: it spends what it asks for, and what is then left of each block on which it had too little is
-//! divided anew, evenly, among the others that wait.
+//! Reservations alone can cause a standstill. A pipeline that waits for twenty blocks holds all of the ten that exist;
+//! of seventy pipelines that share a block, each holds less than it needs; a thousand pipelines that read one block
+//! each hold a thousandth of every other block. So if no request is covered by its pipeline's own reservations, and no
+//! attempt is in progress, one pipeline *borrows*: it spends what it requests, and the remainder of each block on which
+//! it had too little is divided again, evenly, among the other waiting pipelines.
 //!
 //! # What is promised
-//! A loan leaves a waiting pipeline q what its next attempt costs, on each block b for which three things hold:
-//! - b came after q began to wait (it arrived, or its last attempt was charged), and q reads b;
-//! - q's reservation on b covers that cost, so that it is of use to q as it is;
-//! - q came before the borrower.
+//! A loan leaves a waiting pipeline q the cost of its next attempt on each block b for which three conditions hold:
+//! - b arrived after q began to wait (since its arrival, or since its last attempt was charged), and q reads b;
+//! - q's reservation on b covers that cost, so it is useful to q as it is;
+//! - q arrived before the borrower.
 //!
 //! Everything else that is left of b is *spare* for the borrower. If several pipelines can borrow, those come first
-//! that touch no promise at all, not even one to a later pipeline; among them the one that asks for the smallest share
-//! of a block, as in dominant-share fairness. Otherwise the longest waiting borrows.
+//! that touch no promise at all, not even one to a later pipeline; among them the one that requests the smallest share
+//! of a block, as in dominant-share fairness. Otherwise the longest-waiting pipeline borrows.
 //!
 //! # Nothing stands still
-//! If nothing is covered or under way, and a request fits what is spare of its blocks, then somebody borrows. On blocks
-//! that came before everybody who waits, all that is left is spare.
+//! If nothing is covered or in progress, and a request fits the spare budget of its blocks, then some pipeline borrows.
+//! On blocks that arrived before all waiting pipelines, everything that is left is spare.
 //!
 //! # Nobody starves
-//! Let q wait for w blocks at a cost which is at most its even share of each of the next w blocks. Each of these covers
-//! the cost when it comes. Arrivals take nothing, charges of others take only what is theirs, departures add, and loans
-//! of later pipelines leave the cost. So after w blocks q's own reservations cover its window, unless pipelines that
-//! came before q borrowed there. Those make finitely many attempts before they end, by their limits or their timeout,
-//! and then count for nothing; by induction over the order of arrival q gets its window. A pipeline that asks for more
-//! than its even share has no such promise: it borrows when others leave enough.
+//! Let q wait for w blocks at a cost of at most its even share of each of the next w blocks. Each of these covers the
+//! cost when it arrives. Arrivals take nothing, charges of others use only their own reservations, departures add, and
+//! loans of later pipelines preserve the cost. So after w blocks q's own reservations cover its window, unless
+//! pipelines that arrived before q borrowed there. Those make finitely many attempts before they end, by their limits
+//! or their deadline; by induction over the order of arrival q gets its window. A pipeline that requests more than its
+//! even share has no such guarantee: it borrows when others leave enough.
 //!
 //! # Where budget is unlocked by askers
-//! A block whose budget is unlocked by the N-th asker would keep a pipeline waiting for askers that may never come. So
-//! where nothing is ready, askers are counted that exist: those that wait, and those that asked and left. If that is
-//! not enough either, what is left is lent in the order of the scheduler.
+//! A block whose budget is unlocked by the N-th requester could keep a pipeline waiting for requesters that never come.
+//! So if nothing is ready, only existing requesters are counted: those that wait, and those that requested and left. If
+//! that is not enough either, what is left is lent in the order of the scheduler.
 //!
-//! What a loan leaves to whom follows from events that are in the log: arrivals, blocks, what pipelines need next,
-//! charges and departures. Requests, which are not in the log, decide only who borrows.
+//! What a loan leaves to which pipeline follows from events in the log: arrivals, blocks, next costs, charges and
+//! departures. Requests, which are not in the log, only decide who borrows.
 
 use std::collections::BTreeMap;
 
@@ -45,25 +45,25 @@ use super::{
     Allocation, Asked, Block, Counting, PipelineId, RESOURCES, Reads, Refused, Resources, Scheduler, Unlock, each,
 };
 
-/// What is promised on a block, in the order of arrival.
+/// The promises on a block, in order of arrival.
 #[derive(Default)]
 struct Promises {
     needs: Vec<(PipelineId, Resources)>,
-    /// The sums of the first, the first two, and so on.
+    /// Prefix sums.
     sums: Vec<Resources>,
 }
 
-/// Whose promises a loan respects.
+/// The promises that a loan respects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Respect {
-    /// Those to all that wait.
+    /// Those to all waiting pipelines.
     All,
-    /// Those to pipelines that came before the borrower.
+    /// Those to pipelines that arrived before the borrower.
     Earlier,
 }
 
 impl Allocation {
-    /// The pipeline among those that are wanted that borrows next, where none is covered and nothing is under way.
+    /// The next borrower among the wanted pipelines, if none is covered and no attempt is in progress.
     pub fn borrower(&self, wanted: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
         match self.scheduler {
             Scheduler::EvenSplit => self.borrower_of_reserved(wanted),
@@ -75,8 +75,8 @@ impl Allocation {
         }
     }
 
-    /// The most that a pipeline can borrow on a block as things are: what is left beside what is promised to pipelines
-    /// that came before it. The largest number there is stands for "whatever the ledger admits".
+    /// The most that a pipeline can borrow on a block now: what is left minus what is promised to earlier pipelines.
+    /// The maximum value means that the ledger decides.
     pub fn spare(&self, pipeline: PipelineId, block: BlockId) -> Resources {
         match self.blocks.get(block.0 as usize) {
             Some(own) if self.reserves() && !own.retired => {
@@ -94,8 +94,8 @@ impl Allocation {
         }
     }
 
-    /// What is left of a block beside what is promised; where nothing is, and not every number is counted, the ledger
-    /// decides.
+    /// What is left of a block minus what is promised. If nothing is promised and not every component is counted, the
+    /// ledger decides.
     fn beside(&self, own: &Block, promised: Option<Resources>) -> Resources {
         let left = own.pools.each_ref().map(super::Pool::left);
         match promised {
@@ -105,13 +105,13 @@ impl Allocation {
         }
     }
 
-    /// What is promised on a block.
+    /// The promises on a block.
     fn promises(&self, block: BlockId, own: &Block) -> Promises {
         let mut promises = Promises::default();
         let mut walks = own.pools.each_ref().map(super::Pool::walk);
         for (pipeline, waiter) in self.waiting.iter().zip(&self.waiters) {
             let Some(need) = waiter.need.filter(|_| waiter.since <= block.0) else { continue };
-            // Most fail here, before anything is looked up.
+            // Most requests are rejected here, before any lookup.
             let reserved = Resources(walks.each_mut().map(|walk| walk.reserved_for(*pipeline)));
             let reads = || match &waiter.reads {
                 Reads::Any => true,
@@ -129,7 +129,7 @@ impl Allocation {
         let in_order: Vec<usize> = all.collect();
         let mut smallest_first = in_order.clone();
         let dominant = |index: usize| self.asks[index].as_ref().map_or((0, 1), |ask| ask.dominant);
-        // Sorting keeps the order of arrival among equals.
+        // A stable sort keeps the order of arrival among equals.
         smallest_first.sort_by(|one, two| by_share(dominant(*one), dominant(*two)));
         let mut known = BTreeMap::new();
         let found = smallest_first.into_iter().find(|index| self.can_borrow(*index, Respect::All, &mut known));
@@ -138,7 +138,7 @@ impl Allocation {
         found.map(|index| self.waiting[index])
     }
 
-    /// Whether the request of a waiting pipeline fits what may be lent on each of its blocks.
+    /// Whether the request of a waiting pipeline fits what can be lent on each of its blocks.
     fn can_borrow(&self, index: usize, respect: Respect, known: &mut BTreeMap<u32, Promises>) -> bool {
         let (Some(Asked { cost, .. }), Some(ask)) = (self.asked[index], &self.asks[index]) else { return false };
         let pipeline = self.waiting[index];
@@ -154,7 +154,7 @@ impl Allocation {
         })
     }
 
-    /// Takes in a charge that is beyond what was reserved.
+    /// Applies a charge that exceeds the reservation.
     pub(super) fn borrow(&mut self, pipeline: PipelineId, blocks: &Blocks, cost: Resources) -> Result<(), Refused> {
         let index = self.place(pipeline)?;
         self.known(blocks)?;
@@ -170,7 +170,7 @@ impl Allocation {
         Ok(())
     }
 
-    /// Charges a pipeline on a block whatever is reserved there, and divides the rest among the others.
+    /// Charges a pipeline on a block regardless of reservations, and divides the rest among the others.
     fn lend(&mut self, index: usize, block: BlockId, cost: Resources) {
         let pipeline = self.waiting[index];
         let promises = self.promises(block, &self.blocks[block.0 as usize]).needs;
@@ -191,7 +191,7 @@ impl Allocation {
         self.retire_if_spent(block);
     }
 
-    /// Who borrows where a block's budget is unlocked by its askers, so many for all of it.
+    /// The borrower if a block's budget is unlocked by its requesters, `parts` of them for the whole budget.
     fn borrower_of_locked(&self, whole: u64, wanted: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
         let queue = self.queue();
         let first = |reach: &dyn Fn(&Block, u64) -> u64| {
@@ -223,7 +223,7 @@ impl Promises {
         self.sums.push(before.with(need));
     }
 
-    /// What a loan to this pipeline leaves to others in all; None if nothing is promised to them.
+    /// The sum that a loan to this pipeline leaves to others; `None` if nothing is promised to them.
     fn kept_from(&self, pipeline: PipelineId, respect: Respect) -> Option<Resources> {
         let found = self.needs.binary_search_by_key(&pipeline, |(other, _)| *other);
         let (Ok(before) | Err(before)) = found;

@@ -1,40 +1,40 @@
-//! Allocation: which pipeline may spend how much of which block.
+//! Allocation: how much each pipeline may spend on each block.
 //!
-//! Each block brings a budget. Here it is divided among the pipelines that wait, reserved for them, given back
-//! when they leave, and divided again. All of this is policy and can be undone; nothing here charges. The
-//! kernel's ledger decides alone what fits, so a mistake in this room is unfair and never unsafe.
+//! Each block brings a budget. It is divided among the waiting pipelines, reserved for them, returned when they leave,
+//! and divided again. All of this is policy and can be undone; nothing here charges. The kernel's ledger alone decides
+//! what fits, so a mistake here is unfair but never unsafe.
 //!
-//! An [`Allocation`] is a fold of [`Event`]s in whole units, without a clock, and comes out the same whenever it is
-//! replayed. No event depends on rows, except through what was released.
+//! An [`Allocation`] is a fold of [`Event`]s in integer units, without a clock, and gives the same state on every
+//! replay. No event depends on rows, except through released results.
 //!
-//! # What holds after every event
+//! # Invariants
 //! For each block and each of its four resources, with capacity Q:
-//! 1. what is free and what is allocated adds up to Q for ever; of a pipeline that left, what it used stays allocated;
-//! 2. a pipeline has used at most what it is allocated, apart from its overdraft;
-//! 3. all together have used at most Q, apart from overdrafts, and with them what the ledger was charged;
-//! 4. of a new block, and of what is given back, waiting pipelines get amounts that differ by at most one unit;
-//! 5. what a waiting pipeline is allocated becomes less by a loan alone, and what it used by a refund alone;
-//! 6. nothing is free while somebody waits, unless the block is retired;
+//! 1. free and allocated budget add up to Q; what a departed pipeline used stays allocated;
+//! 2. a pipeline has used at most its allocation, apart from its overdraft;
+//! 3. all pipelines together have used at most Q, apart from overdrafts, and with them what the ledger was charged;
+//! 4. of a new block, and of returned budget, waiting pipelines get amounts that differ by at most one unit;
+//! 5. only a loan reduces the allocation of a waiting pipeline, and only a refund reduces what it used;
+//! 6. nothing is free while a pipeline waits, unless the block is retired;
 //! 7. a retired block is never offered again, whatever is refunded on it;
-//! 8. the state follows from the events.
+//! 8. the state is a function of the events.
 //!
-//! Under schedulers without reservations (all but [`Scheduler::EvenSplit`]) a pipeline is allocated what it used,
-//! and 4 to 6 say nothing.
+//! Under schedulers without reservations (all except [`Scheduler::EvenSplit`]) a pipeline is allocated what it used,
+//! and 4 to 6 do not apply.
 //!
 //! # Loans
-//! A reservation that its holder cannot use does not keep others waiting: where no pipeline's own reservations cover
-//! its request, one pipeline at a time borrows the rest of what it needs. The module `lend` has the rule, and the
-//! argument why a pipeline that waits for its window still gets it.
+//! A reservation that its owner cannot use does not block others: if no pipeline's own reservations cover its request,
+//! one pipeline at a time borrows the rest. The module `lend` has the rule, and the argument why a pipeline that waits
+//! for its window still gets it.
 //!
 //! # Overdraft
-//! Under Rényi the loss is counted at one order of several ([`Counting::Primary`]). Where no other waiting pipeline
-//! holds anything unspent on a block, nobody is harmed if more than Q is asked there, and the ledger may have
-//! another order at which it fits. What goes beyond is kept apart as overdraft. Where every number of the filter is
-//! counted the ledger would refuse it for certain, and there is none.
+//! Under Rényi the loss is counted at one of several orders ([`Counting::Primary`]). If no other waiting pipeline holds
+//! unspent budget on a block, a request beyond Q harms no one, and the ledger may admit it at another order. The excess
+//! is recorded as overdraft. If every component of the filter is counted, the ledger would certainly refuse it, so
+//! there is no overdraft.
 //!
-//! # What it takes
-//! A new block takes the same time whatever waits and whatever blocks there are: what the pipelines have of a block is
-//! a falling staircase over their order of arrival, and a division adds at most two steps to it.
+//! # Complexity
+//! Adding a block takes constant time, whatever the number of pipelines and blocks: the reservations on a block are a
+//! decreasing step function of the order of arrival, and a division adds at most two steps.
 
 mod lend;
 mod offer;
@@ -52,113 +52,113 @@ pub use queue::{Scheduler, Unlock};
 pub(crate) use resources::SHARES;
 pub use resources::{RESOURCES, Resources};
 
-/// A pipeline; those that arrive later have greater numbers.
+/// A pipeline. Later arrivals have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PipelineId(pub u64);
 
-/// What happened.
+/// An event of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A block came; its number is the next one.
+    /// A block arrived; it gets the next number.
     Block {
-        /// What it brings.
+        /// Its budget.
         capacity: Resources,
     },
-    /// Pipelines came, all at once.
+    /// Pipelines arrived, all at once.
     Arrive {
-        /// In order; each number is greater than all before.
+        /// In increasing order; each number is larger than all earlier ones.
         pipelines: Vec<PipelineId>,
     },
-    /// A pipeline asks to spend. It has one question at a time; a new one takes the place of the old.
+    /// A pipeline requests to spend. It has at most one request; a new one replaces it.
     Ask {
-        /// Who.
+        /// The pipeline.
         pipeline: PipelineId,
-        /// Where.
+        /// The blocks.
         blocks: Blocks,
-        /// How much on each block.
+        /// The cost on each block.
         cost: Resources,
     },
-    /// A pipeline no longer asks: it changed its mind, or the ledger said no.
+    /// A pipeline withdraws its request, or the ledger refused it.
     Withdraw {
-        /// Who.
+        /// The pipeline.
         pipeline: PipelineId,
     },
-    /// What the next attempt of a pipeline will cost on each block; None if it does not wait for one.
+    /// The cost of a pipeline's next attempt on each block; `None` if it does not wait for one.
     Need {
-        /// Who.
+        /// The pipeline.
         pipeline: PipelineId,
-        /// How much on each block.
+        /// The cost on each block.
         cost: Option<Resources>,
     },
-    /// A pipeline reads only these of the blocks so far; None if there is no such block yet.
+    /// A pipeline reads only these of the present blocks; `None` if none of its blocks has arrived yet.
     Restrict {
-        /// Who.
+        /// The pipeline.
         pipeline: PipelineId,
-        /// Where.
+        /// The blocks.
         blocks: Option<Blocks>,
     },
-    /// The ledger charged a pipeline, within what it is allowed.
+    /// The ledger charged a pipeline, within its allocation.
     Spend {
-        /// Who.
+        /// The pipeline.
         pipeline: PipelineId,
-        /// Where.
+        /// The blocks.
         blocks: Blocks,
-        /// How much on each block.
+        /// The cost on each block.
         cost: Resources,
     },
-    /// The ledger charged a pipeline more than is reserved for it: it borrowed the rest. This is always taken, because
-    /// a charge is a fact.
+    /// The ledger charged a pipeline beyond its reservation, as a loan. It is always accepted, because the charge
+    /// exists.
     Borrow {
-        /// Who.
+        /// The pipeline.
         pipeline: PipelineId,
-        /// Where.
+        /// The blocks.
         blocks: Blocks,
-        /// How much on each block.
+        /// The cost on each block.
         cost: Resources,
     },
-    /// A part of what was charged comes back, because it was for steps that were never done.
+    /// Part of a charge is returned, because it was for steps that were not performed.
     Refund {
-        /// Who.
+        /// The pipeline.
         pipeline: PipelineId,
-        /// Where.
+        /// The blocks.
         blocks: Blocks,
-        /// How much on each block.
+        /// The refund on each block.
         cost: Resources,
     },
-    /// A pipeline is done, for whatever reason.
+    /// A pipeline ended, for whatever reason.
     Leave {
-        /// Who.
+        /// The pipeline.
         pipeline: PipelineId,
     },
-    /// A block may never be read again.
+    /// A block was retired: it can never be read again.
     Retire {
-        /// Which.
+        /// The block.
         block: BlockId,
     },
-    /// Time went on.
+    /// Time passed.
     Tick {
         /// The time, in the unit of [`Unlock::OverTime`].
         time: u64,
     },
 }
 
-/// Why an event was not taken. Nothing has changed.
+/// Why an event was rejected. The state is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
     /// No such pipeline waits.
     NotWaiting(PipelineId),
-    /// The number of an arriving pipeline is not greater than all before.
+    /// The number of an arriving pipeline is not larger than all earlier ones.
     OutOfOrder(PipelineId),
     /// There is no such block.
     NoBlock(BlockId),
     /// The block is retired.
     Retired(BlockId),
-    /// The pipeline may not spend as much on this block now.
+    /// The pipeline may not spend that much on this block now.
     NotAllowed(BlockId),
-    /// More is to be refunded than was used on this block.
+    /// The refund exceeds what was used on this block.
     NotUsed(BlockId),
-    /// There are as many blocks as there can be.
+    /// The number of blocks is at its maximum.
     TooManyBlocks,
     /// Time went backwards.
     Backwards,
@@ -183,68 +183,69 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// How resources stand to the numbers of the filter.
+/// How resources relate to the components of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counting {
-    /// They are its numbers. A block on which less than the smallest cost is left of some resource retires by itself.
+    /// They are its components. A block with less than the smallest cost left of some resource is retired
+    /// automatically.
     Every {
-        /// The smallest cost that anybody has a use for.
+        /// The smallest cost that any pipeline can use.
         smallest: Resources,
     },
-    /// The loss is that at the primary order, and a cost may fit at another. Blocks retire when the ledger says so.
+    /// The loss is that at the primary order, and a cost may fit at another. Only the ledger retires blocks.
     Primary,
 }
 
-/// A block as the allocation sees it.
+/// A block of the allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Block {
     pools: [Pool; RESOURCES],
     retired: bool,
-    /// When it came; nothing if time had not been told yet.
+    /// The time of its arrival; `None` if no time was known yet.
     born: Option<u64>,
-    /// Pipelines that ever asked for it, as far as unlocking counts them.
+    /// The pipelines that ever requested it, as far as unlocking counts them.
     ever_asked: u64,
-    /// Those of them that have left.
+    /// How many of them have left.
     askers_gone: u64,
-    /// Pipelines that ask for it now.
+    /// The pipelines that request it now.
     asking: u32,
-    /// How often a loan divided it anew.
+    /// How many times a loan divided it again.
     epoch: u32,
 }
 
-/// What a waiting pipeline has to do with a block.
+/// The account of a waiting pipeline on a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     used: Resources,
-    /// How much of that came out of what was reserved for it since the block was last divided,
+    /// How much of that came from the reservation since the block was last divided.
     drawn: Resources,
-    /// which was then.
+    /// The division at that time.
     epoch: u32,
     overdraft: Resources,
     asked: bool,
 }
 
-/// What is known of a waiting pipeline beside its request.
+/// What is known of a waiting pipeline besides its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Waiter {
-    /// The first block that came after it began to wait.
+    /// The first block that arrived after it began to wait.
     since: u32,
-    /// What its next attempt will cost on each block.
+    /// The cost of its next attempt on each block.
     need: Option<Resources>,
-    /// Which blocks it reads.
+    /// The blocks it reads.
     reads: Reads,
 }
 
-/// Which blocks a pipeline reads.
+/// The blocks that a pipeline reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reads {
-    /// Any.
+    /// Any block.
     Any,
-    /// These; None where none of them has come.
+    /// These blocks; `None` if none of them has arrived.
     Only(Option<Blocks>),
 }
 
-/// A question that waits for its turn. What most questions fail at is looked at first, and lies side by side.
+/// A waiting request. The values that reject most requests are stored together and checked first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asked {
     cost: Resources,
@@ -252,7 +253,7 @@ struct Asked {
     first: BlockId,
 }
 
-/// The rest of a question, looked at when the first block allows it.
+/// The rest of a request, read when the first block admits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ask {
     blocks: Blocks,
@@ -263,9 +264,9 @@ struct Ask {
 /// What is left of a block, and how much of that is reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Reserved for pipelines that wait, and not used.
+    /// Reserved for waiting pipelines and not used.
     pub held: Resources,
-    /// What nobody has used.
+    /// Not used by any pipeline.
     pub left: Resources,
 }
 
@@ -276,7 +277,7 @@ impl Held {
     }
 }
 
-/// Who may spend what.
+/// The allocation of one context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allocation {
     scheduler: Scheduler,
@@ -286,17 +287,17 @@ pub struct Allocation {
     waiting: Vec<PipelineId>,
     newest: Option<PipelineId>,
     entries: BTreeMap<(PipelineId, u32), Entry>,
-    /// One place for each that waits, in the same order.
+    /// One entry per waiting pipeline, in the same order.
     asked: Vec<Option<Asked>>,
-    /// Likewise.
+    /// As above.
     asks: Vec<Option<Ask>>,
-    /// Likewise.
+    /// As above.
     waiters: Vec<Waiter>,
     time: Option<u64>,
 }
 
 impl Allocation {
-    /// Nothing yet.
+    /// An allocation without blocks and pipelines.
     pub const fn new(scheduler: Scheduler, counting: Counting) -> Self {
         Self {
             scheduler,
@@ -315,7 +316,7 @@ impl Allocation {
     /// The state after these events.
     ///
     /// # Errors
-    /// At the first that is not taken.
+    /// At the first event that is rejected.
     pub fn replay(
         scheduler: Scheduler, counting: Counting, events: impl IntoIterator<Item = Event>,
     ) -> Result<Self, Refused> {
@@ -324,10 +325,10 @@ impl Allocation {
         Ok(allocation)
     }
 
-    /// Takes one event in.
+    /// Applies one event.
     ///
     /// # Errors
-    /// When it cannot follow from the state; then nothing has changed.
+    /// When the event is rejected; the state is then unchanged.
     pub fn apply(&mut self, event: Event) -> Result<(), Refused> {
         match event {
             Event::Block { capacity } => self.add_block(capacity),
@@ -368,7 +369,7 @@ impl Allocation {
         self.scheduler == Scheduler::EvenSplit
     }
 
-    /// The place of a waiting pipeline in the order of arrival.
+    /// The index of a waiting pipeline in order of arrival.
     fn place(&self, pipeline: PipelineId) -> Result<usize, Refused> {
         self.waiting.binary_search(&pipeline).map_err(|_| Refused::NotWaiting(pipeline))
     }
@@ -408,7 +409,7 @@ impl Allocation {
         self.asks.resize(self.waiting.len(), None);
         let waiter = Waiter { since: self.next_block(), need: None, reads: Reads::Any };
         self.waiters.resize(self.waiting.len(), waiter);
-        // Where somebody waited nothing is free, and what is reserved stays so.
+        // If pipelines were waiting, nothing is free, and reservations stay as they are.
         if self.reserves() && nobody_waited {
             let offered = self.blocks.iter_mut().filter(|block| !block.retired);
             for pool in offered.flat_map(|block| &mut block.pools) {
@@ -431,7 +432,7 @@ impl Allocation {
         Ok(())
     }
 
-    /// Charges a pipeline's own reservation on a block, and beyond that its overdraft.
+    /// Charges a pipeline's own reservation on a block, and the excess to its overdraft.
     fn use_own(&mut self, pipeline: PipelineId, block: BlockId, cost: Resources) {
         let reserves = self.reserves();
         let own = &mut self.blocks[block.0 as usize];
@@ -460,7 +461,7 @@ impl Allocation {
         }
     }
 
-    /// A pipeline was charged: its request is answered, and it begins to wait for its next attempt.
+    /// A pipeline was charged: its request is served, and it starts to wait for its next attempt.
     fn attempted(&mut self, pipeline: PipelineId) {
         self.forget_ask(pipeline);
         let since = self.next_block();
@@ -469,7 +470,7 @@ impl Allocation {
         }
     }
 
-    /// The number of the block that comes next.
+    /// The number of the next block.
     fn next_block(&self) -> u32 {
         u32::try_from(self.blocks.len()).unwrap_or(u32::MAX)
     }
@@ -534,7 +535,7 @@ impl Allocation {
 }
 
 impl Entry {
-    /// What was drawn before the block was divided anew no longer counts.
+    /// Amounts drawn before the block was last divided no longer count.
     fn enter(&mut self, epoch: u32) {
         if self.epoch != epoch {
             (self.epoch, self.drawn) = (epoch, Resources::ZERO);

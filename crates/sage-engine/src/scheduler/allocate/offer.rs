@@ -1,47 +1,47 @@
-//! What an allocation says: who is allocated, has used and may spend what, and what is left. Nothing here changes it.
+//! Queries of an allocation: who is allocated what, has used what and may spend what. Nothing here changes it.
 
 use sage_kernel::{BlockId, Blocks};
 
 use super::pool::Pool;
 use super::{Allocation, Block, Counting, Held, PipelineId, Resources, each};
 
-/// What a pipeline or a page may want to know.
+/// Read-only queries.
 impl Allocation {
-    /// How many blocks there are.
+    /// The number of blocks.
     pub fn block_count(&self) -> usize {
         self.blocks.len()
     }
 
-    /// The pipelines that wait, the longest waiting first.
+    /// The waiting pipelines, longest-waiting first.
     pub fn waiting(&self) -> &[PipelineId] {
         &self.waiting
     }
 
-    /// Whether a block is retired; nothing if there is none.
+    /// Whether a block is retired; `None` if it does not exist.
     pub fn is_retired(&self, block: BlockId) -> Option<bool> {
         self.blocks.get(block.0 as usize).map(|block| block.retired)
     }
 
-    /// What of a block is neither reserved nor used; nothing if there is none.
+    /// What of a block is neither reserved nor used; `None` if it does not exist.
     pub fn free(&self, block: BlockId) -> Option<Resources> {
         let block = self.blocks.get(block.0 as usize)?;
         Some(Resources(block.pools.each_ref().map(Pool::free)))
     }
 
-    /// What is left of a block and how much of that is reserved for those that wait; nothing if there is none.
+    /// What is left of a block and how much of that is reserved for waiting pipelines; `None` if it does not exist.
     pub fn held(&self, block: BlockId) -> Option<Held> {
         let block = self.blocks.get(block.0 as usize)?;
         let of = |part: fn(&Pool) -> u64| Resources(block.pools.each_ref().map(part));
         Some(Held { held: of(Pool::held), left: of(Pool::left) })
     }
 
-    /// What pipelines that left have used of a block; nothing if there is none.
+    /// What pipelines that left have used of a block; `None` if it does not exist.
     pub fn departed(&self, block: BlockId) -> Option<Resources> {
         let block = self.blocks.get(block.0 as usize)?;
         Some(Resources(block.pools.each_ref().map(Pool::departed)))
     }
 
-    /// What a waiting pipeline is allocated of a block, used or not.
+    /// The allocation of a waiting pipeline on a block, used or not.
     pub fn allocated(&self, pipeline: PipelineId, block: BlockId) -> Resources {
         match (self.place(pipeline), self.blocks.get(block.0 as usize)) {
             (Ok(_), Some(own)) if self.reserves() => self.used(pipeline, block).with(self.claim(pipeline, block, own)),
@@ -49,32 +49,31 @@ impl Allocation {
         }
     }
 
-    /// What a waiting pipeline has drawn of what was reserved for it since the block was last divided.
+    /// How much of its reservation a waiting pipeline has drawn since the block was last divided.
     pub(super) fn drawn(&self, pipeline: PipelineId, block: BlockId, own: &Block) -> Resources {
         let entry = self.entries.get(&(pipeline, block.0)).filter(|entry| entry.epoch == own.epoch);
         entry.map_or(Resources::ZERO, |entry| entry.drawn)
     }
 
-    /// What is reserved for a waiting pipeline and unused.
+    /// The unused reservation of a waiting pipeline.
     pub(super) fn claim(&self, pipeline: PipelineId, block: BlockId, own: &Block) -> Resources {
         let reserved = Resources(own.pools.each_ref().map(|pool| pool.reserved_for(pipeline)));
         reserved.without(self.drawn(pipeline, block, own))
     }
 
-    /// What a waiting pipeline has used of what it is allocated.
+    /// What a waiting pipeline has used of its allocation.
     pub fn used(&self, pipeline: PipelineId, block: BlockId) -> Resources {
         self.entries.get(&(pipeline, block.0)).map_or(Resources::ZERO, |entry| entry.used)
     }
 
-    /// What a waiting pipeline has used beyond that.
+    /// What a waiting pipeline has used beyond its allocation.
     pub fn overdraft(&self, pipeline: PipelineId, block: BlockId) -> Resources {
         self.entries.get(&(pipeline, block.0)).map_or(Resources::ZERO, |entry| entry.overdraft)
     }
 
-    /// The most that a pipeline can hope to spend on a block as things are: what is reserved for it, or, without
-    /// reservations, what is left. Where asking brings budget within reach, all that is left can be hoped for; where
-    /// only time does, no more than it has brought so far, or pipelines would ask for the newest block for ever, which
-    /// has had no time. The largest number there is stands for "whatever the ledger admits".
+    /// The most that a pipeline can expect to spend on a block: its reservation or, without reservations, what is left.
+    /// If requests unlock budget, this is all that is left; if only time does, what is unlocked so far, since otherwise
+    /// pipelines would always request the newest block. The maximum value means that the ledger decides.
     pub fn offer(&self, pipeline: PipelineId, block: BlockId) -> Resources {
         match (self.place(pipeline), self.blocks.get(block.0 as usize)) {
             (Ok(_), Some(own)) => self.offer_of(pipeline, block, own),
@@ -82,7 +81,7 @@ impl Allocation {
         }
     }
 
-    /// The same for a pipeline that is known to wait, on a block that is known.
+    /// As [`Self::offer`], for a pipeline that is known to wait and a block that is known to exist.
     fn offer_of(&self, pipeline: PipelineId, block: BlockId, own: &Block) -> Resources {
         if own.retired {
             return Resources::ZERO;
@@ -111,8 +110,8 @@ impl Allocation {
         offer
     }
 
-    /// Whether a cost is within [`Self::offer`] under reservations, of a pipeline that waits on a block that is not
-    /// retired: looked at only as far as it takes to say no.
+    /// Whether a cost is within [`Self::offer`] under reservations, for a waiting pipeline and a block that is not
+    /// retired. Stops at the first resource that does not fit.
     pub(super) fn is_offered(&self, pipeline: PipelineId, block: BlockId, own: &Block, cost: Resources) -> bool {
         let drawn = self.drawn(pipeline, block, own);
         let overdrafts = self.counting == Counting::Primary;
@@ -122,8 +121,8 @@ impl Allocation {
         })
     }
 
-    /// Whether, on one of these blocks, all that is reserved and not used may be one pipeline's: then it may overdraw.
-    /// Who came first has most.
+    /// Whether on one of these blocks a single pipeline may hold all unused reservations, so that it may overdraw. The
+    /// earliest pipeline holds the most.
     pub(crate) fn may_leave_one(&self, blocks: &Blocks) -> bool {
         let Some(first) = self.waiting.first().filter(|_| self.counting == Counting::Primary) else { return false };
         let alone = |block: BlockId| {

@@ -1,8 +1,8 @@
-//! One resource of one block: what is free, what is reserved for whom, and what was used.
+//! One resource of one block: what is free, reserved and used.
 //!
-//! Whoever waits when something is handed out gets a part, and the longest waiting get what is left over. So
-//! who came earlier never has less than who came later, and all reservations together are a staircase that falls with
-//! the order of arrival. It is kept as its steps: each is an amount that everybody has who came no later.
+//! When budget is handed out, every waiting pipeline gets an equal part, and the longest-waiting ones get the
+//! remainder. An earlier pipeline therefore never has less than a later one, and the reservations are a decreasing step
+//! function of the order of arrival. It is stored as its steps: each is an amount that all pipelines up to one have.
 
 use super::PipelineId;
 
@@ -11,28 +11,29 @@ use super::PipelineId;
 pub(super) struct Pool {
     capacity: u64,
     free: u64,
-    /// What all that wait are allocated together.
+    /// The total allocation of waiting pipelines.
     reserved: u64,
-    /// What all that wait have used of it.
+    /// What waiting pipelines have used of it.
     used: u64,
-    /// What those that left have used.
+    /// What departed pipelines have used.
     departed: u64,
-    /// In order of the pipelines, each of which waits.
+    /// The steps, in the order of their pipelines, each of which waits.
     steps: Vec<(PipelineId, u64)>,
-    /// What single pipelines have beside that, in their order: kept through a loan, or refunded after one.
+    /// Amounts of single pipelines in addition to the steps, in their order: kept through a loan, or refunded after
+    /// one.
     extras: Vec<(PipelineId, u64)>,
 }
 
-/// A walk over what pipelines were reserved.
+/// An iterator over reservations.
 pub(super) struct Walk<'pool> {
-    /// The sum of the steps that are left.
+    /// The sum of the remaining steps.
     even: u64,
     steps: &'pool [(PipelineId, u64)],
     extras: &'pool [(PipelineId, u64)],
 }
 
 impl Walk<'_> {
-    /// What a pipeline was reserved; each must come after the one before.
+    /// The reservation of a pipeline; calls must be in order of arrival.
     pub(super) fn reserved_for(&mut self, pipeline: PipelineId) -> u64 {
         while let [(last, amount), rest @ ..] = self.steps
             && *last < pipeline
@@ -65,17 +66,17 @@ impl Pool {
         self.departed
     }
 
-    /// What nobody has used.
+    /// What no pipeline has used.
     pub(super) const fn left(&self) -> u64 {
         self.capacity - self.used - self.departed
     }
 
-    /// What those that wait hold and have not used.
+    /// The unused reservations of waiting pipelines.
     pub(super) const fn held(&self) -> u64 {
         self.reserved - self.used
     }
 
-    /// What a waiting pipeline was reserved since the block was last divided, whether it has drawn on it or not.
+    /// The reservation of a waiting pipeline since the block was last divided, drawn on or not.
     pub(super) fn reserved_for(&self, pipeline: PipelineId) -> u64 {
         let even: u64 =
             self.steps.iter().rev().take_while(|(last, _)| *last >= pipeline).map(|(_, amount)| amount).sum();
@@ -85,7 +86,7 @@ impl Pool {
         }
     }
 
-    /// Reads [`Self::reserved_for`] of one pipeline after the other, in the order of arrival, in one walk.
+    /// Reads [`Self::reserved_for`] of several pipelines in order of arrival, in one pass.
     pub(super) fn walk(&self) -> Walk<'_> {
         let even = self.steps.iter().map(|(_, amount)| amount).sum();
         Walk { even, steps: &self.steps, extras: &self.extras }
@@ -95,7 +96,7 @@ impl Pool {
         self.extras.binary_search_by_key(&pipeline, |(own, _)| *own).ok()
     }
 
-    /// Divides what is free evenly among those that wait; units left over go to the longest waiting.
+    /// Divides what is free evenly among the waiting pipelines; the remainder goes to the longest-waiting ones.
     pub(super) fn hand_out(&mut self, waiting: &[PipelineId]) {
         let (Some(newest), Ok(count)) = (waiting.last(), u64::try_from(waiting.len())) else { return };
         let (share, over) = (self.free / count, self.free % count);
@@ -117,9 +118,9 @@ impl Pool {
         }
     }
 
-    /// Divides everything that is reserved and unused anew after a loan: first what is promised, as far as it goes,
-    /// then the rest evenly among all that wait but the borrower, odd units to the longest waiting. Returns what the
-    /// steps would give the borrower, which it has no claim to. There must be somebody else who waits.
+    /// Divides all unused reservations again after a loan: first what is promised, as far as it goes, then the rest
+    /// evenly among all waiting pipelines except the borrower, with the remainder to the longest-waiting ones. Returns
+    /// what the steps would give the borrower, which has no claim to it. Another pipeline must be waiting.
     pub(super) fn divide_anew(
         &mut self, waiting: &[PipelineId], borrower: usize, promised: impl Iterator<Item = (PipelineId, u64)>,
     ) -> u64 {
@@ -140,7 +141,7 @@ impl Pool {
         self.reserved_for(waiting[borrower])
     }
 
-    /// Gives a pipeline that waits back what it had used before the block was divided anew.
+    /// Returns to a waiting pipeline what it had used before the block was last divided.
     pub(super) fn add_extra(&mut self, pipeline: PipelineId, amount: u64) {
         match self.extras.binary_search_by_key(&pipeline, |(own, _)| *own) {
             Ok(index) => self.extras[index].1 += amount,
@@ -149,7 +150,7 @@ impl Pool {
         }
     }
 
-    /// Moves what is free to a pipeline that needs no reservation.
+    /// Moves free budget to a pipeline that needs no reservation.
     pub(super) fn take(&mut self, amount: u64) {
         self.free -= amount;
         self.reserved += amount;
@@ -161,7 +162,7 @@ impl Pool {
         self.reserved -= amount;
     }
 
-    /// Something allocated is used.
+    /// Marks allocated budget as used.
     pub(super) fn use_up(&mut self, amount: u64) {
         self.used += amount;
     }
@@ -171,8 +172,8 @@ impl Pool {
         self.used -= amount;
     }
 
-    /// A pipeline leaves that was allocated and used so much; what it had beyond its use becomes free. Its step, if
-    /// it had one, becomes that of the pipeline before it.
+    /// Removes a pipeline with this allocation and use; what it did not use becomes free. Its step, if it had one,
+    /// moves to the pipeline before it.
     pub(super) fn depart(&mut self, pipeline: PipelineId, before: Option<PipelineId>, allocated: u64, used: u64) {
         self.reserved -= allocated;
         self.used -= used;

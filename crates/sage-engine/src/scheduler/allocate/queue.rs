@@ -1,18 +1,18 @@
-//! Schedulers: in which order questions are answered, and how much of a block is within reach.
+//! Schedulers: the order in which requests are served, and how much of a block is unlocked.
 //!
-//! - *Even split*: what a block brings is reserved in even parts for those that wait. A question is answered when
-//!   its asker's own reservations cover it; where there is none such, one asker borrows (`lend`).
-//! - *First come*: nothing is reserved; questions are answered in the order in which their askers came.
-//! - *Dominant private block fairness* (Luo and others, 2021): a block's budget comes within reach bit by bit, one N-th
-//!   for each pipeline that asks for it for the first time, or evenly over a time; where nothing fits that, only
-//!   pipelines are counted that exist (`lend`). Questions are looked at in the
-//!   order of the largest share of a block's whole budget that they ask for, smallest first.
-//! - *DPack* (Tholoniat and others, 2022): the same reach, but questions are looked at in the order of what they ask
-//!   for in total, each block's part counted as a share of what is left of that block, smallest first. We count one
-//!   order, the primary one, where the paper looks for the best order of each block.
+//! - *Even split*: the budget of a block is reserved in even parts for the waiting pipelines. A request is served when
+//!   its pipeline's own reservations cover it; if there is none such, one pipeline borrows (`lend`).
+//! - *First come*: nothing is reserved; requests are served in the order of arrival of their pipelines.
+//! - *Dominant private block fairness* (Luo and others, 2021): a block's budget is unlocked gradually, one N-th for
+//!   each pipeline that requests it for the first time, or evenly over a time; if nothing fits that, only existing
+//!   pipelines are counted (`lend`). Requests are served in the order of the largest share of a block's whole budget
+//!   that they need, smallest first.
+//! - *DPack* (Tholoniat and others, 2022): the same unlocking, but requests are served in the order of their total
+//!   need, with each block's part as a share of what is left of that block, smallest first. Only the primary order is
+//!   counted, where the paper searches for the best order of each block.
 //!
-//! Under all of them a question is answered whole or not at all, one that is too large does not stop those after it,
-//! and ties go to whoever came first.
+//! Under all of them a request is served completely or not at all, one that is too large does not block later ones, and
+//! ties go to the earlier pipeline.
 
 use std::cmp::Ordering;
 
@@ -20,37 +20,37 @@ use sage_kernel::{BlockId, Blocks};
 
 use super::{Allocation, Ask, Asked, Block, Counting, PipelineId, RESOURCES, Refused, Resources, each};
 
-/// How much of a block is within reach.
+/// How the budget of a block is unlocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unlock {
-    /// One part of so many for each pipeline that asks for the block for the first time.
+    /// One part of this many for each pipeline that requests the block for the first time.
     ByAskers(u64),
-    /// Evenly until the block is this old, from the time at which it came; in the engine in milliseconds, and a block
-    /// that was sealed before the process started is whole within reach.
+    /// Evenly until the block has this age. In the engine the unit is milliseconds, and a block that was sealed before
+    /// the process started is fully unlocked.
     OverTime(u64),
 }
 
-/// Who comes first.
+/// The order in which requests are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
-    /// Everybody gets the same part of every block.
+    /// Every pipeline gets the same part of every block.
     #[default]
     EvenSplit,
-    /// Whoever came first.
+    /// By arrival.
     FirstCome,
-    /// Whoever asks for the smallest share of a block.
+    /// By the largest share of any block, smallest first.
     DominantShare(Unlock),
-    /// Whoever asks for least in all.
+    /// By the total need, smallest first.
     Pack(Unlock),
 }
 
 impl Scheduler {
-    /// Whether budget comes within reach by itself, whoever asks.
+    /// Whether budget is unlocked over time, without requests.
     pub(crate) const fn unlocks_over_time(self) -> bool {
         matches!(self, Self::DominantShare(Unlock::OverTime(_)) | Self::Pack(Unlock::OverTime(_)))
     }
 
-    /// What of a capacity is within reach.
+    /// The unlocked part of a capacity.
     pub(super) fn unlocked(self, capacity: u64, block: &Block, time: Option<u64>) -> u64 {
         let (part, whole) = match self {
             Self::EvenSplit | Self::FirstCome => return capacity,
@@ -58,7 +58,7 @@ impl Scheduler {
                 (block.ever_asked, whole)
             }
             Self::DominantShare(Unlock::OverTime(whole)) | Self::Pack(Unlock::OverTime(whole)) => {
-                // A block that was there before the clock was looked at is as old as can be.
+                // A block that existed before the first time was known has any age.
                 let (Some(now), Some(born)) = (time, block.born) else { return capacity };
                 (now - born, whole)
             }
@@ -67,17 +67,17 @@ impl Scheduler {
     }
 }
 
-/// So many parts of a whole of a capacity; all of it if there are as many.
+/// The fraction `parts` / `whole` of a capacity, at most all of it.
 pub(super) fn part_of(capacity: u64, part: u64, whole: u64) -> u64 {
     if part >= whole {
         return capacity;
     }
     let unlocked = u128::from(capacity) * u128::from(part) / u128::from(whole);
-    // At most the capacity, since the part is less than the whole.
+    // At most the capacity, since the fraction is less than one.
     u64::try_from(unlocked).unwrap_or(capacity)
 }
 
-/// Parts of one in which total shares are counted.
+/// The resolution of total shares.
 const SHARE_BITS: u32 = 40;
 
 impl Allocation {
@@ -90,7 +90,7 @@ impl Allocation {
         }
         self.forget_ask(pipeline);
         let mut dominant = (0, 1);
-        // Who ever asked for a block counts only where that brings its budget within reach.
+        // Past requests for a block count only if they unlock its budget.
         let counted = !self.reserves();
         for block in each(&blocks) {
             let own = &mut self.blocks[block.0 as usize];
@@ -112,7 +112,7 @@ impl Allocation {
         Ok(())
     }
 
-    /// The question of a pipeline, if it waits and has one.
+    /// The request of a pipeline, if it waits and has one.
     fn ask_of(&self, pipeline: PipelineId) -> Option<&Ask> {
         self.asks[self.place(pipeline).ok()?].as_ref()
     }
@@ -130,7 +130,7 @@ impl Allocation {
         own.asking == u32::from(asks)
     }
 
-    /// Whether a pipeline may spend this on a block now. The order among pipelines is not looked at.
+    /// Whether a pipeline may spend this on a block now, regardless of the order among pipelines.
     pub fn may_spend(&self, pipeline: PipelineId, block: BlockId, cost: Resources) -> bool {
         match self.blocks.get(block.0 as usize) {
             Some(own) if self.reserves() => {
@@ -141,7 +141,7 @@ impl Allocation {
         }
     }
 
-    /// The same without reservations, if so much was promised to others.
+    /// The same without reservations, when this much is promised to others.
     fn reaches(&self, pipeline: PipelineId, block: BlockId, own: &Block, cost: Resources, promised: Resources) -> bool {
         let overdrafts = self.counting == Counting::Primary;
         let fits = |resource: usize| {
@@ -154,12 +154,12 @@ impl Allocation {
         !own.retired && (0..RESOURCES).all(fits)
     }
 
-    /// The pipelines whose questions may be answered now, one after the other in this order.
+    /// The pipelines whose requests can be served now, in the order in which they are served.
     pub fn ready(&self) -> Vec<PipelineId> {
         if self.reserves() { self.covered().collect() } else { self.in_turn() }
     }
 
-    /// The first of them that is wanted. With reservations nobody is looked at beyond it.
+    /// The first of them that is wanted. With reservations, the search stops there.
     pub fn ready_first(&self, wanted: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
         match self.reserves() {
             true => self.covered().find(|pipeline| wanted(*pipeline)),
@@ -167,7 +167,7 @@ impl Allocation {
         }
     }
 
-    /// Those whose own reservations cover what they ask, the longest waiting first.
+    /// Pipelines whose own reservations cover their request, longest-waiting first.
     fn covered(&self) -> impl Iterator<Item = PipelineId> {
         let all = self.waiting.iter().zip(&self.asked).zip(&self.asks);
         let fits = |pipeline: PipelineId, cost: Resources, block: BlockId| {
@@ -175,7 +175,7 @@ impl Allocation {
             own.is_some_and(|own| !own.retired && self.is_offered(pipeline, block, own, cost))
         };
         all.filter_map(move |((pipeline, asked), ask)| {
-            // One block is enough to say no, and what it takes to see that is in the dense part.
+            // One block suffices to reject, and the data for it is in the dense part.
             let Asked { cost, first } = asked.filter(|asked| fits(*pipeline, asked.cost, asked.first))?;
             let rest = each(&ask.as_ref()?.blocks).filter(|block| *block != first);
             rest.into_iter().all(|block| fits(*pipeline, cost, block)).then_some(*pipeline)
@@ -189,14 +189,14 @@ impl Allocation {
         let mut queue: Vec<(PipelineId, Resources, &Ask)> = asking.collect();
         match self.scheduler {
             Scheduler::EvenSplit | Scheduler::FirstCome => {}
-            // Sorting keeps the order of arrival among equals.
+            // A stable sort keeps the order of arrival among equals.
             Scheduler::DominantShare(_) => queue.sort_by(|one, two| by_share(one.2.dominant, two.2.dominant)),
             Scheduler::Pack(_) => queue.sort_by_cached_key(|(_, cost, ask)| self.total_share(*cost, ask)),
         }
         queue
     }
 
-    /// Those whose turn it is where nothing is reserved.
+    /// The requests to serve when nothing is reserved.
     fn in_turn(&self) -> Vec<PipelineId> {
         let mut promised = vec![Resources::ZERO; self.blocks.len()];
         let mut ready = Vec::new();
@@ -219,7 +219,7 @@ impl Allocation {
         ready
     }
 
-    /// What a question comes to, each block's part as a share of what is left there.
+    /// The total of a request, with each block's part as a share of what is left there.
     fn total_share(&self, cost: Resources, ask: &Ask) -> u128 {
         let of_block = |block: BlockId| {
             let pools = &self.blocks[block.0 as usize].pools;
@@ -234,7 +234,7 @@ impl Allocation {
     }
 }
 
-/// Which of two fractions is greater.
+/// Compares two fractions.
 pub(super) fn by_share(one: (u64, u64), two: (u64, u64)) -> Ordering {
     let product = |above: u64, below: u64| u128::from(above) * u128::from(below);
     product(one.0, two.1).cmp(&product(two.0, one.1))

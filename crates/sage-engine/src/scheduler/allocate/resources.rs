@@ -1,27 +1,27 @@
-//! What a block's budget is counted in, for the purpose of sharing it.
+//! The resources in which a block's budget is shared.
 //!
-//! Each lane has two additive resources: its loss and its δ. Where the filter adds up ε or ρ, the loss is that
-//! number in the ledger's own units. Under Rényi it is a share of the cap at one order, the primary one: the
-//! order at which Gaussians fit most often. Reservations that are within one cap together are admitted by the filter at
-//! that order; whether a cost fits at another is for the ledger to say.
+//! Each lane has two additive resources: its loss and its δ. If the filter adds up ε or ρ, the loss is that number in
+//! the ledger's units. Under Rényi it is a share of the cap at one order, the primary one: the order at which Gaussians
+//! fit most often. Reservations that are together within one cap are admitted by the filter at that order; whether a
+//! cost fits at another order is decided by the ledger.
 
 use sage_kernel::accountant::ORDERS;
 use sage_kernel::{Amounts, Component, Filter, Lane, Rule};
 
-/// Resources of a block: loss and δ of the train lane, loss and δ of the test lane.
+/// The resources of a block: loss and δ of the train lane, loss and δ of the test lane.
 pub const RESOURCES: usize = 4;
 
 /// An amount of each resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resources(pub [u64; RESOURCES]);
 
-/// Units of share that make up the cap at the primary order.
+/// The units of share in the cap at the primary order.
 pub(crate) const SHARES: u64 = 1_000_000_000;
-/// The same with a millionth more, so that costs which were each rounded are not short together.
+/// The same plus one millionth, so that rounded costs fit together.
 const SHARES_OF_COST: u128 = 1_000_001_000;
 
 impl Resources {
-    /// Nothing.
+    /// Zero of each.
     pub const ZERO: Self = Self([0; RESOURCES]);
 
     /// The loss of a lane.
@@ -40,28 +40,29 @@ impl Resources {
         }
     }
 
-    /// Whether each of these is at most the other's.
+    /// Whether each resource is at most that of the other.
     pub fn within(self, other: Self) -> bool {
         self.0.iter().zip(other.0).all(|(own, other)| *own <= other)
     }
 
-    /// The sum of both, as far as there are numbers for it.
+    /// The saturating sum.
     pub(super) fn with(self, other: Self) -> Self {
         Self(std::array::from_fn(|resource| self.0[resource].saturating_add(other.0[resource])))
     }
 
-    /// What is more than the other's.
+    /// The saturating difference.
     pub(super) fn without(self, other: Self) -> Self {
         Self(std::array::from_fn(|resource| self.0[resource].saturating_sub(other.0[resource])))
     }
 
-    /// What a block has under this filter; nothing for a fixed stream, whose queries are all declared beforehand.
+    /// The resources of a block under this filter; `None` for a fixed stream, whose queries are all declared in
+    /// advance.
     pub fn of_block(filter: &Filter) -> Option<Self> {
         let [loss, delta] = Counted::of(filter)?.capacity(filter);
         Some(Self([loss, delta, loss, delta]))
     }
 
-    /// What these amounts come to, for the train and the test lane; nothing for a fixed stream.
+    /// These amounts as resources of the train and the test lane; `None` for a fixed stream.
     pub fn of_cost(filter: &Filter, amounts: [Option<&Amounts>; 2]) -> Option<Self> {
         let counted = Counted::of(filter)?;
         let [train, test] = amounts.map(|amounts| match amounts {
@@ -73,7 +74,7 @@ impl Resources {
     }
 }
 
-/// Which numbers of a filter are shared out.
+/// Which components of a filter are shared.
 struct Counted {
     loss: usize,
     delta: usize,
@@ -105,7 +106,7 @@ impl Counted {
     }
 }
 
-/// The place of the order at which the cap is largest for its order; order ∞ where there is no other.
+/// The index of the order with the largest cap relative to its order; order ∞ if there is no other.
 fn primary(filter: &Filter) -> usize {
     let value = |place: usize| match filter.components()[place] {
         Component::Order(order) => {

@@ -13,14 +13,14 @@ use crate::run::{Published, Report};
 /// Why a release cannot be read.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum ShelfError {
+pub enum ArtifactStoreError {
     /// The store failed, or a file is gone.
     Store(StoreError),
     /// The files are not those that were released.
     Changed(String),
 }
 
-impl fmt::Display for ShelfError {
+impl fmt::Display for ArtifactStoreError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(error) => error.fmt(out),
@@ -34,26 +34,26 @@ impl fmt::Display for ShelfError {
     }
 }
 
-impl std::error::Error for ShelfError {}
+impl std::error::Error for ArtifactStoreError {}
 
-impl From<StoreError> for ShelfError {
+impl From<StoreError> for ArtifactStoreError {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
 /// Where releases lie.
-pub(crate) struct Shelf {
+pub(crate) struct ArtifactStore {
     store: BlockStore,
 }
 
-impl Shelf {
-    /// The shelf of a directory.
+impl ArtifactStore {
+    /// The artifact store of a directory.
     pub(crate) fn open(directory: &Path) -> Result<Self, StoreError> {
         Ok(Self { store: BlockStore::local(directory.join("releases"))? })
     }
 
-    /// Puts a release on the shelf, durably. Nobody sees it before the log names it.
+    /// Stores a release durably. It is invisible before the log names it.
     pub(crate) fn put(&self, artefact: &Artefact) -> Result<(), StoreError> {
         let path = |name: &String| format!("{}/{name}", artefact.digest);
         artefact.files.iter().try_for_each(|(name, bytes)| self.store.write(&path(name), bytes.clone()))?;
@@ -68,18 +68,18 @@ impl Shelf {
     }
 
     /// A model, held against its digest.
-    pub(crate) fn model(&self, digest: &str) -> Result<Bundle, ShelfError> {
+    pub(crate) fn model(&self, digest: &str) -> Result<Bundle, ArtifactStoreError> {
         let files = self.files(digest)?.into_iter().map(|(name, bytes)| (name, bytes.to_vec())).collect();
-        Bundle::read_vouched(files, digest).map_err(|_| ShelfError::Changed(digest.to_owned()))
+        Bundle::read_vouched(files, digest).map_err(|_| ArtifactStoreError::Changed(digest.to_owned()))
     }
 
     /// A statistic, held against its digest.
-    pub(crate) fn statistic(&self, digest: &str) -> Result<Published, ShelfError> {
+    pub(crate) fn statistic(&self, digest: &str) -> Result<Published, ArtifactStoreError> {
         let files = self.files(digest)?;
         let vouched = files.iter().filter(|_| artefact::digest(artefact::named(&files)).to_string() == digest);
         let text = vouched.into_iter().find(|(name, _)| name == STATISTIC).map(|(_, bytes)| bytes);
         let read = text.and_then(|text| serde_json::from_slice(text).ok());
-        read.ok_or_else(|| ShelfError::Changed(digest.to_owned()))
+        read.ok_or_else(|| ArtifactStoreError::Changed(digest.to_owned()))
     }
 
     /// Keeps the report of an attempt until the log has it.

@@ -1,6 +1,6 @@
 //! What would help a run is named, from public and released things.
 
-use sage_engine::Relief;
+use sage_engine::Hint;
 
 use crate::city::{COUNT, City, LINE, SPEED, somebody};
 
@@ -10,11 +10,11 @@ fn a_run_that_waits_says_for_how_many_blocks() {
     let engine = city.with_rides("4");
     let run = engine.submit_at(&somebody("mia"), LINE, 0).expect("submitted");
     let quick = engine.submit_at(&somebody("mia"), COUNT, 0).expect("submitted");
-    assert_eq!(engine.reliefs(run).expect("a run"), [Relief::Blocks(4)]);
+    assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(4)]);
     city.seal_before(&engine, "2026-01-01T03:00");
-    assert_eq!(engine.reliefs(run).expect("a run"), [Relief::Blocks(1)]);
+    assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(1)]);
     engine.work(1).expect("nothing fails");
-    assert_eq!(engine.reliefs(quick).expect("a run"), [], "it was accepted");
+    assert_eq!(engine.hints(quick).expect("a run"), [], "it was accepted");
 }
 
 /// What is promised to a run that came earlier is named as what stands in the way, and nothing is once that has left.
@@ -29,11 +29,11 @@ fn a_promise_to_another_run_is_named() {
     city.seal_before(&engine, "2026-01-01T03:00");
     let run = engine.submit_at(&mia, &format!("{COUNT}{all}"), 0).expect("submitted");
     assert_eq!(engine.work(1).expect("nothing fails"), 0, "there is not enough for both");
-    assert_eq!(engine.reliefs(run).expect("a run"), [Relief::Share]);
+    assert_eq!(engine.hints(run).expect("a run"), [Hint::Share]);
     let waiting = engine.waiting(run).expect("a run").expect("it waits");
     assert_eq!((waiting.blocks, waiting.admit, waiting.free), (1, 3, 0));
     engine.stop_run(&mia, first).expect("stopped");
-    assert_eq!(engine.reliefs(run).expect("a run"), [], "it runs when the loop comes to it");
+    assert_eq!(engine.hints(run).expect("a run"), [], "it runs when the loop comes to it");
     assert_eq!(engine.work(2).expect("nothing fails"), 1);
 }
 
@@ -54,8 +54,8 @@ fn limits_that_stand_in_the_way_are_named_and_so_is_a_target_that_was_met() {
     city.seal_before(&engine, "2026-01-02");
     engine.work(1).expect("nothing fails");
     let target = |run: u64| {
-        let all = engine.reliefs(run).expect("a run");
-        let Some(Relief::Target(met)) = all.last().copied() else { panic!("{all:?}") };
+        let all = engine.hints(run).expect("a run");
+        let Some(Hint::Target(met)) = all.last().copied() else { panic!("{all:?}") };
         // The same from the report that was released.
         let run = engine.run(run).expect("a run");
         let report = run.last_report().expect("a report");
@@ -68,7 +68,7 @@ fn limits_that_stand_in_the_way_are_named_and_so_is_a_target_that_was_met() {
         assert!((met - widest).abs() < 1e-9 && met > 0.0001, "{met} {widest}");
         all[..all.len() - 1].to_vec()
     };
-    assert_eq!(target(small), [Relief::Window(4), Relief::Budget]);
-    assert_eq!(target(few), [Relief::Attempts(1)]);
-    assert_eq!(target(still), [Relief::Doublings(1), Relief::Budget]);
+    assert_eq!(target(small), [Hint::Window(4), Hint::Budget]);
+    assert_eq!(target(few), [Hint::Attempts(1)]);
+    assert_eq!(target(still), [Hint::Doublings(1), Hint::Budget]);
 }

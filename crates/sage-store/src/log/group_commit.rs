@@ -1,4 +1,4 @@
-//! The desk: many threads, one gate, one flush for all who wait.
+//! Group commit: many threads, one gate, one flush for all who wait.
 //!
 //! Whoever comes waits in a batch, and the first of a batch leads it: when the batch before has been served, it
 //! has the gate decide its own, one after the other and while more of them come, append all together, and wakes
@@ -22,7 +22,7 @@ use super::heads::{Heads, HeadsError, Sound};
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// A gate that many threads share.
-pub struct Desk<L> {
+pub struct GroupCommit<L> {
     /// Empty once a panic has left the state of the gate in doubt and the log could not be read again.
     gate: Mutex<Option<Gate<L>>>,
     line: Mutex<Line>,
@@ -55,8 +55,8 @@ impl Line {
 }
 
 /// The requests of a batch, given to the gate while more of them come.
-struct Comers<'desk> {
-    line: &'desk Mutex<Line>,
+struct Comers<'commit> {
+    line: &'commit Mutex<Line>,
     here: VecDeque<Request>,
     served: usize,
     batch: Option<Arc<Batch>>,
@@ -124,13 +124,13 @@ impl Batch {
 }
 
 /// What these mutexes guard is whole at every instruction that could panic; the gate is the exception, and
-/// [`Desk::alone`] sees to it.
+/// [`GroupCommit::alone`] sees to it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<L: Log> Desk<L> {
-    /// Opens a desk on a gate that may grant, with a clock that gives milliseconds since 1970. Nothing but
+impl<L: Log> GroupCommit<L> {
+    /// Starts group commit on a gate that may grant, with a clock that gives milliseconds since 1970. Nothing but
     /// what is written beside each event depends on the clock.
     pub fn new(sound: Sound<L>, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self {
@@ -141,7 +141,7 @@ impl<L: Log> Desk<L> {
         }
     }
 
-    /// The time by the desk's clock.
+    /// The time by its clock.
     pub fn now(&self) -> u64 {
         (self.clock)()
     }
@@ -234,7 +234,7 @@ impl<L: Log> Desk<L> {
     }
 
     /// Exports the head if it is due and nobody else is about it. A failure takes no answer back: the charge
-    /// is durable. It is kept for [`Desk::export_failure`], and the next batch tries again.
+    /// is durable. It is kept for [`GroupCommit::export_failure`], and the next batch tries again.
     fn export(&self, head: Head) {
         if let Ok(mut exports) = self.exports.try_lock() {
             let exported = exports.heads.export_if_due(head, self.now());

@@ -168,8 +168,8 @@ pub enum EngineError {
 }
 
 /// Why a key that was used before is refused.
-const OTHER_QUESTION: &str = "was used for another question: in other words, at another cost, of other blocks or on \
-                              another account; use a new key for a new question";
+const OTHER_QUESTION: &str = "was used for another query: other SQL, another cost, other blocks or another context; \
+                              use a new key for a new query";
 
 impl fmt::Display for EngineError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -179,12 +179,12 @@ impl fmt::Display for EngineError {
             Self::Gate(error) => error.fmt(out),
             Self::Catalog { number } => write!(
                 out,
-                "note {number} of the log breaks the rules of the catalog; use the release that wrote it, or compare \
+                "note {number} of the log is invalid; use the release that wrote it, or compare \
                  the log with a copy"
             ),
             Self::Fenced => write!(
                 out,
-                "the directory was restored from a backup; an officer answers for it with: sage restore --acknowledge"
+                "the directory was restored from a backup; an officer must acknowledge it with: sage restore --acknowledge"
             ),
             Self::Backup(error) => error.fmt(out),
             Self::StreamFile(error) => error.fmt(out),
@@ -199,7 +199,7 @@ impl fmt::Display for EngineError {
             Self::Refused(refusal) => refusal.fmt(out),
             Self::Served(_) => write!(
                 out,
-                "this request was served before, and a second run would be a second query; ask anew with another key"
+                "this request was already served, and a second run would be a second query; use another key"
             ),
             Self::Query(refusal) => refusal.fmt(out),
             Self::Question(refusal) => write!(out, "{refusal}; nothing was charged"),
@@ -212,8 +212,8 @@ impl fmt::Display for EngineError {
             Self::Noise(error) => error.fmt(out),
             Self::Secret(file) => write!(
                 out,
-                "{file} is not the secret by which this stream's users were sent to lanes; put it back from a copy: with \
-                 another, users would fall into both lanes"
+                "{file} is not the secret that assigned this stream's users to lanes; restore it from a copy: with \
+                 another secret, users would be in both lanes"
             ),
             Self::File(name, error) => write!(out, "{name}: {error}"),
             _ => self.fmt_of_streams(out),
@@ -230,8 +230,7 @@ impl EngineError {
             }
             Self::StreamExists(name) => write!(
                 out,
-                "there is a stream \"{name}\" already and its file says something else; to change it use: sage stream \
-                 change FILE"
+                "stream \"{name}\" already exists with another definition; to change it use: sage stream change FILE"
             ),
             Self::NotInRole { principal, role, stream } => write!(
                 out,
@@ -240,22 +239,22 @@ impl EngineError {
             ),
             Self::OtherPolicy(stream) => write!(
                 out,
-                "only the ceilings and doors of stream \"{stream}\" can change; contexts and filters stay, because what \
-                 was spent is counted by them; create a new stream for others"
+                "only the ceilings and doors of stream \"{stream}\" can change; contexts and filters stay, because spent \
+                 budget is counted by them; create a new stream for others"
             ),
             Self::NothingToApprove(stream) => write!(
                 out,
-                "no policy of stream \"{stream}\" waits for this principal's agreement; another officer has to propose \
+                "no change of stream \"{stream}\" waits for this principal's approval; another officer must propose \
                  one first with: sage stream change FILE"
             ),
             Self::ProposalChanged(stream) => write!(
                 out,
-                "the proposal for stream \"{stream}\" that waits has another digest than the one approved; read it \
+                "the waiting proposal for stream \"{stream}\" has another digest than the one approved; read it \
                  again with: sage stream approve {stream}"
             ),
             Self::Suspended { principal, stream } => write!(
                 out,
-                "the roles of \"{principal}\" on stream \"{stream}\" are suspended; an officer can give them back with: \
+                "the roles of \"{principal}\" on stream \"{stream}\" are suspended; an officer can reinstate them with: \
                  sage stream reinstate {stream} {principal}"
             ),
             Self::NoQuarantine(file) => write!(
@@ -274,7 +273,7 @@ impl EngineError {
             Self::Plan(refusal) => refusal.fmt(out),
             Self::Door(stream) => write!(
                 out,
-                "stream \"{stream}\" admits no programs of its users; two officers can open that door with: doors = \
+                "stream \"{stream}\" admits no programs of its users; two officers can allow them with: doors = \
                  [\"enforced\", \"declared\"] in its file, and: sage stream change FILE"
             ),
             Self::NameTaken(name) => write!(
@@ -283,11 +282,11 @@ impl EngineError {
                  another `name`"
             ),
             Self::NoRun(run) => write!(out, "there is no run {run}; list them with: sage runs"),
-            Self::RunOver(run) => write!(out, "run {run} is over; see how it ended with: sage explain {run}"),
+            Self::RunOver(run) => write!(out, "run {run} has ended; see how with: sage explain {run}"),
             Self::NoRelease(name) => write!(out, "there is no release \"{name}\"; list them with: sage models list"),
             Self::OtherLabel(name) => write!(
                 out,
-                "release \"{name}\" cannot be compared with: it predicts another label, or learned from another stream"
+                "release \"{name}\" cannot be the baseline: it predicts another label, or was trained on another stream"
             ),
             Self::Withdrawn(name, reason) => {
                 write!(out, "release \"{name}\" was withdrawn: {reason}; other versions: sage models list")
@@ -299,7 +298,7 @@ impl EngineError {
             ),
             Self::ArtifactStore(error) => error.fmt(out),
             Self::Predict(error) => error.fmt(out),
-            _ => out.write_str("this did not work"),
+            _ => out.write_str("the request failed"),
         }
     }
 }
@@ -310,7 +309,7 @@ fn fmt_charged(out: &mut fmt::Formatter<'_>, charge: u64, cause: &EngineError) -
     let cause = cause.strip_suffix("; the charge stands").unwrap_or(&cause);
     write!(
         out,
-        "{cause}; the charge stands (event {charge} of the log), and asking again is charged again: find the cause \
+        "{cause}; the charge stands (event {charge} of the log), and repeating the query is charged again: find the cause \
          first, for example with: sage doctor"
     )
 }

@@ -160,7 +160,7 @@ fn a_question_is_charged_once_for_each_key_and_written_down() {
         "'SELECT count(*)' --since 2026-02-03 --epsilon 0.25",
         "'SELECT count(*)' --block day=2026-02-03 --block day=2026-02-04 --epsilon 0.25",
     ] {
-        place.fails(&format!("query rides {other} --as mia --key monday"), 2, "was used for another question");
+        place.fails(&format!("query rides {other} --as mia --key monday"), 2, "was used for another query");
     }
     assert_eq!(place.json("budget rides"), after, "a refusal charges nothing");
     // The last two are others by now, and the question is the same.
@@ -230,7 +230,7 @@ fn a_key_belongs_to_one_question_of_one_account_and_of_one_stream() {
     let again = place.json(&asked("rides", "near"));
     assert_eq!(again["lines"], first["lines"], "the answer that was recorded");
     for (stream, context) in [("rides", "far"), ("walks", "near")] {
-        place.fails(&asked(stream, context), 2, "was used for another question");
+        place.fails(&asked(stream, context), 2, "was used for another query");
     }
     // And through a server, with the same code.
     let mia = place.good("token create --as mia").trim().to_owned();
@@ -343,7 +343,7 @@ fn questions_come_over_the_wire_and_what_is_repeated_is_not_charged_again() {
     ] {
         let reply = serving.ask("POST", path, &headers, other.to_string().as_bytes());
         assert_eq!(reply.status, 409, "{other}: {}", reply.body);
-        assert!(reply.body.contains("was used for another question"), "{}", reply.body);
+        assert!(reply.body.contains("was used for another query"), "{}", reply.body);
     }
     assert_eq!(serving.get("/v1/streams/rides", &mia).body, spent, "a refusal charges nothing");
     for (body, status) in [

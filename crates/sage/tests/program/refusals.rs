@@ -62,7 +62,7 @@ fn a_run_without_blocks_to_pay_with_waits() {
     assert!(place.good("work").contains("0 attempts performed; 1 run waits"));
     place.fails("cancel 1 --as dan", 13, "is no ml-engineer");
     assert!(place.good("cancel 1 --as mia").contains("what it was charged stays charged"));
-    place.fails("cancel 1 --as mia", 1, "run 1 is over");
+    place.fails("cancel 1 --as mia", 1, "run 1 has ended");
     assert!(place.good("explain 1").contains("Somebody cancelled it."));
 }
 

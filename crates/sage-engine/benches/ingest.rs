@@ -49,10 +49,10 @@ fn main() {
 /// Seconds from the file to a batch that the log names.
 fn ours(source: &Path, directory: &Path) -> f64 {
     let Ok(Opened::Ready(engine)) = Engine::open(directory, &Places::default()) else { panic!("a new directory") };
-    let somebody = |name| Principal::named(name).expect("a name");
-    engine.create_stream(&somebody("ada"), TAXI).expect("a stream");
+    let principal = |name| Principal::named(name).expect("a name");
+    engine.create_stream(&principal("ada"), TAXI).expect("a stream");
     let start = Instant::now();
-    let fed = engine.ingest(&somebody("dan"), "taxi", "all", Source::path(source)).expect("a batch");
+    let fed = engine.ingest(&principal("dan"), "taxi", "all", Source::path(source)).expect("a batch");
     let taken = start.elapsed().as_secs_f64();
     assert!(matches!(fed, IngestOutcome::Ingested(report) if report.read == RIDES));
     taken

@@ -14,7 +14,7 @@ use crate::catalog::{Catalog, Run, Step, Stream};
 use crate::scheduler::available::{AvailableBudget, Reach, ranges, rows_of};
 use crate::scheduler::ceilings::Ceilings;
 use crate::scheduler::queue;
-use crate::worker::charge::{self, Written};
+use crate::worker::charge::{self, PricedAttempt};
 use crate::worker::grant;
 use crate::worker::run_loop::Choice;
 
@@ -139,18 +139,18 @@ impl Engine {
     /// Prices an attempt on these blocks, or returns why the run ends.
     fn priced_attempt(
         &self, looked: &Evaluation<'_>, attempt: &Attempt, blocks: &[(u32, u32)], filter: &Filter,
-    ) -> Result<Written, End> {
+    ) -> Result<PricedAttempt, End> {
         let Evaluation { catalog, number, run, known, .. } = *looked;
         let Some(recipe) = self.recipe(catalog, number, run) else { return Err(End::Failing) };
         let rows = rows_of(&run.pipeline, known, blocks).map(|each| each * f64::from(attempt.window));
         let within = recipe.check_limits(&known.file, rows, self.attempt_limits(&run.pipeline));
         within.map_err(|over| End::Limit(over.limit))?;
-        charge::written(recipe, catalog, number, run, attempt, blocks, filter).ok_or(End::Failing)
+        charge::price_attempt(recipe, catalog, number, run, attempt, blocks, filter).ok_or(End::Failing)
     }
 
     /// Whether the schedule and the ledger admit an attempt on all its blocks.
     fn is_admitted(
-        &self, looked: &Evaluation<'_>, written: &Written, blocks: &[(u32, u32)], reach: Reach,
+        &self, looked: &Evaluation<'_>, written: &PricedAttempt, blocks: &[(u32, u32)], reach: Reach,
     ) -> Result<bool, EngineError> {
         let places = blocks.iter().flat_map(|&(first, last)| first..=last);
         if places.into_iter().any(|place| !self.is_within(looked, written, place, reach)) {
@@ -158,7 +158,7 @@ impl Engine {
         }
         let admitted = self.with(|gate, catalog| {
             let mut all = true;
-            for ask in written.asks() {
+            for ask in written.requests() {
                 let request = grant::request(gate, catalog, ask)?;
                 all &= matches!(gate.ledger().decide(&request), sage_kernel::Decision::Admitted(_));
             }
@@ -170,7 +170,7 @@ impl Engine {
 
     /// Whether every resource of an attempt is within what the run may spend on a block. Without reservations, the
     /// order of requests decides that.
-    fn is_within(&self, looked: &Evaluation<'_>, written: &Written, place: u32, reach: Reach) -> bool {
+    fn is_within(&self, looked: &Evaluation<'_>, written: &PricedAttempt, place: u32, reach: Reach) -> bool {
         let Evaluation { number, run, known, .. } = *looked;
         let Some(context) = queue::context_of(run, Some(known)).filter(|_| self.reserves()) else { return true };
         let mut schedule = lock(&self.schedule);
@@ -180,7 +180,7 @@ impl Engine {
 
     /// The blocks that refuse an attempt on their own.
     fn refused_by(
-        &self, looked: &Evaluation<'_>, written: &Written, places: &[u32], reach: Reach,
+        &self, looked: &Evaluation<'_>, written: &PricedAttempt, places: &[u32], reach: Reach,
     ) -> Result<Vec<u32>, EngineError> {
         let Evaluation { run, known, .. } = *looked;
         let admitting = self.with(|gate, catalog| {

@@ -115,7 +115,7 @@ impl Schedule {
         let pipeline = PipelineId(number);
         let of_last = run.last().and_then(|last| Some((blocks(&last.blocks)?, Resources(last.resources))));
         let event = match (step, of_last) {
-            (Step::Chosen { .. }, Some((blocks, cost))) => Event::Ask { pipeline, blocks, cost },
+            (Step::Chosen { .. }, Some((blocks, cost))) => Event::Request { pipeline, blocks, cost },
             (Step::Charged, Some((blocks, cost))) => Event::Spend { pipeline, blocks, cost },
             (Step::Withdrawn, Some((blocks, cost))) => Event::Refund { pipeline, blocks, cost },
             (Step::Refused, _) => Event::Withdraw { pipeline },

@@ -157,7 +157,7 @@ impl<'scenario> Live<'scenario> {
                     Chosen::Over => somebody_left = true,
                     Chosen::Choice(choice) => {
                         let (blocks, cost) = (choice.blocks.clone(), choice.release.resources);
-                        self.apply(Event::Ask { pipeline, blocks, cost })?;
+                        self.apply(Event::Request { pipeline, blocks, cost })?;
                         choices.insert(pipeline, *choice);
                     }
                 }

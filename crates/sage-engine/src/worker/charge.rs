@@ -21,31 +21,31 @@ use crate::worker::run_loop::Job;
 use crate::worker::{ChargeRequest, Granted};
 
 /// A priced attempt: the recipe, the attempt cost and the charge requests.
-pub(crate) struct Written {
+pub(crate) struct PricedAttempt {
     pub(crate) recipe: Arc<Recipe>,
     pub(crate) bill: Bill,
     ask: ChargeRequest,
     /// The request for the test lane, if it is charged separately.
     test: Option<ChargeRequest>,
     /// The same charges as already recorded in the log.
-    before: Before,
+    before: RecordedCharges,
 }
 
 /// The recorded charges of an attempt. The requests may be priced differently today.
 #[derive(Clone, Default)]
-pub(crate) struct Before {
-    ask: Option<Charged>,
-    test: Option<Charged>,
+pub(crate) struct RecordedCharges {
+    ask: Option<RecordedCharge>,
+    test: Option<RecordedCharge>,
 }
 
 /// A charge recorded in the log.
 #[derive(Clone)]
-struct Charged {
+struct RecordedCharge {
     request: Request,
     state: GrantState,
 }
 
-impl Before {
+impl RecordedCharges {
     /// The recorded cost of each lane. A test that was not charged yet has its present cost.
     fn costs(&self, otherwise: Option<&Bill>) -> Option<[Option<Cost>; 2]> {
         let [train, test] = self.ask.as_ref()?.request.costs.clone();
@@ -55,42 +55,43 @@ impl Before {
     }
 }
 
-impl Written {
-    pub(crate) fn asks(&self) -> impl Iterator<Item = &ChargeRequest> {
+impl PricedAttempt {
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &ChargeRequest> {
         [&self.ask].into_iter().chain(&self.test)
     }
 }
 
 /// Prices an attempt. Returns `None` if the pipeline no longer fits its stream.
-pub(crate) fn written(
+pub(crate) fn price_attempt(
     recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, attempt: &Attempt, blocks: &[(u32, u32)],
     filter: &Filter,
-) -> Option<Written> {
+) -> Option<PricedAttempt> {
     let known = catalog.stream(&run.pipeline.stream)?;
     let rows = rows_of(&run.pipeline, known, blocks).map(|each| each * f64::from(attempt.window));
     let bill = Bill::new(&recipe, Known { filter, terms: run.terms, cost: attempt.cost, rows }).ok()?;
-    asked(recipe, catalog, number, run, (attempt, blocks), bill)
+    charge_requests(recipe, catalog, number, run, (attempt, blocks), bill)
 }
 
-/// As [`written`], for an attempt that may be charged already: recorded charges keep their cost.
-fn written_as_charged(
-    recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, last: &Try, filter: &Filter, before: Before,
-) -> Option<Written> {
-    let anew = || written(Arc::clone(&recipe), catalog, number, run, &last.attempt, &last.blocks, filter);
+/// As [`price_attempt`], for an attempt that may be charged already: recorded charges keep their cost.
+fn price_recorded_attempt(
+    recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, last: &Try, filter: &Filter,
+    before: RecordedCharges,
+) -> Option<PricedAttempt> {
+    let anew = || price_attempt(Arc::clone(&recipe), catalog, number, run, &last.attempt, &last.blocks, filter);
     // Only a test that has not been charged is priced now.
     let apart = recipe.own_code().is_some() && before.test.is_none();
     let otherwise = if apart || before.ask.is_none() { anew() } else { None };
     let Some(costs) = before.costs(otherwise.as_ref().map(|written| &written.bill)) else { return otherwise };
     let bill = Bill::as_charged(&recipe, costs, Resources(last.resources), run.terms.delta())?;
-    let written = asked(Arc::clone(&recipe), catalog, number, run, (&last.attempt, &last.blocks), bill)?;
-    Some(Written { before, ..written })
+    let written = charge_requests(Arc::clone(&recipe), catalog, number, run, (&last.attempt, &last.blocks), bill)?;
+    Some(PricedAttempt { before, ..written })
 }
 
 /// The charge requests for an attempt cost.
-fn asked(
+fn charge_requests(
     recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, (attempt, blocks): (&Attempt, &[(u32, u32)]),
     bill: Bill,
-) -> Option<Written> {
+) -> Option<PricedAttempt> {
     let name = &run.pipeline.stream;
     let known = catalog.stream(name)?;
     let places = blocks.iter().flat_map(|&(first, last)| first..=last);
@@ -112,7 +113,7 @@ fn asked(
         test = Some(ChargeRequest { key: test_key_of(number, attempt), costs: [None, tested], purpose, ..ask.clone() });
         ask.door = Door::Declared { author: run.by.clone(), reason };
     }
-    Some(Written { recipe, bill, ask, test, before: Before::default() })
+    Some(PricedAttempt { recipe, bill, ask, test, before: RecordedCharges::default() })
 }
 
 impl Engine {
@@ -129,9 +130,9 @@ impl Engine {
 
     /// Charges an attempt that is recorded as chosen.
     pub(crate) fn charge_attempt(
-        &self, run: u64, attempt: Attempt, written: Written,
+        &self, run: u64, attempt: Attempt, written: PricedAttempt,
     ) -> Result<Option<Job>, EngineError> {
-        let Written { recipe, bill, ask, test, before } = written;
+        let PricedAttempt { recipe, bill, ask, test, before } = written;
         match self.both(ask, test, before) {
             Ok((granted, tested)) => {
                 self.step(run, Step::Charged)?;
@@ -153,7 +154,7 @@ impl Engine {
 
     /// Makes one charge or two. If the second is not granted, the first is cancelled.
     fn both(
-        &self, ask: ChargeRequest, test: Option<ChargeRequest>, before: Before,
+        &self, ask: ChargeRequest, test: Option<ChargeRequest>, before: RecordedCharges,
     ) -> Result<(Granted, Option<Granted>), EngineError> {
         let granted = self.charge_as_before(ask, before.ask)?;
         let Some(test) = test else { return Ok((granted, None)) };
@@ -167,7 +168,7 @@ impl Engine {
     }
 
     /// Repeats a recorded charge as it was made, or makes a new one.
-    fn charge_as_before(&self, ask: ChargeRequest, before: Option<Charged>) -> Result<Granted, EngineError> {
+    fn charge_as_before(&self, ask: ChargeRequest, before: Option<RecordedCharge>) -> Result<Granted, EngineError> {
         match before {
             Some(charged) => self.charge_request(charged.request, ask.stream, ask.blocks),
             None => self.charge_for_engine(ask),
@@ -181,7 +182,7 @@ impl Engine {
         let (before, filter) = self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, &run.pipeline.stream)?;
             let ask = charged(gate, &key_of(number, &attempt))?;
-            let before = Before { ask, test: charged(gate, &test_key_of(number, &attempt))? };
+            let before = RecordedCharges { ask, test: charged(gate, &test_key_of(number, &attempt))? };
             Ok((before, paying(gate, id, &run.pipeline)?.1.clone()))
         })?;
         let catalog = self.catalog();
@@ -195,7 +196,7 @@ impl Engine {
         let states = [&before.ask, &before.test].map(|charged| charged.as_ref().map(|charged| charged.state));
         let written = self
             .recipe(&catalog, number, run)
-            .and_then(|recipe| written_as_charged(recipe, &catalog, number, run, &last, &filter, before));
+            .and_then(|recipe| price_recorded_attempt(recipe, &catalog, number, run, &last, &filter, before));
         if !matches!(run.state.phase(), Phase::Running(_)) {
             return written.map_or(Ok(None), |written| self.charge_attempt(number, attempt, written));
         }
@@ -217,7 +218,7 @@ impl Engine {
             (Some(GrantState::Cancelled), _) => Step::Withdrawn,
             _ => Step::Lost { reason: STOPPED.to_owned() },
         };
-        if let (Some(GrantState::Charged), Some(Written { test: Some(test), before, .. })) = (second, written) {
+        if let (Some(GrantState::Charged), Some(PricedAttempt { test: Some(test), before, .. })) = (second, written) {
             // No row was read under this charge.
             let granted = self.charge_as_before(test, before.test)?;
             self.cancel(granted)?;
@@ -251,13 +252,13 @@ impl Engine {
 }
 
 /// The charge recorded under a key, if any.
-fn charged(gate: &Gate<Store>, key: &str) -> Result<Option<Charged>, EngineError> {
+fn charged(gate: &Gate<Store>, key: &str) -> Result<Option<RecordedCharge>, EngineError> {
     let Some(grant) = gate.ledger().grant_for(RequestKey::from_text(key)) else { return Ok(None) };
     let failed = |error| EngineError::Gate(sage_kernel::GateError::Log(error));
     let record = gate.log().log().read(grant.0, 1).map_err(failed)?.into_iter().next();
     let event = record.and_then(|record| Event::from_bytes(&record.body).ok());
     Ok(match (event, gate.ledger().grant_state(grant)) {
-        (Some(Event::Charged(charge)), Some(state)) => Some(Charged { request: charge.request, state }),
+        (Some(Event::Charged(charge)), Some(state)) => Some(RecordedCharge { request: charge.request, state }),
         _ => None,
     })
 }

@@ -14,7 +14,7 @@ use crate::catalog::{Note, Step};
 use crate::plan::{Bill, Recipe};
 use crate::scheduler::queue;
 use crate::worker::Granted;
-use crate::worker::charge::Written;
+use crate::worker::charge::PricedAttempt;
 use crate::worker::crash::Work;
 
 /// An attempt that is charged and waits to be performed.
@@ -46,7 +46,7 @@ pub(crate) struct Choice {
     pub(crate) run: u64,
     pub(crate) attempt: Attempt,
     pub(crate) blocks: Vec<(u32, u32)>,
-    pub(crate) written: Written,
+    pub(crate) written: PricedAttempt,
     /// The change counter of the wake-ups when the choice was made.
     pub(crate) made: u64,
 }
@@ -171,7 +171,7 @@ impl Engine {
         let pipeline = PipelineId(number);
         let asked = choice.as_ref().and_then(|choice| {
             let blocks = queue::blocks(&choice.blocks)?;
-            Some(Event::Ask { pipeline, blocks, cost: choice.written.bill.resources })
+            Some(Event::Request { pipeline, blocks, cost: choice.written.bill.resources })
         });
         let mut schedule = lock(&self.schedule);
         let Some(allocation) = schedule.allocation(stream, context) else { return Ok(()) };

@@ -4,7 +4,7 @@ use sage_engine::blocks::BlockStore;
 use sage_engine::doctor::Doctor;
 use sage_engine::{Lane, State, TableNoise};
 
-use crate::world::{World, ask, days, epsilon, query, rides, somebody};
+use crate::world::{World, ask, days, epsilon, principal, query, rides};
 
 /// The address of a bucket, if there is any.
 fn bucket(folder: &str) -> Option<String> {
@@ -29,7 +29,7 @@ fn rows_live_and_end_in_a_bucket() {
     assert_eq!(parts().len(), 3, "one part for each day");
     assert!(!world.path().join("blocks").exists(), "and none in the directory");
 
-    let granted = engine.charge(&somebody("mia"), ask("one", days(1..=3), "8")).expect("granted");
+    let granted = engine.charge(&principal("mia"), ask("one", days(1..=3), "8")).expect("granted");
     let mut session = engine.open_session(granted, &query(None, &[("d", "distance")])).expect("a session");
     let noise = TableNoise::Laplace(epsilon("8"));
     let count = [Lane::Train, Lane::Test].map(|lane| session.histogram(lane, 1, noise, |_| Some(0)).expect("paid")[0]);
@@ -37,9 +37,9 @@ fn rows_live_and_end_in_a_bucket() {
     let all: f64 = count.iter().sum();
     assert!((all - 600.0).abs() < 24.0, "{all}");
 
-    engine.retire(&somebody("ada"), "rides", &days(1..=1)).expect("retired");
-    assert!(engine.charge(&somebody("mia"), ask("two", days(1..=1), "1")).is_err(), "retired is for ever");
-    engine.delete(&somebody("ada"), "rides", &days(1..=1)).expect("deleted");
+    engine.retire(&principal("ada"), "rides", &days(1..=1)).expect("retired");
+    assert!(engine.charge(&principal("mia"), ask("two", days(1..=1), "1")).is_err(), "retired is for ever");
+    engine.delete(&principal("ada"), "rides", &days(1..=1)).expect("deleted");
     assert_eq!(parts().len(), 2);
     world.feed(&engine, "b2", &rides(4..=4, 50)).expect("a batch");
     engine.close().expect("closed");

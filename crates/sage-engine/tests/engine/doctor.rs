@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use sage_engine::doctor::{Doctor, Finding};
 
-use crate::world::{World, ask, days, query, somebody};
+use crate::world::{World, ask, days, principal, query};
 
 fn parts(world: &World, day: u32) -> Vec<PathBuf> {
     let folder = world.path().join(format!("blocks/rides/day=2026-11-{day:02}"));
@@ -47,7 +47,7 @@ fn what_is_missing_changed_or_named_nowhere_is_found_and_nothing_is_touched() {
 
     // A block whose file was changed is not read, and the charge stands.
     let engine = world.open();
-    let granted = engine.charge(&somebody("mia"), ask("changed", days(2..=2), "1")).expect("granted");
+    let granted = engine.charge(&principal("mia"), ask("changed", days(2..=2), "1")).expect("granted");
     let error = engine.open_session(granted, &query(None, &[])).err().expect("not read").to_string();
     assert!(error.contains("the charge stands"), "{error}");
 }
@@ -56,7 +56,7 @@ fn what_is_missing_changed_or_named_nowhere_is_found_and_nothing_is_touched() {
 fn a_grant_left_by_a_dead_process_is_found_and_burnt_by_repair_alone() {
     let world = World::new();
     let engine = world.with_rides(50);
-    let granted = engine.charge(&somebody("mia"), ask("one", days(1..=1), "1")).expect("granted");
+    let granted = engine.charge(&principal("mia"), ask("one", days(1..=1), "1")).expect("granted");
     let id = granted.id();
     drop(engine.open_session(granted, &query(None, &[])).expect("a session"));
     drop(engine);

@@ -15,7 +15,7 @@ use sage_learn::linear::{AdaSsp, LinearModel, Ridge, sigma_for};
 use sage_learn::statistics::fit_join;
 use sage_learn::validate::{Bound, Confidence, Decision, LossCheck, LossTarget, Rejection};
 
-use crate::world::{World, epsilon, somebody};
+use crate::world::{World, epsilon, principal};
 
 const FILTER: &str = "distance > 0 AND duration BETWEEN 60 AND 9000";
 const COLUMNS: [(&str, &str); 5] = [
@@ -68,10 +68,10 @@ fn with_rides(world: &World, rides: u64) -> (Engine, Vec<String>) {
     generate::write(&taxi, &folder, None).expect("written");
     let engine = world.open();
     let loose = TAXI.replace("epsilon = \"1.0\"", "epsilon = \"10\"").replace("{ time = \"1h\" }", "{ time = \"1d\" }");
-    engine.create_stream(&somebody("ada"), &loose).expect("a stream");
-    engine.ingest(&somebody("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
+    engine.create_stream(&principal("ada"), &loose).expect("a stream");
+    engine.ingest(&principal("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
     let blocks = engine.over_before("taxi", time_of("2027-01-01").expect("a time")).expect("a stream");
-    engine.seal(&somebody("dan"), "taxi", &blocks).expect("sealed");
+    engine.seal(&principal("dan"), "taxi", &blocks).expect("sealed");
     (engine, blocks)
 }
 
@@ -138,7 +138,7 @@ fn rides_become_a_served_model() {
         door: Door::Enforced,
         purpose: "durations".to_owned(),
     };
-    let granted = engine.charge(&somebody("mia"), ask).expect("granted");
+    let granted = engine.charge(&principal("mia"), ask).expect("granted");
     let query = Query { filter: Some(FILTER.to_owned()), columns: expressions() };
     let mut session = engine.open_encoded(granted, &query, &encoding).expect("a session");
     let encoding = fit_join(&mut session, &encoding, "usual", table).expect("a table");

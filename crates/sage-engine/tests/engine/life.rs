@@ -2,11 +2,11 @@
 
 use sage_engine::{EngineError, IngestOutcome, Lane, Opened, Refusal, State, TableNoise};
 
-use crate::world::{RIDES, World, ask, days, epsilon, query, rides, somebody};
+use crate::world::{RIDES, World, ask, days, epsilon, principal, query, rides};
 
 /// The noisy number of rows on both lanes, at ε 8 a lane: off by more than 12 about once in e^96 runs.
 fn count(engine: &sage_engine::Engine, key: &str, filter: Option<&str>) -> f64 {
-    let granted = engine.charge(&somebody("mia"), ask(key, days(1..=3), "8")).expect("granted");
+    let granted = engine.charge(&principal("mia"), ask(key, days(1..=3), "8")).expect("granted");
     let mut session = engine.open_session(granted, &query(filter, &[("d", "distance")])).expect("a session");
     let noise = TableNoise::Laplace(epsilon("8"));
     let of = |session: &mut sage_engine::Session<_>, lane| {
@@ -41,7 +41,7 @@ fn rows_that_a_filter_leaves_out_stay_charged() {
     count(&engine, "all", None);
     assert_eq!(spent(&engine), vec![epsilon("16"); 3]);
     // A third does not fit, whatever it would leave out.
-    let refused = engine.charge(&somebody("mia"), ask("third", days(1..=1), "8"));
+    let refused = engine.charge(&principal("mia"), ask("third", days(1..=1), "8"));
     assert!(matches!(refused, Err(EngineError::Refused(Refusal::Ceiling(_)))));
 }
 
@@ -60,22 +60,22 @@ fn everything_is_there_after_opening_anew() {
     let look = engine.snapshot().expect("a look");
     assert_eq!((look.streams(), look.blocks("rides")), (streams, blocks));
     // The same question again is not run again.
-    let again = engine.charge(&somebody("mia"), ask("one", days(1..=3), "8"));
+    let again = engine.charge(&principal("mia"), ask("one", days(1..=3), "8"));
     assert!(matches!(again, Err(EngineError::Served(_))));
     assert!(matches!(world.feed(&engine, "b1", "anything"), Ok(IngestOutcome::Duplicate)));
-    assert!(engine.create_stream(&somebody("ada"), RIDES).is_ok(), "the same file has no effect");
+    assert!(engine.create_stream(&principal("ada"), RIDES).is_ok(), "the same file has no effect");
 }
 
 #[test]
 fn a_grant_of_a_process_that_died_is_burnt() {
     let world = World::new();
     let engine = world.with_rides(50);
-    let granted = engine.charge(&somebody("mia"), ask("one", days(1..=3), "8")).expect("granted");
+    let granted = engine.charge(&principal("mia"), ask("one", days(1..=3), "8")).expect("granted");
     let session = engine.open_session(granted, &query(None, &[("d", "distance")])).expect("a session");
     drop(session);
     drop(engine);
     let engine = world.open();
-    let again = engine.charge(&somebody("mia"), ask("one", days(1..=3), "8"));
+    let again = engine.charge(&principal("mia"), ask("one", days(1..=3), "8"));
     assert!(matches!(again, Err(EngineError::Served(sage_engine::GrantState::Burnt))));
     let blocks = engine.snapshot().expect("a look").blocks("rides").expect("the stream");
     assert_eq!(blocks[0].lanes[0].spent, epsilon("8"), "what may have been read is spent");
@@ -85,14 +85,14 @@ fn a_grant_of_a_process_that_died_is_burnt() {
 fn a_charge_that_was_not_used_comes_back() {
     let world = World::new();
     let engine = world.with_rides(50);
-    let granted = engine.charge(&somebody("mia"), ask("one", days(1..=3), "15")).expect("granted");
-    assert!(engine.charge(&somebody("mia"), ask("two", days(2..=2), "15")).is_err());
+    let granted = engine.charge(&principal("mia"), ask("one", days(1..=3), "15")).expect("granted");
+    assert!(engine.charge(&principal("mia"), ask("two", days(2..=2), "15")).is_err());
     engine.cancel(granted).expect("cancelled");
-    let granted = engine.charge(&somebody("mia"), ask("two", days(2..=2), "15")).expect("granted");
+    let granted = engine.charge(&principal("mia"), ask("two", days(2..=2), "15")).expect("granted");
     // A query that cannot be meant is refused before the charge is final.
     let refused = engine.open_session(granted, &query(None, &[("n", "count(*)")]));
     assert!(matches!(refused, Err(EngineError::Query(_))));
-    let granted = engine.charge(&somebody("mia"), ask("two", days(2..=2), "15")).expect("the same key again");
+    let granted = engine.charge(&principal("mia"), ask("two", days(2..=2), "15")).expect("the same key again");
     engine.cancel(granted).expect("cancelled");
 }
 
@@ -106,14 +106,14 @@ fn an_open_block_is_not_charged_and_a_sealed_one_does_not_grow() {
         blocks.into_iter().map(|block| (block.key, block.state)).collect::<Vec<_>>()
     };
     assert_eq!(states(&engine)[3], ("day=2026-11-04".to_owned(), State::Open));
-    let open = engine.charge(&somebody("mia"), ask("open", days(4..=4), "1"));
+    let open = engine.charge(&principal("mia"), ask("open", days(4..=4), "1"));
     assert!(matches!(open, Err(EngineError::Stage { .. })));
     // Rows of the sealed third day were set aside.
     let both = count(&engine, "count", None);
     assert!((both - 150.0).abs() < 24.0, "{both}");
-    let unknown = engine.charge(&somebody("mia"), ask("unknown", days(9..=9), "1"));
+    let unknown = engine.charge(&principal("mia"), ask("unknown", days(9..=9), "1"));
     assert!(matches!(unknown, Err(EngineError::NoBlock(_))));
-    assert!(engine.seal(&somebody("dan"), "rides", &days(3..=4)).is_err(), "all or none");
+    assert!(engine.seal(&principal("dan"), "rides", &days(3..=4)).is_err(), "all or none");
     let instant = sage_engine::stream::time_of("2026-11-05").expect("a time");
     assert_eq!(engine.open_before("rides", instant).expect("a stream"), days(4..=4));
 }
@@ -122,12 +122,12 @@ fn an_open_block_is_not_charged_and_a_sealed_one_does_not_grow() {
 fn retired_is_for_ever_and_deletion_is_an_event() {
     let world = World::new();
     let engine = world.with_rides(50);
-    let ada = somebody("ada");
-    let held = engine.charge(&somebody("mia"), ask("held", days(1..=2), "1")).expect("granted");
+    let ada = principal("ada");
+    let held = engine.charge(&principal("mia"), ask("held", days(1..=2), "1")).expect("granted");
     assert!(engine.delete(&ada, "rides", &days(1..=1)).is_err(), "not retired yet");
     engine.retire(&ada, "rides", &days(1..=1)).expect("retired");
     // Neither a new charge nor an old grant opens it.
-    let retired = engine.charge(&somebody("mia"), ask("new", days(1..=2), "1"));
+    let retired = engine.charge(&principal("mia"), ask("new", days(1..=2), "1"));
     assert!(matches!(retired, Err(EngineError::Refused(Refusal::RetiredBlock(_)))));
     assert!(engine.open_session(held, &query(None, &[])).is_err());
     let folder = world.path().join("blocks/rides/day=2026-11-01");
@@ -167,7 +167,7 @@ fn blocks_whose_retention_is_over_are_retired_and_deleted_by_the_loop() {
     engine.work(at("2026-12-01")).expect("worked");
     assert_eq!(engine.log_length().expect("a log"), before, "30 days after its end nothing is over yet");
     // A crash after the first of two events: the loop continues where it was.
-    engine.retire(&somebody("ada"), "rides", &days(1..=1)).expect("retired");
+    engine.retire(&principal("ada"), "rides", &days(1..=1)).expect("retired");
     engine.work(at("2026-12-03")).expect("worked");
     let gone = [State::Deleted, State::Deleted, State::Sealed, State::Open];
     assert_eq!(states(&engine), gone);
@@ -178,9 +178,9 @@ fn blocks_whose_retention_is_over_are_retired_and_deleted_by_the_loop() {
         let files = std::fs::read_dir(world.path().join("blocks/rides").join(day)).map_or(0, |files| files.count());
         assert_eq!(files, 0, "{day}");
     }
-    let old = engine.charge(&somebody("mia"), ask("old", days(1..=2), "1"));
+    let old = engine.charge(&principal("mia"), ask("old", days(1..=2), "1"));
     assert!(old.is_err(), "what is deleted is not charged");
-    assert!(engine.charge(&somebody("mia"), ask("new", days(3..=3), "1")).is_ok(), "what is kept is");
+    assert!(engine.charge(&principal("mia"), ask("new", days(3..=3), "1")).is_ok(), "what is kept is");
     let length = engine.log_length().expect("a log");
     engine.work(at("2026-12-03") + 120_000).expect("worked");
     assert_eq!(engine.log_length().expect("a log"), length, "once");
@@ -208,7 +208,7 @@ fn a_directory_put_back_from_a_copy_grants_nothing_until_an_officer_answers() {
     };
     let (present, known) = log.heads();
     assert!(known.is_some_and(|known| present.length < known.head.length));
-    let engine = log.acknowledge(&somebody("ada")).expect("acknowledged");
+    let engine = log.acknowledge(&principal("ada")).expect("acknowledged");
     engine.close().expect("closed");
     world.open();
 }
@@ -232,7 +232,7 @@ fn a_start_from_a_snapshot_is_a_start_from_the_first_record() {
     let engine = world.with_rides(50);
     count(&engine, "before", None);
     engine.checkpoint().expect("a snapshot");
-    engine.retire(&somebody("ada"), "rides", &days(1..=1)).expect("retired");
+    engine.retire(&principal("ada"), "rides", &days(1..=1)).expect("retired");
     world.feed(&engine, "b2", &rides(4..=5, 10)).expect("a batch");
     let see = |engine: &sage_engine::Engine| {
         let look = engine.snapshot().expect("a look");
@@ -264,6 +264,6 @@ fn a_start_from_a_snapshot_is_a_start_from_the_first_record() {
     std::fs::write(&file, kept).expect("put back");
     let engine = world.open();
     assert_eq!(see(&engine), seen);
-    let again = engine.charge(&somebody("mia"), ask("before", days(1..=3), "8"));
+    let again = engine.charge(&principal("mia"), ask("before", days(1..=3), "8"));
     assert!(matches!(again, Err(EngineError::Served(_))), "keys are remembered");
 }

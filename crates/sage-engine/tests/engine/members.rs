@@ -3,7 +3,7 @@
 use sage_engine::stream::MemberRefusal;
 use sage_engine::{ChargeRequest, Engine, EngineError, Epsilon, PolicyOutcome, QueryRequest, Spend, Which};
 
-use crate::world::{RIDES, World, ask, days, rides, somebody};
+use crate::world::{RIDES, World, ask, days, principal, rides};
 
 /// The stream of rides with two contexts of ε 2 each, these members, and what else stands under `[policy]`.
 fn file(north: &str, south: &str, more: &str) -> String {
@@ -25,9 +25,9 @@ const MAX: &str = "members = [\"max\"]";
 /// An engine with the stream of this file and three sealed days.
 fn with(world: &World, file: &str) -> Engine {
     let engine = world.open();
-    engine.create_stream(&somebody("ada"), file).expect("a stream");
+    engine.create_stream(&principal("ada"), file).expect("a stream");
     world.feed(&engine, "b1", &rides(1..=3, 20)).expect("a batch");
-    engine.seal(&somebody("dan"), "rides", &days(1..=3)).expect("sealed");
+    engine.seal(&principal("dan"), "rides", &days(1..=3)).expect("sealed");
     engine
 }
 
@@ -73,20 +73,20 @@ fn whoever_is_no_member_spends_nothing_by_any_way() {
         principal: principal.to_owned(),
         context: Some("south".to_owned()),
     };
-    let mia = somebody("mia");
+    let mia = principal("mia");
     assert_eq!(refusal(engine.charge(&mia, in_context("a", Some("south"), "1"))), other("mia"));
     assert_eq!(refusal(engine.query(&mia, &question(Some("south")))), other("mia"));
     assert_eq!(refusal(engine.plan_query(&mia, &question(Some("south")))), other("mia"));
     assert_eq!(refusal(engine.submit(&mia, &pipeline("context = \"south\""))), other("mia"));
     assert_eq!(refusal(engine.preview(&mia, &pipeline("context = \"south\""))), other("mia"));
-    let eve = somebody("eve");
+    let eve = principal("eve");
     let nowhere = MemberRefusal::NotMember { principal: "eve".to_owned(), context: None };
     assert_eq!(refusal(engine.charge(&eve, in_context("b", None, "1"))), nowhere);
     assert_eq!(refusal(engine.query(&eve, &question(None))), nowhere);
     assert_eq!(refusal(engine.submit(&eve, &pipeline(""))), nowhere);
     let unknown = refusal(engine.charge(&mia, in_context("c", Some("west"), "1")));
     assert_eq!(unknown, MemberRefusal::NoContext("west".to_owned()));
-    assert!(matches!(engine.charge(&somebody("dan"), in_context("d", None, "1")), Err(EngineError::NotInRole { .. })));
+    assert!(matches!(engine.charge(&principal("dan"), in_context("d", None, "1")), Err(EngineError::NotInRole { .. })));
     assert_eq!(spent(&engine), Epsilon::ZERO, "nothing was charged");
     assert!(engine.runs().is_empty());
 }
@@ -96,7 +96,7 @@ fn whoever_is_no_member_spends_nothing_by_any_way() {
 fn a_member_of_one_context_gets_that_one() {
     let world = World::new();
     let engine = with(&world, &file(MIA, MAX, ""));
-    let (mia, max) = (somebody("mia"), somebody("max"));
+    let (mia, max) = (principal("mia"), principal("max"));
     drop(engine.charge(&mia, in_context("a", None, "1.5")).expect("north has 2"));
     assert!(matches!(engine.charge(&mia, in_context("b", None, "1.5")), Err(EngineError::Refused(_))));
     // The second context pays for its member, although none is named and the first is used up.
@@ -113,7 +113,7 @@ fn a_member_of_one_context_gets_that_one() {
 fn whoever_may_spend_in_several_says_where() {
     let world = World::new();
     let engine = with(&world, &file("", "members = [\"max\"]", JOINT));
-    let (mia, max) = (somebody("mia"), somebody("max"));
+    let (mia, max) = (principal("mia"), principal("max"));
     let both = MemberRefusal::Unnamed {
         principal: "max".to_owned(),
         contexts: ["north", "south"].map(str::to_owned).to_vec(),
@@ -138,7 +138,7 @@ fn whoever_may_spend_in_several_says_where() {
 fn one_person_is_never_given_two_ceilings() {
     let world = World::new();
     let engine = world.open();
-    let ada = somebody("ada");
+    let ada = principal("ada");
     let refused = |file: &str| refusal(engine.create_stream(&ada, file));
     assert_eq!(refused(&file("", "", "")), MemberRefusal::NoMembers("north".to_owned()));
     assert_eq!(refused(&file(MIA, "", "")), MemberRefusal::NoMembers("south".to_owned()));
@@ -172,7 +172,7 @@ fn one_person_is_never_given_two_ceilings() {
 fn the_members_of_a_looser_policy_are_checked_too() {
     let world = World::new();
     let engine = world.open();
-    let (ada, bob) = (somebody("ada"), somebody("bob"));
+    let (ada, bob) = (principal("ada"), principal("bob"));
     engine.create_stream(&ada, &file(MIA, MAX, "")).expect("a stream");
     let looser = file(MIA, "members = [\"max\", \"eve\"]", "").replace("epsilon = \"2\"", "epsilon = \"4\"");
     assert_eq!(engine.change_stream(&ada, &looser).expect("read"), PolicyOutcome::Waits);

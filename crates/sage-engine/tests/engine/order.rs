@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use sage_engine::{Engine, Opened, Places};
 
-use crate::world::{World, ask, days, query, somebody};
+use crate::world::{World, ask, days, principal, query};
 
 const CHILD: &str = "SAGE_ORDER_CHILD";
 
@@ -23,7 +23,7 @@ fn act_as_child() {
     let Opened::Ready(engine) = opened else { panic!("nothing was put back") };
     for round in 0..5 {
         mark("asked");
-        let granted = engine.charge(&somebody("mia"), ask(&format!("{round}"), days(1..=3), "1")).expect("granted");
+        let granted = engine.charge(&principal("mia"), ask(&format!("{round}"), days(1..=3), "1")).expect("granted");
         mark("granted");
         let session = engine.open_session(granted, &query(None, &[("d", "distance")])).expect("a session");
         mark("read");

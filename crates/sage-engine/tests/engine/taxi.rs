@@ -5,7 +5,7 @@ use sage_engine::ingest::Source;
 use sage_engine::stream::{StreamFile, time_of};
 use sage_engine::{ChargeRequest, Door, IngestOutcome, Lane, TableNoise};
 
-use crate::world::{World, epsilon, laplace, query, somebody};
+use crate::world::{World, epsilon, laplace, principal, query};
 
 #[test]
 fn the_file_of_made_up_rides_describes_them() {
@@ -35,8 +35,8 @@ fn made_up_rides_go_in_and_a_noisy_number_comes_out() {
     let engine = world.open();
     let text = std::fs::read_to_string(folder.join(STREAM_FILE)).expect("the stream's file");
     let loose = text.replace("epsilon = \"1.0\"", "epsilon = \"10\"");
-    engine.create_stream(&somebody("ada"), &loose).expect("a stream");
-    let fed = engine.ingest(&somebody("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
+    engine.create_stream(&principal("ada"), &loose).expect("a stream");
+    let fed = engine.ingest(&principal("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
     let IngestOutcome::Ingested(report) = fed else { panic!("a batch is taken once") };
     assert_eq!(report.read, rides);
     let dirty = rides * generate::DIRTY / generate::CHUNK;
@@ -45,7 +45,7 @@ fn made_up_rides_go_in_and_a_noisy_number_comes_out() {
     assert!(lost.abs_diff(4 * dirty) < 2 * dirty, "{report:?}");
     let blocks = engine.over_before("taxi", time_of("2027-01-01").expect("a time")).expect("a stream");
     assert_eq!(blocks.len() as u64, rides.div_ceil(4_224), "an hour each");
-    engine.seal(&somebody("dan"), "taxi", &blocks).expect("sealed");
+    engine.seal(&principal("dan"), "taxi", &blocks).expect("sealed");
     let ask = ChargeRequest {
         key: "rain".to_owned(),
         stream: "taxi".to_owned(),
@@ -55,7 +55,7 @@ fn made_up_rides_go_in_and_a_noisy_number_comes_out() {
         door: Door::Enforced,
         purpose: "a test".to_owned(),
     };
-    let granted = engine.charge(&somebody("mia"), ask).expect("granted");
+    let granted = engine.charge(&principal("mia"), ask).expect("granted");
     let filter = "duration BETWEEN 60 AND 9000 AND distance > 0";
     let columns = [("hour", "date_part('hour', pickup)"), ("speed", "3600 * distance / duration")];
     let mut session = engine.open_session(granted, &query(Some(filter), &columns)).expect("a session");

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use sage_engine::ingest::Source;
 use sage_engine::{ChargeRequest, Door, Engine, EngineError, Lane, TableNoise};
 
-use crate::world::{World, epsilon, laplace, query, somebody};
+use crate::world::{World, epsilon, laplace, principal, query};
 
 const SHOPS: &str = r#"
 [stream]
@@ -46,7 +46,7 @@ const USERS: usize = 600;
 /// Two batches in which every user buys five times.
 fn with_shops(world: &World) -> Engine {
     let engine = world.open();
-    engine.create_stream(&somebody("ada"), SHOPS).expect("a stream");
+    engine.create_stream(&principal("ada"), SHOPS).expect("a stream");
     for batch in ["b1", "b2"] {
         let mut text = "customer,amount\n".to_owned();
         for place in 0..USERS * 5 {
@@ -56,7 +56,7 @@ fn with_shops(world: &World) -> Engine {
         std::fs::write(&file, text).expect("a file");
         let source = Source::path(file.with_extension("csv"));
         std::fs::rename(&file, file.with_extension("csv")).expect("renamed");
-        engine.ingest(&somebody("dan"), "shops", batch, source).expect("a batch");
+        engine.ingest(&principal("dan"), "shops", batch, source).expect("a batch");
     }
     engine
 }
@@ -69,7 +69,7 @@ fn keys() -> Vec<String> {
 fn a_user_is_one_row_of_the_session_with_a_bounded_number_of_records() {
     let world = World::new();
     let engine = with_shops(&world);
-    engine.seal(&somebody("dan"), "shops", &keys()).expect("sealed");
+    engine.seal(&principal("dan"), "shops", &keys()).expect("sealed");
     let ask = ChargeRequest {
         key: "units".to_owned(),
         stream: "shops".to_owned(),
@@ -79,7 +79,7 @@ fn a_user_is_one_row_of_the_session_with_a_bounded_number_of_records() {
         door: Door::Enforced,
         purpose: "a test".to_owned(),
     };
-    let granted = engine.charge(&somebody("mia"), ask).expect("granted");
+    let granted = engine.charge(&principal("mia"), ask).expect("granted");
     let mut session = engine.open_session(granted, &query(None, &[("amount", "amount")])).expect("a session");
     let noise = TableNoise::Laplace(epsilon("20"));
     let mut users = 0.0;
@@ -98,7 +98,7 @@ fn the_running_count_is_close_and_its_lower_bound_holds() {
     let world = World::new();
     let engine = with_shops(&world);
     for key in keys() {
-        engine.seal(&somebody("dan"), "shops", std::slice::from_ref(&key)).expect("sealed");
+        engine.seal(&principal("dan"), "shops", std::slice::from_ref(&key)).expect("sealed");
         engine.count_sealed("shops").expect("counted");
         // A block is in several nodes, and is read for the first alone.
         std::fs::remove_dir_all(world.path().join("blocks/shops").join(&key)).expect("removed");
@@ -134,11 +134,11 @@ fn without_its_secret_a_stream_of_users_takes_no_rows() {
             None => std::fs::remove_file(&secret).expect("removed"),
             Some(bytes) => std::fs::write(&secret, bytes).expect("written"),
         }
-        let refused = engine.ingest(&somebody("dan"), "shops", "b3", Source::path(&file));
+        let refused = engine.ingest(&principal("dan"), "shops", "b3", Source::path(&file));
         assert!(matches!(refused, Err(EngineError::Secret(_))));
     }
     std::fs::write(&secret, kept).expect("put back");
-    engine.ingest(&somebody("dan"), "shops", "b3", Source::path(&file)).expect("taken");
+    engine.ingest(&principal("dan"), "shops", "b3", Source::path(&file)).expect("taken");
 }
 
 fn is_private(path: &std::path::Path) -> bool {

@@ -46,7 +46,7 @@ pub(crate) struct World {
     pub(crate) places: Places,
 }
 
-pub(crate) fn somebody(name: &str) -> Principal {
+pub(crate) fn principal(name: &str) -> Principal {
     Principal::named(name).expect("a name")
 }
 
@@ -75,9 +75,9 @@ impl World {
     /// An engine with the stream of rides and `count` rows on each of three days, sealed.
     pub(crate) fn with_rides(&self, count: usize) -> Engine {
         let engine = self.open();
-        engine.create_stream(&somebody("ada"), RIDES).expect("a stream");
+        engine.create_stream(&principal("ada"), RIDES).expect("a stream");
         self.feed(&engine, "b1", &rides(1..=3, count)).expect("a batch");
-        engine.seal(&somebody("dan"), "rides", &days(1..=3)).expect("sealed");
+        engine.seal(&principal("dan"), "rides", &days(1..=3)).expect("sealed");
         engine
     }
 
@@ -85,7 +85,7 @@ impl World {
     pub(crate) fn feed(&self, engine: &Engine, batch: &str, text: &str) -> Result<IngestOutcome, EngineError> {
         let file = self.folder.path().join(format!("{batch}.csv"));
         std::fs::write(&file, text).expect("a file");
-        engine.ingest(&somebody("dan"), "rides", batch, Source::path(&file))
+        engine.ingest(&principal("dan"), "rides", batch, Source::path(&file))
     }
 }
 

@@ -142,7 +142,7 @@ pub(super) fn the_documented_program_runs() {
     let pieces: Vec<&str> = page.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(pieces.len() >= 3 && pieces.concat().contains("do_get"), "the page has its programs");
     let (_folder, engine, run) = tried_as(&pieces.concat(), &python, environment);
-    let printed = engine.printed(&super::somebody("mia"), run.number).expect("hers");
+    let printed = engine.printed(&super::principal("mia"), run.number).expect("hers");
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{:?} {printed:?}", reasons(&run));
     let release = engine.release_named("own").expect("released");
     let predictor = engine.predictor(&release).expect("a model");

@@ -91,7 +91,7 @@ header += b" " * (-len(header) % 8)
 open(output + "/weights.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + struct.pack("<ff", 0.0, 1.0))
 "#;
 
-fn somebody(name: &str) -> Principal {
+fn principal(name: &str) -> Principal {
     Principal::named(name).expect("a name")
 }
 
@@ -110,7 +110,7 @@ fn fed(folder: &Path, stream: &str, hole: usize) -> Engine {
 
 fn fed_at(folder: &Path, places: &Places, stream: &str, hole: usize) -> Engine {
     let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), places) else { panic!("a new directory") };
-    engine.create_stream(&somebody("ada"), stream).expect("a stream");
+    engine.create_stream(&principal("ada"), stream).expect("a stream");
     let mut csv = "at,x,y\n".to_owned();
     for place in 0..24_000_usize {
         let share = (place % 100) as f64 / 100.0;
@@ -119,10 +119,10 @@ fn fed_at(folder: &Path, places: &Places, stream: &str, hole: usize) -> Engine {
     }
     let rows = folder.join("rows.csv");
     std::fs::write(&rows, csv).expect("a file");
-    engine.ingest(&somebody("dan"), "points", "all", Source::path(&rows)).expect("a batch");
+    engine.ingest(&principal("dan"), "points", "all", Source::path(&rows)).expect("a batch");
     let blocks = engine.snapshot().expect("a snapshot").blocks("points").expect("the stream");
     let keys: Vec<String> = blocks.into_iter().map(|block| block.key).collect();
-    engine.seal(&somebody("dan"), "points", &keys).expect("sealed");
+    engine.seal(&principal("dan"), "points", &keys).expect("sealed");
     *engine
 }
 
@@ -145,7 +145,7 @@ fn tried_at(program: &str, pipeline: &str, places: &Places) -> (TempDir, Engine,
     let code = folder.path().join("code");
     std::fs::create_dir(&code).expect("a folder");
     std::fs::write(code.join("train.py"), program).expect("a program");
-    let run = engine.submit_with(&somebody("mia"), pipeline, Some(&code), 0).expect("submitted");
+    let run = engine.submit_with(&principal("mia"), pipeline, Some(&code), 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     let run = engine.run(run).expect("the run");
     assert!(!engine.path().join("scratch").join("1-1").exists(), "the rows that the program saw are gone");
@@ -166,10 +166,10 @@ fn told_to_author(engine: &Engine, run: &RunView) -> Vec<String> {
     let reasons = reasons(run);
     assert!(reasons.iter().all(|reason| reason.contains("its author sees why")), "{reasons:?}");
     for other in ["dan", "ada", "max"] {
-        let refused = engine.printed(&somebody(other), run.number);
+        let refused = engine.printed(&principal(other), run.number);
         assert!(matches!(refused, Err(EngineError::NotInRole { .. })), "{other} reads how the program ended");
     }
-    let printed = engine.printed(&somebody("mia"), run.number).expect("hers");
+    let printed = engine.printed(&principal("mia"), run.number).expect("hers");
     let ended = |text: &String| text.split_once("how it ended:").map_or("nothing", |(_, why)| why).to_owned();
     let told: Vec<String> = printed.iter().map(|(_, text)| ended(text)).collect();
     for why in &told {
@@ -187,10 +187,10 @@ fn a_good_program_is_released_as_attested() {
     let program = MODEL.replace("COLUMN", "\"x\"") + "\nprint('for its author')\n";
     let (_folder, engine, run) = tried(&program);
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{:?}", reasons(&run));
-    let printed = engine.printed(&somebody("mia"), run.number).expect("hers");
+    let printed = engine.printed(&principal("mia"), run.number).expect("hers");
     assert!(printed.iter().any(|(_, text)| text.contains("for its author")), "{printed:?}");
     for other in ["dan", "ada", "max"] {
-        let refused = engine.printed(&somebody(other), run.number);
+        let refused = engine.printed(&principal(other), run.number);
         assert!(matches!(refused, Err(EngineError::NotInRole { .. })), "{other} reads what the program printed");
     }
     let release = engine.release_named("own").expect("released");
@@ -249,7 +249,7 @@ fn one_that_hangs_is_stopped_with_all_it_started() {
     std::fs::write(code.join("train.py"), program).expect("a program");
     // The shortest time a file can say is a minute; the box itself is tried with shorter ones in its own crate.
     let spin = PIPELINE.replace("attempts = 2", "attempts = 1");
-    let run = engine.submit_with(&somebody("mia"), &spin, Some(&code), 0).expect("submitted");
+    let run = engine.submit_with(&principal("mia"), &spin, Some(&code), 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     let run = engine.run(run).expect("the run");
     let told = told_to_author(&engine, &run);
@@ -357,13 +357,13 @@ fn rows_come_over_flight_once() {
     let program = format!("{CLIENT}\n{}", model.replace("COLUMN", "\"x\""));
     std::fs::write(code.join("train.py"), program).expect("a program");
     let text = PIPELINE.replace("time_limit = \"1m\"", "time_limit = \"2m\"\nrows = \"flight\"");
-    let run = engine.submit_with(&somebody("mia"), &text, Some(&code), 0).expect("submitted");
+    let run = engine.submit_with(&principal("mia"), &text, Some(&code), 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     let run = engine.run(run).expect("the run");
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{:?}", reasons(&run));
     assert!(!engine.path().join("scratch").join("1-1").exists(), "the socket is gone");
     let wrong = PIPELINE.replace("time_limit = \"1m\"", "rows = \"csv\"");
-    let refused = engine.submit_with(&somebody("mia"), &wrong, Some(&code), 0).expect_err("no such way").to_string();
+    let refused = engine.submit_with(&principal("mia"), &wrong, Some(&code), 0).expect_err("no such way").to_string();
     assert!(refused.contains("parquet") && refused.contains("flight"), "{refused}");
 }
 
@@ -371,7 +371,7 @@ fn rows_come_over_flight_once() {
 fn a_program_can_be_asked_to_beat_another() {
     let folder = tempfile::tempdir().expect("a directory");
     let engine = engine(folder.path());
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let submit = |name: &str, goal: &str, weight: &str| {
         let code = folder.path().join(name);
         std::fs::create_dir(&code).expect("a folder");
@@ -430,11 +430,11 @@ fn a_rival_that_does_not_take_a_row_loses_that_row_alone() {
         std::fs::write(code.join("train.py"), program).expect("a program");
         let plain =
             PIPELINE.replace("\"own\"", "\"plain\"").replace("target = 0.1\nbound = 1.0", "target = 0.2\nbound = 0.3");
-        engine.submit_with(&somebody("mia"), &plain, Some(&code), 0).expect("submitted");
+        engine.submit_with(&principal("mia"), &plain, Some(&code), 0).expect("submitted");
         engine.work(1).expect("nothing fails");
         let plain = engine.run(1).expect("the run");
         assert_eq!(plain.outcome(), Some(Outcome::Accepted), "{hole}: {:?}", reasons(&plain));
-        let run = engine.submit_at(&somebody("mia"), &line, 0).expect("submitted");
+        let run = engine.submit_at(&principal("mia"), &line, 0).expect("submitted");
         engine.work(1).expect("nothing fails");
         let run = engine.run(run).expect("the run");
         assert_eq!(run.outcome(), Some(Outcome::Accepted), "{hole}: {:?}", reasons(&run));
@@ -447,8 +447,8 @@ fn the_door_must_be_open() {
         panic!("a new directory")
     };
     let closed = STREAM.replace("doors = [\"enforced\", \"declared\"]", "doors = [\"enforced\"]");
-    engine.create_stream(&somebody("ada"), &closed).expect("a stream");
-    let refused = engine.submit_with(&somebody("mia"), PIPELINE, None, 0).expect_err("the door is closed");
+    engine.create_stream(&principal("ada"), &closed).expect("a stream");
+    let refused = engine.submit_with(&principal("mia"), PIPELINE, None, 0).expect_err("the door is closed");
     assert!(refused.to_string().contains("admits no programs"), "{refused}");
 }
 

@@ -63,7 +63,7 @@ fn rows_come_back_by_block_and_lane() {
 #[test]
 fn only_covered_blocks_are_opened() {
     let mut yard = four_blocks();
-    // The other blocks' files are gone, or somebody else's.
+    // The other blocks' files are gone, or belong to another stream.
     for (block, part) in yard.parts.clone() {
         let path = yard.folder.path().join(part.path(STREAM));
         match block.0 {

@@ -8,7 +8,7 @@ use sage_engine::stream::time_of;
 use sage_engine::{Engine, Opened, Places, Principal};
 use tempfile::TempDir;
 
-pub(crate) fn somebody(name: &str) -> Principal {
+pub(crate) fn principal(name: &str) -> Principal {
     Principal::named(name).expect("a name")
 }
 
@@ -128,9 +128,9 @@ impl City {
     /// The stream of this file, everything taken in and nothing sealed.
     pub(crate) fn with_file(&self, file: &str) -> Engine {
         let engine = self.open();
-        engine.create_stream(&somebody("ada"), file).expect("a stream");
+        engine.create_stream(&principal("ada"), file).expect("a stream");
         let source = Source::path(self.folder.path().join("rides"));
-        engine.ingest(&somebody("dan"), "taxi", "all", source).expect("a batch");
+        engine.ingest(&principal("dan"), "taxi", "all", source).expect("a batch");
         engine
     }
 
@@ -138,7 +138,7 @@ impl City {
     pub(crate) fn seal_before(&self, engine: &Engine, time: &str) {
         let over = engine.open_before("taxi", time_of(time).expect("a time")).expect("a stream");
         if !over.is_empty() {
-            engine.seal(&somebody("dan"), "taxi", &over).expect("sealed");
+            engine.seal(&principal("dan"), "taxi", &over).expect("sealed");
         }
     }
 }

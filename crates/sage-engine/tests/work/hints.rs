@@ -2,14 +2,14 @@
 
 use sage_engine::Hint;
 
-use crate::city::{COUNT, City, LINE, SPEED, somebody};
+use crate::city::{COUNT, City, LINE, SPEED, principal};
 
 #[test]
 fn a_run_that_waits_says_for_how_many_blocks() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
-    let run = engine.submit_at(&somebody("mia"), LINE, 0).expect("submitted");
-    let quick = engine.submit_at(&somebody("mia"), COUNT, 0).expect("submitted");
+    let run = engine.submit_at(&principal("mia"), LINE, 0).expect("submitted");
+    let quick = engine.submit_at(&principal("mia"), COUNT, 0).expect("submitted");
     assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(4)]);
     city.seal_before(&engine, "2026-01-01T03:00");
     assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(1)]);
@@ -22,7 +22,7 @@ fn a_run_that_waits_says_for_how_many_blocks() {
 fn a_promise_to_another_run_is_named() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let all = "\n[budget]\nepsilon0 = \"4\"\n";
     let wide = SPEED.replace("min = 2", "min = 40");
     let first = engine.submit_at(&mia, &format!("{wide}{all}"), 0).expect("submitted");
@@ -41,7 +41,7 @@ fn a_promise_to_another_run_is_named() {
 fn limits_that_stand_in_the_way_are_named_and_so_is_a_target_that_was_met() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let precise = |name: &str, window: &str, rest: &str| {
         let text = SPEED.replace("speed-by-vendor", name).replace("target = 4.0", "target = 0.0001");
         let text = text.replace("window = { min = 2 }", &format!("window = {{ min = 2{window} }}"));

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use sage_engine::doctor::{Doctor, Finding};
 use sage_engine::{AttemptOutcome, Engine};
 
-use crate::city::{City, SPEED, somebody};
+use crate::city::{City, SPEED, principal};
 use crate::loops::{pass_hours, told};
 
 /// A linear model that never meets its target.
@@ -69,7 +69,7 @@ fn a_statistic_of_a_longer_window_reads_the_new_blocks_alone() {
     let city = City::new(60_000);
     let engine = city.with_rides("10");
     let text = SPEED.replace("target = 4.0", "target = 0.000001");
-    let run = engine.submit_at(&somebody("mia"), &format!("{text}\n{THREE}"), 0).expect("submitted");
+    let run = engine.submit_at(&principal("mia"), &format!("{text}\n{THREE}"), 0).expect("submitted");
     let rows = || files(&city.path().join("blocks/taxi"));
     let sums = || files(&city.path().join("sums"));
     pass_hours(&city, &engine, 1..3);
@@ -91,7 +91,8 @@ fn a_statistic_of_a_longer_window_reads_the_new_blocks_alone() {
     assert_eq!(sums().len(), 8);
     // Somebody else's question about these blocks has other sums, and needs their rows.
     let other = text.replace("[0, 60]", "[0, 50]").replace("speed-by-vendor", "other").replace("min = 2", "min = 8");
-    let other = engine.submit_at(&somebody("mia"), &format!("{other}\n[adapt]\nattempts = 1\n"), 0).expect("submitted");
+    let other =
+        engine.submit_at(&principal("mia"), &format!("{other}\n[adapt]\nattempts = 1\n"), 0).expect("submitted");
     pass_hours(&city, &engine, 9..10);
     let other = engine.run(other).expect("a run");
     let lost =
@@ -104,7 +105,7 @@ fn a_statistic_of_a_longer_window_reads_the_new_blocks_alone() {
 fn a_model_of_a_longer_window_sums_the_new_blocks_alone() {
     let city = City::new(60_000);
     let engine = city.with_rides("10");
-    let run = engine.submit_at(&somebody("mia"), &format!("{LINE}\n{THREE}"), 0).expect("submitted");
+    let run = engine.submit_at(&principal("mia"), &format!("{LINE}\n{THREE}"), 0).expect("submitted");
     let sums = || files(&city.path().join("sums"));
     pass_hours(&city, &engine, 1..3);
     assert_eq!(judged(&engine, run), 1);
@@ -130,16 +131,16 @@ fn findings(city: &City) -> Vec<Finding> {
 fn sums_are_deleted_with_their_block_and_the_doctor_finds_those_that_were_left() {
     let city = City::new(30_000);
     let engine = city.with_rides("10");
-    engine.submit_at(&somebody("mia"), SPEED, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), SPEED, 0).expect("submitted");
     pass_hours(&city, &engine, 1..3);
     let sums = || files(&city.path().join("sums"));
     let kept: Vec<PathBuf> = sums().into_keys().collect();
     let [gone, left] = &kept[..] else { panic!("two blocks: {kept:?}") };
     let bytes = [gone, left].map(|file| std::fs::read(file).expect("sums"));
     let key = [of(gone).0];
-    engine.retire(&somebody("ada"), "taxi", &key).expect("retired");
+    engine.retire(&principal("ada"), "taxi", &key).expect("retired");
     assert_eq!(sums().len(), 2, "what is retired is still kept");
-    engine.delete(&somebody("ada"), "taxi", &key).expect("deleted");
+    engine.delete(&principal("ada"), "taxi", &key).expect("deleted");
     assert!(!gone.exists() && left.exists());
     engine.close().expect("closed");
     assert_eq!(findings(&city), [], "sums of a block that is kept are where they should be");

@@ -10,7 +10,7 @@ use sage_engine::adapt::{End, Outcome};
 use sage_engine::doctor::Doctor;
 use sage_engine::{AttemptOutcome, Engine, Epsilon, Opened, Places, RunView};
 
-use crate::city::{COUNT, City, LINE, NETWORK, SPEED, somebody};
+use crate::city::{COUNT, City, LINE, NETWORK, SPEED, principal};
 use crate::loops::{pass_hours, spent, told};
 
 /// An attempt that was charged is performed as it was charged, also where it would be priced otherwise by now: here
@@ -25,7 +25,7 @@ fn a_charged_attempt_is_performed_as_it_was_charged() {
     let engine = city.with_file(&file);
     // So many rows are stated that a census will say otherwise.
     for text in [&NETWORK.replace("rows = 3500", "rows = 1000"), LINE] {
-        engine.submit_at(&somebody("mia"), text, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), text, 0).expect("submitted");
     }
     city.seal_before(&engine, "2026-01-01T06:00");
     for run in [1, 2] {
@@ -73,7 +73,7 @@ fn seal(engine: &Engine, hour: u64) {
     let time = sage_engine::stream::time_of(&format!("2026-01-01T{hour:02}:00")).expect("a time");
     let over = engine.open_before("taxi", time).expect("a stream");
     if !over.is_empty() {
-        engine.seal(&somebody("dan"), "taxi", &over).expect("sealed");
+        engine.seal(&principal("dan"), "taxi", &over).expect("sealed");
     }
 }
 
@@ -113,7 +113,7 @@ fn the_loop_can_be_killed_at_any_time() {
         let city = City::new(110_000);
         let engine = city.with_rides("6");
         for text in [LINE, NETWORK, SPEED, COUNT] {
-            engine.submit_at(&somebody("mia"), text, 0).expect("submitted");
+            engine.submit_at(&principal("mia"), text, 0).expect("submitted");
         }
         engine.close().expect("closed");
         let mut done = false;

@@ -3,7 +3,7 @@
 use sage_engine::adapt::{End, Outcome, Verdict};
 use sage_engine::{AttemptOutcome, Engine, EngineError, Epsilon, RunView};
 
-use crate::city::{COUNT, City, LINE, NETWORK, SPEED, somebody};
+use crate::city::{COUNT, City, LINE, NETWORK, SPEED, principal};
 
 pub(crate) fn spent(engine: &Engine) -> Epsilon {
     engine.snapshot().expect("a snapshot").stream("taxi").expect("the stream").spent
@@ -29,7 +29,7 @@ pub(crate) const HOUR: u64 = 3_600_000;
 fn pipelines_submitted_together_are_all_released() {
     let city = City::new(120_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let runs = [LINE, NETWORK, SPEED, COUNT].map(|text| engine.submit_at(&mia, text, 0).expect("submitted"));
     assert_eq!(runs, [1, 2, 3, 4]);
     assert_eq!(engine.work(1).expect("nothing fails"), 0, "no block is sealed yet");
@@ -61,7 +61,7 @@ fn a_count_is_that_of_all_rows() {
     let all = COUNT.replace("stream = \"taxi\"", "stream = \"taxi\"\nwindow = { min = 5 }");
     let blocks = engine.snapshot().expect("a snapshot").blocks("taxi").expect("the stream").len();
     let all = all.replace("min = 5", &format!("min = {blocks}"));
-    engine.submit_at(&somebody("mia"), &all, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &all, 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     let counted = engine.statistic(&engine.release_named("rides").expect("released")).expect("a number");
     let line = &counted.lines[0];
@@ -91,7 +91,7 @@ reject = true
 fn what_cannot_be_reached_is_rejected() {
     let city = City::new(120_000);
     let engine = city.with_rides("10");
-    engine.submit_at(&somebody("mia"), HOPELESS, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), HOPELESS, 0).expect("submitted");
     pass_hours(&city, &engine, 1..28);
     let run = engine.run(1).expect("the run");
     assert_eq!(run.outcome(), Some(Outcome::Rejected), "{}", told(&run));
@@ -121,9 +121,9 @@ fn an_accuracy_out_of_reach_is_rejected() {
     let engine = city.with_rides("10");
     let number = "\"cash\"] }, { column = \"distance\", scale = [0, 100] }";
     let numbers = HOPELESS_CLASS.replace("\"cash\"] }", number);
-    let refused = engine.submit_at(&somebody("mia"), &numbers, 0).expect_err("a number among the features");
+    let refused = engine.submit_at(&principal("mia"), &numbers, 0).expect_err("a number among the features");
     assert!(refused.to_string().contains("all features are categories"), "{refused}");
-    let run = engine.submit_at(&somebody("mia"), HOPELESS_CLASS, 0).expect("submitted");
+    let run = engine.submit_at(&principal("mia"), HOPELESS_CLASS, 0).expect("submitted");
     pass_hours(&city, &engine, 1..28);
     let run = engine.run(run).expect("the run");
     assert_eq!(run.outcome(), Some(Outcome::Rejected), "{}", told(&run));
@@ -135,7 +135,7 @@ fn an_accuracy_out_of_reach_is_rejected() {
 fn a_run_ends_when_it_is_stopped_late_or_at_its_limits() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let precise = |name: &str, adapt: &str| {
         let text = SPEED.replace("speed-by-vendor", name).replace("target = 4.0", "target = 0.001");
         engine.submit_at(&mia, &format!("{text}\n[adapt]\n{adapt}\n"), 0).expect("submitted")
@@ -145,7 +145,7 @@ fn a_run_ends_when_it_is_stopped_late_or_at_its_limits() {
     pass_hours(&city, &engine, 1..6);
     engine.stop_run(&mia, stopped).expect("stopped");
     assert!(matches!(engine.stop_run(&mia, stopped), Err(EngineError::RunOver(_))));
-    assert!(matches!(engine.stop_run(&somebody("dan"), late), Err(EngineError::NotInRole { .. })));
+    assert!(matches!(engine.stop_run(&principal("dan"), late), Err(EngineError::NotInRole { .. })));
     pass_hours(&city, &engine, 6..8);
     let ended = |run: u64| engine.run(run).expect("a run").outcome();
     assert_eq!(ended(stopped), Some(Outcome::Stopped(End::Cancelled)));
@@ -160,7 +160,7 @@ fn a_periodic_pipeline_runs_again_on_new_blocks() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
     let daily = COUNT.replace("stream = \"taxi\"", "stream = \"taxi\"\nevery = \"2h\"");
-    engine.submit_at(&somebody("mia"), &daily, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &daily, 0).expect("submitted");
     pass_hours(&city, &engine, 1..8);
     let versions: Vec<u32> = engine.releases().iter().map(|release| release.version).collect();
     assert_eq!(versions, [1, 2, 3, 4]);
@@ -175,7 +175,7 @@ fn a_periodic_pipeline_runs_again_on_new_blocks() {
 fn a_better_model_takes_the_place_of_the_champion() {
     let city = City::new(120_000);
     let engine = city.with_rides("10");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     // Differences of losses that are cut early are told apart with fewer rows.
     let line = LINE.replace("bound = 1.0", "bound = 0.25");
     let challenger = line.replace("target = 0.1", "better_than = \"plain@champion\"");
@@ -209,7 +209,7 @@ fn a_better_model_takes_the_place_of_the_champion() {
 fn lost_attempts_are_told_and_end_the_run() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     engine.submit_at(&mia, &LINE.replace("duration-line", "plain").replace("= 0.1", "= 0.5"), 0).expect("submitted");
     pass_hours(&city, &engine, 1..6);
     let champion = engine.release_named("plain").unwrap_or_else(|_| panic!("{}", told(&engine.run(1).expect("a run"))));
@@ -233,7 +233,7 @@ fn lost_attempts_are_told_and_end_the_run() {
 fn what_was_released_is_used_again() {
     let city = City::new(120_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     engine.submit_at(&mia, &SPEED.replace("target = 4.0", "target = 12.0"), 0).expect("submitted");
     pass_hours(&city, &engine, 1..8);
     let table =

@@ -13,7 +13,7 @@ use sage_engine::serve::Cell;
 use sage_engine::{AttemptOutcome, Engine, Epsilon, QueryRequest, RunView, Spend, Which};
 use tempfile::TempDir;
 
-use crate::city::somebody;
+use crate::city::principal;
 use crate::loops::told;
 use crate::teams::fed;
 
@@ -105,7 +105,7 @@ fn statistic(name: &str, rest: &str) -> String {
 }
 
 fn ran(engine: &Engine, text: &str) -> RunView {
-    let run = engine.submit_at(&somebody("mia"), text, 0).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let run = engine.submit_at(&principal("mia"), text, 0).unwrap_or_else(|error| panic!("{error}: {text}"));
     engine.work(1).expect("nothing fails");
     engine.run(run).expect("a run")
 }
@@ -121,7 +121,7 @@ fn answered(engine: &Engine, key: &str, sql: &str) -> BTreeMap<String, Vec<f64>>
     let spend = Spend::Epsilon(Epsilon::cost("50").expect("an epsilon"));
     let (key, sql, stream) = (key.to_owned(), sql.to_owned(), "meters".to_owned());
     let ask = QueryRequest { key, stream, context: None, sql, spend, which: Which::All };
-    let answer = engine.query(&somebody("mia"), &ask).unwrap_or_else(|error| panic!("{error}: {}", ask.sql)).answer;
+    let answer = engine.query(&principal("mia"), &ask).unwrap_or_else(|error| panic!("{error}: {}", ask.sql)).answer;
     let cells = |cells: &[sage_engine::query::Cell]| cells.iter().map(|cell| cell.value.unwrap_or(f64::NAN)).collect();
     answer.lines.iter().map(|line| (line.keys.join(","), cells(&line.cells))).collect()
 }

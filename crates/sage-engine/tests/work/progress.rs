@@ -6,7 +6,7 @@ use sage_engine::adapt::{End, Limit, Outcome};
 use sage_engine::run::Stage;
 use sage_engine::{AttemptLimits, AttemptOutcome, Engine, EngineError, Epsilon, Places, ProgressView};
 
-use crate::city::{City, LINE, NETWORK, SPEED, somebody};
+use crate::city::{City, LINE, NETWORK, SPEED, principal};
 use crate::loops::{spent, told};
 
 fn of_run(engine: &Engine, run: u64) -> Vec<ProgressView> {
@@ -17,7 +17,7 @@ fn of_run(engine: &Engine, run: u64) -> Vec<ProgressView> {
 fn an_attempt_says_where_it_is() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     for text in [NETWORK, LINE, SPEED] {
         engine.submit_at(&mia, text, 0).expect("submitted");
     }
@@ -51,7 +51,7 @@ fn an_attempt_says_where_it_is() {
 fn progress_tells_nothing_of_rows() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let nobody = NETWORK.replace("distance > 0", "distance > 100000").replace("duration-network", "nobody");
     let runs = [NETWORK, &nobody].map(|text| engine.submit_at(&mia, text, 0).expect("submitted"));
     city.seal_before(&engine, "2026-01-01T04:00");
@@ -74,7 +74,7 @@ fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
     // No number of its rows is public, so nothing can be forecast.
-    engine.submit_at(&somebody("mia"), SPEED, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), SPEED, 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     let run = engine.run(1).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Failing)), "{}", told(&run));
@@ -97,7 +97,7 @@ fn an_attempt_ends_at_an_interval() {
     let file = sage_engine::generate::TAXI.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
     let engine = city.with_file(&file);
     city.seal_before(&engine, "2026-01-02");
-    engine.submit_at(&somebody("mia"), crate::city::COUNT, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), crate::city::COUNT, 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     assert_eq!(engine.run(1).expect("a run").outcome(), Some(Outcome::Accepted));
     let events = engine.events(0, 10_000).expect("events");
@@ -114,7 +114,7 @@ fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
     let file = sage_engine::generate::TAXI.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
     let engine = city.with_file(&file);
     city.seal_before(&engine, "2026-01-02");
-    engine.submit_at(&somebody("mia"), crate::city::COUNT, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), crate::city::COUNT, 0).expect("submitted");
     let job = engine.next_job(1).expect("nothing fails").expect("an attempt");
     let working = engine.path().join("working");
     let waits = std::thread::scope(|scope| {
@@ -131,16 +131,16 @@ fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
     assert_eq!(engine.run(1).expect("a run").outcome(), Some(Outcome::Accepted));
 }
 
-/// A run that somebody stops does not go on to the end of its training.
+/// A run that a user stops does not continue to the end of its training.
 #[test]
 fn a_stopped_run_ends_at_a_step() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
     let long = NETWORK.replace("epochs = 2", "epochs = 1000");
-    engine.submit_at(&somebody("mia"), &long, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &long, 0).expect("submitted");
     let job = engine.next_job(1).expect("nothing fails").expect("an attempt");
-    engine.stop_run(&somebody("mia"), 1).expect("stopped");
+    engine.stop_run(&principal("mia"), 1).expect("stopped");
     engine.perform(job).expect("nothing fails");
     let steps = of_run(&engine, 1).iter().filter(|one| one.percent.is_some()).count();
     assert!(steps <= 1, "{:?}", of_run(&engine, 1));
@@ -151,7 +151,7 @@ fn a_stopped_run_ends_at_a_step() {
 fn what_does_not_fit_into_memory_is_refused_before_it_is_charged() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let with = |text: &str, megabytes: u32| format!("{text}\n[limits]\nmemory_megabytes = {megabytes}\n");
     let wide = NETWORK.replace("layers = [16]", "layers = [4096, 4096]");
     for text in [with(&wide, 500), with(&NETWORK.replace("rows = 3500", "rows = 900000000"), 500)] {
@@ -176,7 +176,7 @@ fn what_does_not_fit_into_memory_is_refused_before_it_is_charged() {
 /// An attempt whose public sizes say that it takes too long was charged up to three times before the run gave up.
 #[test]
 fn what_does_not_fit_into_its_time_is_refused_before_it_is_charged() {
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let with = |text: &str, time: &str| format!("{text}\n[limits]\ntime = \"{time}\"\n");
     let long = NETWORK.replace("epochs = 2", "epochs = 100000").replace("rows = 3500", "rows = 350000");
     let growing = NETWORK.replace("rows = 3500", "rows = 100000000").replace("target = 0.1", "target = 0.000001");

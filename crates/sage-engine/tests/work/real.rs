@@ -9,13 +9,13 @@ use sage_engine::ingest::Source;
 use sage_engine::stream::time_of;
 use sage_engine::{Engine, Epsilon, Opened, Places};
 
-use crate::city::somebody;
+use crate::city::principal;
 use crate::loops::told;
 
 const STREAM: &str = include_str!("../../../sage-store/tests/ingest/taxi.toml");
 const SECONDS: &str = "extract(epoch from lpep_dropoff_datetime) - extract(epoch from lpep_pickup_datetime)";
 
-/// Daily blocks, and somebody for each role.
+/// Daily blocks, and one principal for each role.
 fn stream() -> String {
     let roles = "privacy-officer = [\"ada\"]\ndata-engineer = [\"dan\"]\nml-engineer = [\"mia\"]";
     STREAM.replace("{ time = \"1h\" }", "{ time = \"1d\" }").replace("privacy-officer = [\"ada\"]", roles)
@@ -51,9 +51,9 @@ fn a_year_of_rides_is_learned_from_as_it_passes() {
     let folder = tempfile::tempdir().expect("a directory");
     let place = folder.path().join("sage");
     let Ok(Opened::Ready(engine)) = Engine::open(&place, &Places::default()) else { panic!("a new directory") };
-    engine.create_stream(&somebody("ada"), &stream()).expect("a stream");
+    engine.create_stream(&principal("ada"), &stream()).expect("a stream");
     let rows = Source::path(PathBuf::from(data).join("taxi_green_2023.parquet"));
-    engine.ingest(&somebody("dan"), "taxi-green", "2023", rows).expect("a batch");
+    engine.ingest(&principal("dan"), "taxi-green", "2023", rows).expect("a batch");
     let steps =
         "kind = \"mlp\"\nlayers = [32]\nbatch = 1024\nepochs = 4\nlearning_rate = 0.5\nmomentum = 0.9\nrows = 1900";
     for text in [
@@ -63,13 +63,13 @@ fn a_year_of_rides_is_learned_from_as_it_passes() {
         speed("speed-by-day", "extract(dow from lpep_pickup_datetime)", 7),
         speed("speed-by-week", "floor((extract(day from lpep_pickup_datetime) - 1) / 7)", 5),
     ] {
-        engine.submit_at(&somebody("mia"), &text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        engine.submit_at(&principal("mia"), &text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
     }
     for week in 1..=52_i64 {
         let start = time_of("2023-01-01").expect("a time");
         let over = engine.open_before("taxi-green", start + week * 7 * 86_400_000_000).expect("a stream");
         if !over.is_empty() {
-            engine.seal(&somebody("dan"), "taxi-green", &over).expect("sealed");
+            engine.seal(&principal("dan"), "taxi-green", &over).expect("sealed");
         }
         engine.work(week.unsigned_abs()).expect("nothing fails");
         let spent = engine.snapshot().expect("a look").stream("taxi-green").expect("the stream").spent;

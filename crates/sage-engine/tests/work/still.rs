@@ -4,7 +4,7 @@ use sage_engine::adapt::{End, Outcome};
 use sage_engine::allocate::{Scheduler, Unlock};
 use sage_engine::{Engine, Places};
 
-use crate::city::{COUNT, City, SPEED, somebody};
+use crate::city::{COUNT, City, SPEED, principal};
 use crate::loops::{HOUR, told};
 
 fn outcome(engine: &Engine, run: u64) -> Option<Outcome> {
@@ -27,7 +27,7 @@ fn a_run_that_waits_for_twenty_blocks_does_not_hold_ten() {
     for waits_first in [true, false] {
         let city = City::new(60_000);
         let engine = city.with_rides("1");
-        let mia = somebody("mia");
+        let mia = principal("mia");
         let patient = SPEED.replace("min = 2", "min = 20");
         if !waits_first {
             city.seal_before(&engine, "2026-01-01T10:00");
@@ -51,7 +51,7 @@ fn seventy_runs_on_a_block_for_sixty_four() {
     let engine = city.with_rides("4");
     for number in 0..70 {
         let text = count(&format!("rides-{number}"), "", "");
-        engine.submit_at(&somebody("mia"), &text, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
     }
     city.seal_before(&engine, "2026-01-01T01:00");
     assert!(engine.work(1).expect("nothing fails") >= 60);
@@ -71,7 +71,7 @@ fn runs_on_blocks_of_their_own_do_not_wait_for_each_other() {
     for hour in 0..12 {
         let named = format!("blocks = [\"hour=2026-01-01T{hour:02}\"]");
         let text = count(&format!("hour-{hour}"), &named, "[budget]\nepsilon0 = \"3\"\n");
-        engine.submit_at(&somebody("mia"), &text, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
     }
     assert_eq!(engine.work(1).expect("nothing fails"), 12);
     assert_eq!(accepted(&engine), 12);
@@ -84,7 +84,7 @@ fn loans_come_out_the_same_after_a_restart() {
     let lived = |restarts: bool| {
         let city = City::new(60_000);
         let mut engine = city.with_rides("1");
-        let mia = somebody("mia");
+        let mia = principal("mia");
         let patient = SPEED.replace("min = 2", "min = 5");
         engine.submit_at(&mia, &patient, 0).expect("submitted");
         let mut seen = Vec::new();
@@ -125,7 +125,7 @@ fn the_loop_knows_the_ceiling_over_all_contexts() {
         let contexts =
             format!("\ndoors = [\"enforced\"]\n{}{}\n[policy.joint]\n{}", context("one"), context("two"), limit("2"));
         let engine = city.with_policy(&contexts);
-        let mia = somebody("mia");
+        let mia = principal("mia");
         city.seal_before(&engine, "2026-01-01T05:00");
         let of = |context: &str, number: u32| {
             let text = count(
@@ -155,7 +155,7 @@ fn a_lone_run_does_not_wait_for_other_askers() {
         let engine = city.with_rides("4");
         city.seal_before(&engine, "2026-01-01T02:00");
         let text = count("lone", "", "[budget]\nepsilon0 = \"3\"\n");
-        let run = engine.submit_at(&somebody("mia"), &text, 0).expect("submitted");
+        let run = engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
         engine.work(1).expect("nothing fails");
         assert_eq!(outcome(&engine, run), Some(Outcome::Accepted), "{scheduler:?}");
     }
@@ -166,7 +166,7 @@ fn a_lone_run_does_not_wait_for_other_askers() {
 fn a_run_gives_up_after_four_weeks_or_twice_its_window() {
     let city = City::new(20_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let wide = |name: &str, window: &str, rest: &str| {
         let text = SPEED.replace("speed-by-vendor", name).replace("min = 2", &format!("min = {window}"));
         engine.submit_at(&mia, &format!("{text}{rest}"), 0).expect("submitted")

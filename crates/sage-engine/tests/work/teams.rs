@@ -8,7 +8,7 @@ use sage_engine::generate::TAXI;
 use sage_engine::ingest::Source;
 use sage_engine::{Engine, Epsilon, Opened, Places};
 
-use crate::city::{COUNT, City, SPEED, somebody};
+use crate::city::{COUNT, City, SPEED, principal};
 use crate::loops::{pass_hours, spent, told};
 
 /// A directory with a stream of this file, fed with a CSV.
@@ -17,13 +17,13 @@ pub(crate) fn fed(folder: &Path, file: &str, stream: &str, csv: &str) -> Engine 
     let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), &Places::default()) else {
         panic!("a new directory")
     };
-    engine.create_stream(&somebody("ada"), file).expect("a stream");
+    engine.create_stream(&principal("ada"), file).expect("a stream");
     let rows = folder.join("rows.csv");
     std::fs::write(&rows, csv).expect("a file");
-    engine.ingest(&somebody("dan"), stream, "all", Source::path(&rows)).expect("a batch");
+    engine.ingest(&principal("dan"), stream, "all", Source::path(&rows)).expect("a batch");
     let keys = engine.snapshot().expect("a snapshot").blocks(stream).expect("the stream");
     let keys: Vec<String> = keys.into_iter().map(|block| block.key).collect();
-    engine.seal(&somebody("dan"), stream, &keys).expect("sealed");
+    engine.seal(&principal("dan"), stream, &keys).expect("sealed");
     *engine
 }
 
@@ -48,7 +48,7 @@ epsilon = "2.5"
 delta = "1e-6"
 "#;
     let engine = city.with_policy(contexts);
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let greedy = |context: &str| {
         let text = SPEED.replace("speed-by-vendor", context).replace("target = 4.0", "target = 0.0001");
         let text = text.replace("window", &format!("context = \"{context}\"\nwindow"));
@@ -85,15 +85,15 @@ fn the_runs_of_somebody_who_left_a_context_end_there() {
         let text = COUNT.replace("name = \"rides\"", &format!("name = \"{name}\""));
         text.replace("stream = \"taxi\"", "stream = \"taxi\"\nevery = \"1h\"")
     };
-    let hers = engine.submit_at(&somebody("mia"), &counted("hers"), 0).expect("submitted");
-    let his = engine.submit_at(&somebody("max"), &counted("his"), 0).expect("submitted");
+    let hers = engine.submit_at(&principal("mia"), &counted("hers"), 0).expect("submitted");
+    let his = engine.submit_at(&principal("max"), &counted("his"), 0).expect("submitted");
     let precise = SPEED.replace("target = 4.0", "target = 0.0001");
-    let waits = engine.submit_at(&somebody("mia"), &precise, 0).expect("submitted");
+    let waits = engine.submit_at(&principal("mia"), &precise, 0).expect("submitted");
     pass_hours(&city, &engine, 1..4);
     let outcome = |engine: &Engine, run: u64| engine.run(run).expect("a run").outcome();
     assert_eq!((outcome(&engine, hers), outcome(&engine, his)), (Some(Outcome::Accepted), Some(Outcome::Accepted)));
     assert_eq!(outcome(&engine, waits), None);
-    engine.change_stream(&somebody("ada"), &file("[\"max\"]")).expect("she leaves");
+    engine.change_stream(&principal("ada"), &file("[\"max\"]")).expect("she leaves");
     engine.close().expect("closed");
     let engine = city.open();
     let tried = engine.run(waits).expect("a run").attempts.len();
@@ -173,7 +173,7 @@ fn users_are_hidden_in_blocks_of_users_and_weeks() {
     engine.count_sealed("shop").expect("counted");
     let units = engine.snapshot().expect("a snapshot").units("shop").expect("a census");
     assert!((1800..=2200).contains(&units.estimate), "users are counted, not their rows: {units:?}");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     engine.submit_at(&mia, AMOUNT, 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     let run = engine.run(1).expect("a run");
@@ -238,7 +238,7 @@ fn countries_are_charged_for_what_is_asked_of_them() {
         }
     }
     let engine = fed(folder.path(), COUNTRIES, "people", &csv);
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let each = countries.iter().map(|country| (format!("height-{country}"), vec![*country]));
     let groups = [("europe", vec!["de", "fr", "it"]), ("asia", vec!["jp", "kr", "cn"]), ("both", vec!["fr", "jp"])];
     let all: Vec<(String, Vec<&str>)> =

@@ -4,7 +4,7 @@ use sage_engine::adapt::Outcome;
 use sage_engine::allocate::{Scheduler, Unlock};
 use sage_engine::{Engine, Places};
 
-use crate::city::{COUNT, City, SPEED, somebody};
+use crate::city::{COUNT, City, SPEED, principal};
 use crate::loops::HOUR;
 
 /// How many wait.
@@ -21,7 +21,7 @@ fn looks(engine: &Engine, work: impl FnOnce()) -> u64 {
 fn runs_whose_situation_did_not_change_are_not_looked_at() {
     let city = City::new(30_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     city.seal_before(&engine, "2026-01-01T01:00");
     // Each wants more blocks than there are.
     let patient = SPEED.replace("window = { min = 2 }", "window = { min = 40 }");
@@ -72,7 +72,7 @@ fn those_who_wait_for_their_turn_are_not_looked_at_again() {
     const READY: u64 = 60;
     let city = City::new(30_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     for number in 0..READY {
         engine.submit_at(&mia, &COUNT.replace("rides", &format!("rides-{number}")), 0).expect("submitted");
     }
@@ -94,7 +94,7 @@ fn time_lets_pipelines_begin_where_it_unlocks() {
     let mut city = City::new(30_000);
     city.places = Places { scheduler, ..Places::default() };
     let engine = city.with_rides("4");
-    engine.submit_at(&somebody("mia"), COUNT, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), COUNT, 0).expect("submitted");
     let attempts = |engine: &Engine| engine.run(1).expect("a run").attempts.len();
     for hour in 0..4 {
         city.seal_before(&engine, &format!("2026-01-01T{hour:02}:00"));
@@ -109,7 +109,7 @@ fn time_lets_pipelines_begin_where_it_unlocks() {
     engine.close().expect("closed");
     // What was sealed before a start has no age that anybody knows, and is not waited for.
     let engine = city.open();
-    let again = engine.submit_at(&somebody("mia"), &COUNT.replace("\"rides\"", "\"again\""), 0).expect("submitted");
+    let again = engine.submit_at(&principal("mia"), &COUNT.replace("\"rides\"", "\"again\""), 0).expect("submitted");
     engine.work(7 * HOUR).expect("nothing fails");
     assert_eq!(engine.run(again).expect("a run").outcome(), Some(Outcome::Accepted));
 }

@@ -42,7 +42,7 @@ use sage_kernel::{BlockId, Blocks};
 
 use super::queue::by_share;
 use super::{
-    Allocation, Asked, Block, Counting, PipelineId, RESOURCES, Reads, Refused, Resources, Scheduler, Unlock, each,
+    Allocation, Block, Counting, PipelineId, RESOURCES, Reads, Refused, RequestCost, Resources, Scheduler, Unlock, each,
 };
 
 /// The promises on a block, in order of arrival.
@@ -125,10 +125,11 @@ impl Allocation {
     }
 
     fn borrower_of_reserved(&self, wanted: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
-        let all = (0..self.waiting.len()).filter(|index| self.asks[*index].is_some() && wanted(self.waiting[*index]));
+        let all = (0..self.waiting.len())
+            .filter(|index| self.request_blocks[*index].is_some() && wanted(self.waiting[*index]));
         let in_order: Vec<usize> = all.collect();
         let mut smallest_first = in_order.clone();
-        let dominant = |index: usize| self.asks[index].as_ref().map_or((0, 1), |ask| ask.dominant);
+        let dominant = |index: usize| self.request_blocks[index].as_ref().map_or((0, 1), |request| request.dominant);
         // A stable sort keeps the order of arrival among equals.
         smallest_first.sort_by(|one, two| by_share(dominant(*one), dominant(*two)));
         let mut known = BTreeMap::new();
@@ -140,9 +141,12 @@ impl Allocation {
 
     /// Whether the request of a waiting pipeline fits what can be lent on each of its blocks.
     fn can_borrow(&self, index: usize, respect: Respect, known: &mut BTreeMap<u32, Promises>) -> bool {
-        let (Some(Asked { cost, .. }), Some(ask)) = (self.asked[index], &self.asks[index]) else { return false };
+        let (Some(RequestCost { cost, .. }), Some(request)) = (self.request_costs[index], &self.request_blocks[index])
+        else {
+            return false;
+        };
         let pipeline = self.waiting[index];
-        each(&ask.blocks).all(|block| {
+        each(&request.blocks).all(|block| {
             let own = &self.blocks[block.0 as usize];
             let left = Resources(own.pools.each_ref().map(super::Pool::left));
             let overdrafts = self.counting == Counting::Primary;
@@ -205,12 +209,12 @@ impl Allocation {
                     })
             };
             let mut wanted = queue.iter().filter(|(pipeline, ..)| wanted(*pipeline));
-            let able = wanted.find(|(_, cost, ask)| each(&ask.blocks).all(|block| fits(*cost, block)));
+            let able = wanted.find(|(_, cost, request)| each(&request.blocks).all(|block| fits(*cost, block)));
             able.map(|(pipeline, ..)| *pipeline)
         };
         let waiting = self.waiting.len() as u64;
         let by_existing = |own: &Block, capacity: u64| {
-            super::queue::part_of(capacity, own.ever_asked, whole.min(waiting.saturating_add(own.askers_gone)))
+            super::queue::part_of(capacity, own.ever_requested, whole.min(waiting.saturating_add(own.requesters_gone)))
         };
         first(&by_existing).or_else(|| first(&|_, capacity| capacity))
     }

@@ -70,7 +70,7 @@ pub enum Event {
         pipelines: Vec<PipelineId>,
     },
     /// A pipeline requests to spend. It has at most one request; a new one replaces it.
-    Ask {
+    Request {
         /// The pipeline.
         pipeline: PipelineId,
         /// The blocks.
@@ -204,11 +204,11 @@ struct Block {
     /// The time of its arrival; `None` if no time was known yet.
     born: Option<u64>,
     /// The pipelines that ever requested it, as far as unlocking counts them.
-    ever_asked: u64,
+    ever_requested: u64,
     /// How many of them have left.
-    askers_gone: u64,
+    requesters_gone: u64,
     /// The pipelines that request it now.
-    asking: u32,
+    requesting: u32,
     /// How many times a loan divided it again.
     epoch: u32,
 }
@@ -222,7 +222,7 @@ struct Entry {
     /// The division at that time.
     epoch: u32,
     overdraft: Resources,
-    asked: bool,
+    requested: bool,
 }
 
 /// What is known of a waiting pipeline besides its request.
@@ -247,7 +247,7 @@ enum Reads {
 
 /// A waiting request. The values that reject most requests are stored together and checked first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
+struct RequestCost {
     cost: Resources,
     /// The first of its blocks.
     first: BlockId,
@@ -255,7 +255,7 @@ struct Asked {
 
 /// The rest of a request, read when the first block admits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Ask {
+struct RequestBlocks {
     blocks: Blocks,
     /// The largest share of any block's capacity, as numerator and denominator.
     dominant: (u64, u64),
@@ -288,9 +288,9 @@ pub struct Allocation {
     newest: Option<PipelineId>,
     entries: BTreeMap<(PipelineId, u32), Entry>,
     /// One entry per waiting pipeline, in the same order.
-    asked: Vec<Option<Asked>>,
+    request_costs: Vec<Option<RequestCost>>,
     /// As above.
-    asks: Vec<Option<Ask>>,
+    request_blocks: Vec<Option<RequestBlocks>>,
     /// As above.
     waiters: Vec<Waiter>,
     time: Option<u64>,
@@ -306,8 +306,8 @@ impl Allocation {
             waiting: Vec::new(),
             newest: None,
             entries: BTreeMap::new(),
-            asked: Vec::new(),
-            asks: Vec::new(),
+            request_costs: Vec::new(),
+            request_blocks: Vec::new(),
             waiters: Vec::new(),
             time: None,
         }
@@ -333,7 +333,7 @@ impl Allocation {
         match event {
             Event::Block { capacity } => self.add_block(capacity),
             Event::Arrive { pipelines } => self.arrive(&pipelines),
-            Event::Ask { pipeline, blocks, cost } => self.ask(pipeline, blocks, cost),
+            Event::Request { pipeline, blocks, cost } => self.request(pipeline, blocks, cost),
             Event::Withdraw { pipeline } => {
                 self.place(pipeline)?;
                 self.forget_ask(pipeline);
@@ -390,7 +390,15 @@ impl Allocation {
             pools.iter_mut().for_each(|pool| pool.hand_out(&self.waiting));
         }
         let born = self.time;
-        self.blocks.push(Block { pools, retired: false, born, ever_asked: 0, askers_gone: 0, asking: 0, epoch: 0 });
+        self.blocks.push(Block {
+            pools,
+            retired: false,
+            born,
+            ever_requested: 0,
+            requesters_gone: 0,
+            requesting: 0,
+            epoch: 0,
+        });
         Ok(())
     }
 
@@ -405,8 +413,8 @@ impl Allocation {
         self.newest = newest;
         let nobody_waited = self.waiting.is_empty();
         self.waiting.extend(pipelines);
-        self.asked.resize(self.waiting.len(), None);
-        self.asks.resize(self.waiting.len(), None);
+        self.request_costs.resize(self.waiting.len(), None);
+        self.request_blocks.resize(self.waiting.len(), None);
         let waiter = Waiter { since: self.next_block(), need: None, reads: Reads::Any };
         self.waiters.resize(self.waiting.len(), waiter);
         // If pipelines were waiting, nothing is free, and reservations stay as they are.
@@ -511,8 +519,8 @@ impl Allocation {
         let place = self.place(pipeline)?;
         self.forget_ask(pipeline);
         self.waiting.remove(place);
-        self.asked.remove(place);
-        self.asks.remove(place);
+        self.request_costs.remove(place);
+        self.request_blocks.remove(place);
         self.waiters.remove(place);
         let before = place.checked_sub(1).map(|place| self.waiting[place]);
         let reserves = self.reserves();
@@ -521,7 +529,7 @@ impl Allocation {
         for (number, block) in (0_u32..).zip(&mut self.blocks) {
             let mut entry = own.next_if(|(block, _)| *block == number).map_or_else(Entry::default, |(_, entry)| entry);
             entry.enter(block.epoch);
-            block.askers_gone += u64::from(entry.asked);
+            block.requesters_gone += u64::from(entry.requested);
             for ((pool, used), drawn) in block.pools.iter_mut().zip(entry.used.0).zip(entry.drawn.0) {
                 let allocated = if reserves { used + pool.reserved_for(pipeline) - drawn } else { used };
                 pool.depart(pipeline, before, allocated, used);

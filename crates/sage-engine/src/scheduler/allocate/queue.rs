@@ -18,7 +18,7 @@ use std::cmp::Ordering;
 
 use sage_kernel::{BlockId, Blocks};
 
-use super::{Allocation, Ask, Asked, Block, Counting, PipelineId, RESOURCES, Refused, Resources, each};
+use super::{Allocation, Block, Counting, PipelineId, RESOURCES, Refused, RequestBlocks, RequestCost, Resources, each};
 
 /// How the budget of a block is unlocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Scheduler {
         let (part, whole) = match self {
             Self::EvenSplit | Self::FirstCome => return capacity,
             Self::DominantShare(Unlock::ByAskers(whole)) | Self::Pack(Unlock::ByAskers(whole)) => {
-                (block.ever_asked, whole)
+                (block.ever_requested, whole)
             }
             Self::DominantShare(Unlock::OverTime(whole)) | Self::Pack(Unlock::OverTime(whole)) => {
                 // A block that existed before the first time was known has any age.
@@ -81,7 +81,7 @@ pub(super) fn part_of(capacity: u64, part: u64, whole: u64) -> u64 {
 const SHARE_BITS: u32 = 40;
 
 impl Allocation {
-    pub(super) fn ask(&mut self, pipeline: PipelineId, blocks: Blocks, cost: Resources) -> Result<(), Refused> {
+    pub(super) fn request(&mut self, pipeline: PipelineId, blocks: Blocks, cost: Resources) -> Result<(), Refused> {
         let place = self.place(pipeline)?;
         self.known(&blocks)?;
         let Some(first) = each(&blocks).next() else { return Ok(()) };
@@ -94,40 +94,40 @@ impl Allocation {
         let counted = !self.reserves();
         for block in each(&blocks) {
             let own = &mut self.blocks[block.0 as usize];
-            own.asking += 1;
+            own.requesting += 1;
             if counted {
                 let entry = self.entries.entry((pipeline, block.0)).or_default();
-                own.ever_asked += u64::from(!entry.asked);
-                entry.asked = true;
+                own.ever_requested += u64::from(!entry.requested);
+                entry.requested = true;
             }
-            for (asked, pool) in cost.0.into_iter().zip(&own.pools) {
-                let share = (asked, pool.capacity().max(1));
+            for (requested, pool) in cost.0.into_iter().zip(&own.pools) {
+                let share = (requested, pool.capacity().max(1));
                 if by_share(share, dominant) == Ordering::Greater {
                     dominant = share;
                 }
             }
         }
-        self.asked[place] = Some(Asked { cost, first });
-        self.asks[place] = Some(Ask { blocks, dominant });
+        self.request_costs[place] = Some(RequestCost { cost, first });
+        self.request_blocks[place] = Some(RequestBlocks { blocks, dominant });
         Ok(())
     }
 
     /// The request of a pipeline, if it waits and has one.
-    fn ask_of(&self, pipeline: PipelineId) -> Option<&Ask> {
-        self.asks[self.place(pipeline).ok()?].as_ref()
+    fn request_of(&self, pipeline: PipelineId) -> Option<&RequestBlocks> {
+        self.request_blocks[self.place(pipeline).ok()?].as_ref()
     }
 
     pub(super) fn forget_ask(&mut self, pipeline: PipelineId) {
         let Ok(place) = self.place(pipeline) else { return };
-        self.asked[place] = None;
-        if let Some(ask) = self.asks[place].take() {
-            each(&ask.blocks).for_each(|block| self.blocks[block.0 as usize].asking -= 1);
+        self.request_costs[place] = None;
+        if let Some(request) = self.request_blocks[place].take() {
+            each(&request.blocks).for_each(|block| self.blocks[block.0 as usize].requesting -= 1);
         }
     }
 
     pub(super) fn asked_by_no_other(&self, pipeline: PipelineId, block: BlockId, own: &Block) -> bool {
-        let asks = self.ask_of(pipeline).is_some_and(|ask| ask.blocks.contains(block));
-        own.asking == u32::from(asks)
+        let requests = self.request_of(pipeline).is_some_and(|request| request.blocks.contains(block));
+        own.requesting == u32::from(requests)
     }
 
     /// Whether a pipeline may spend this on a block now, regardless of the order among pipelines.
@@ -169,29 +169,32 @@ impl Allocation {
 
     /// Pipelines whose own reservations cover their request, longest-waiting first.
     fn covered(&self) -> impl Iterator<Item = PipelineId> {
-        let all = self.waiting.iter().zip(&self.asked).zip(&self.asks);
+        let all = self.waiting.iter().zip(&self.request_costs).zip(&self.request_blocks);
         let fits = |pipeline: PipelineId, cost: Resources, block: BlockId| {
             let own = self.blocks.get(block.0 as usize);
             own.is_some_and(|own| !own.retired && self.is_offered(pipeline, block, own, cost))
         };
-        all.filter_map(move |((pipeline, asked), ask)| {
+        all.filter_map(move |((pipeline, requested), request)| {
             // One block suffices to reject, and the data for it is in the dense part.
-            let Asked { cost, first } = asked.filter(|asked| fits(*pipeline, asked.cost, asked.first))?;
-            let rest = each(&ask.as_ref()?.blocks).filter(|block| *block != first);
+            let RequestCost { cost, first } =
+                requested.filter(|requested| fits(*pipeline, requested.cost, requested.first))?;
+            let rest = each(&request.as_ref()?.blocks).filter(|block| *block != first);
             rest.into_iter().all(|block| fits(*pipeline, cost, block)).then_some(*pipeline)
         })
     }
 
     /// All requests in the order of the scheduler.
-    pub(super) fn queue(&self) -> Vec<(PipelineId, Resources, &Ask)> {
-        let all = self.waiting.iter().zip(&self.asked).zip(&self.asks);
-        let asking = all.filter_map(|((pipeline, asked), ask)| Some((*pipeline, asked.as_ref()?.cost, ask.as_ref()?)));
-        let mut queue: Vec<(PipelineId, Resources, &Ask)> = asking.collect();
+    pub(super) fn queue(&self) -> Vec<(PipelineId, Resources, &RequestBlocks)> {
+        let all = self.waiting.iter().zip(&self.request_costs).zip(&self.request_blocks);
+        let requesting = all.filter_map(|((pipeline, requested), request)| {
+            Some((*pipeline, requested.as_ref()?.cost, request.as_ref()?))
+        });
+        let mut queue: Vec<(PipelineId, Resources, &RequestBlocks)> = requesting.collect();
         match self.scheduler {
             Scheduler::EvenSplit | Scheduler::FirstCome => {}
             // A stable sort keeps the order of arrival among equals.
             Scheduler::DominantShare(_) => queue.sort_by(|one, two| by_share(one.2.dominant, two.2.dominant)),
-            Scheduler::Pack(_) => queue.sort_by_cached_key(|(_, cost, ask)| self.total_share(*cost, ask)),
+            Scheduler::Pack(_) => queue.sort_by_cached_key(|(_, cost, request)| self.total_share(*cost, request)),
         }
         queue
     }
@@ -200,16 +203,16 @@ impl Allocation {
     fn in_turn(&self) -> Vec<PipelineId> {
         let mut promised = vec![Resources::ZERO; self.blocks.len()];
         let mut ready = Vec::new();
-        for (pipeline, cost, ask) in self.queue() {
+        for (pipeline, cost, request) in self.queue() {
             let fits = |block: BlockId| {
                 let own = &self.blocks[block.0 as usize];
                 self.reaches(pipeline, block, own, cost, promised[block.0 as usize])
             };
-            if !each(&ask.blocks).all(fits) {
+            if !each(&request.blocks).all(fits) {
                 continue;
             }
             ready.push(pipeline);
-            for block in each(&ask.blocks) {
+            for block in each(&request.blocks) {
                 let promised = &mut promised[block.0 as usize];
                 for (promised, cost) in promised.0.iter_mut().zip(cost.0) {
                     *promised = promised.saturating_add(cost);
@@ -220,17 +223,17 @@ impl Allocation {
     }
 
     /// The total of a request, with each block's part as a share of what is left there.
-    fn total_share(&self, cost: Resources, ask: &Ask) -> u128 {
+    fn total_share(&self, cost: Resources, request: &RequestBlocks) -> u128 {
         let of_block = |block: BlockId| {
             let pools = &self.blocks[block.0 as usize].pools;
-            let shares = cost.0.into_iter().zip(pools).map(|(asked, pool)| match (asked, pool.free()) {
+            let shares = cost.0.into_iter().zip(pools).map(|(requested, pool)| match (requested, pool.free()) {
                 (0, _) => 0,
                 (_, 0) => u128::MAX,
-                (asked, left) => (u128::from(asked) << SHARE_BITS).div_ceil(u128::from(left)),
+                (requested, left) => (u128::from(requested) << SHARE_BITS).div_ceil(u128::from(left)),
             });
             shares.fold(0, u128::saturating_add)
         };
-        each(&ask.blocks).map(of_block).fold(0, u128::saturating_add)
+        each(&request.blocks).map(of_block).fold(0, u128::saturating_add)
     }
 }
 

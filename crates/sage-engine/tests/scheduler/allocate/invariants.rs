@@ -237,7 +237,7 @@ proptest! {
         for word in words {
             let mut events = vec![event(word, &allocation, &mut arrived)];
             if let Event::Spend { pipeline, blocks, cost } = events[0].clone() {
-                events.insert(0, Event::Ask { pipeline, blocks, cost });
+                events.insert(0, Event::Request { pipeline, blocks, cost });
             }
             time += u64::from(word.4 % 3);
             events.insert(0, Event::Tick { time });
@@ -249,7 +249,7 @@ proptest! {
                 let ready = allocation.ready();
                 let taken = allocation.apply(event.clone()).is_ok();
                 match event {
-                    Event::Ask { .. } => asked = taken,
+                    Event::Request { .. } => asked = taken,
                     Event::Spend { pipeline, .. } if asked && ready.contains(&pipeline) => {
                         prop_assert!(taken, "{:?} was ready and could not spend", pipeline);
                     }

@@ -51,7 +51,7 @@ impl World {
     }
 
     fn ask(&mut self, pipeline: PipelineId, blocks: Blocks, cost: u64) {
-        self.apply(Event::Ask { pipeline, blocks: blocks.clone(), cost: loss(cost) });
+        self.apply(Event::Request { pipeline, blocks: blocks.clone(), cost: loss(cost) });
         self.requests.insert(pipeline, (blocks, cost));
     }
 

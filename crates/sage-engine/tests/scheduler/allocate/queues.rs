@@ -25,7 +25,7 @@ fn asked(scheduler: Scheduler, questions: &[(u32, u32, u64)]) -> Allocation {
     for (number, (first, last, much)) in (1..).zip(questions) {
         let pipeline = PipelineId(number);
         allocation.apply(Event::Arrive { pipelines: vec![pipeline] }).expect("arrives");
-        let ask = Event::Ask { pipeline, blocks: blocks(*first, *last), cost: loss(*much) };
+        let ask = Event::Request { pipeline, blocks: blocks(*first, *last), cost: loss(*much) };
         allocation.apply(ask).expect("asks");
     }
     allocation
@@ -71,7 +71,7 @@ fn time_unlocks_and_a_second_question_does_not() {
 
     let mut allocation = asked(Scheduler::DominantShare(Unlock::ByAskers(2)), &[(0, 0, 60)]);
     for _ in 0..5 {
-        let ask = Event::Ask { pipeline: PipelineId(1), blocks: blocks(0, 0), cost: loss(60) };
+        let ask = Event::Request { pipeline: PipelineId(1), blocks: blocks(0, 0), cost: loss(60) };
         allocation.apply(ask).expect("asks again");
     }
     assert_eq!(allocation.ready(), [], "who asks again is still one");
@@ -116,7 +116,7 @@ fn a_question_is_withdrawn_by_spending_by_leaving_and_by_choice() {
     let mut allocation = asked(Scheduler::FirstCome, &[(0, 0, 10)]);
     allocation.apply(Event::Retire { block: BlockId(0) }).expect("retires");
     assert_eq!(allocation.ready(), []);
-    let ask = Event::Ask { pipeline: one, blocks: blocks(0, 0), cost: loss(1) };
+    let ask = Event::Request { pipeline: one, blocks: blocks(0, 0), cost: loss(1) };
     assert!(allocation.apply(ask).is_err());
 }
 
@@ -179,7 +179,7 @@ fn many_tasks(scheduler: Scheduler, first_blocks: u32, every: f64, seed: u64) ->
         let window = if dice.roll() < 0.75 || first_blocks == 1 { 1 } else { 10 };
         let blocks = blocks(newest + 1 - window, newest);
         allocation.apply(Event::Arrive { pipelines: vec![pipeline] }).expect("arrives");
-        allocation.apply(Event::Ask { pipeline, blocks: blocks.clone(), cost: loss(much) }).expect("asks");
+        allocation.apply(Event::Request { pipeline, blocks: blocks.clone(), cost: loss(much) }).expect("asks");
         tasks.insert(pipeline, (blocks, much));
         leaves.push((time + 117.2, pipeline));
         answered += answer(&mut allocation, &tasks).len();

@@ -72,7 +72,7 @@ fn ten_thousand_questions_are_looked_at_quickly() {
             let first = u32::try_from(place).expect("few") % 9_900;
             let blocks = Blocks::range(first, first + 99).expect("in order");
             let cost = Resources([50_000_000, 10, 50_000_000, 10]);
-            allocation.apply(Event::Ask { pipeline, blocks, cost }).expect("asks");
+            allocation.apply(Event::Request { pipeline, blocks, cost }).expect("asks");
         }
         let mut ready = Vec::new();
         let took = timed(|| {
@@ -96,7 +96,7 @@ fn who_borrows_is_found_quickly() {
         allocation.apply(Event::Need { pipeline, cost: (place % 2 == 0).then_some(small) }).expect("it waits");
         if place % 2 == 1 {
             let cost = Resources([600_000_000, 10, 600_000_000, 10]);
-            allocation.apply(Event::Ask { pipeline, blocks: newest.clone(), cost }).expect("asks");
+            allocation.apply(Event::Request { pipeline, blocks: newest.clone(), cost }).expect("asks");
         }
     }
     let mut found = None;

@@ -10,9 +10,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::workspace::{self, Failure};
 
 /// The crates with tests that can run longer, and their cargo options.
-const CRATES: [&[&str]; 5] = [
+const CRATES: [&[&str]; 6] = [
     &["-p", "sage-kernel", "--features", "seeded"],
     &["-p", "sage-learn"],
+    &["-p", "sage-model"],
     &["-p", "sage-sql"],
     &["-p", "sage-engine"],
     &["-p", "sage"],

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use sage_kernel::Rows;
-use sage_learn::bundle::Predictor;
 use sage_learn::encode::Encoded;
-use sage_learn::formula::{Cell, Column, Domain};
+use sage_model::bundle::Predictor;
+use sage_model::formula::{Cell, Column, Domain};
 
 use super::releases::Shown;
 use super::{Engine, EngineError};

@@ -51,7 +51,7 @@ const SUITES: &[Suite] = &[
         programs: &[
             ("sage-learn", "learn", &[]),
             ("sage-learn", "linear", &[]),
-            ("sage-learn", "predict", &[]),
+            ("sage-model", "predict", &[]),
             ("sage-learn", "loops", &[]),
             ("sage-engine", "scan", &["group_by_mean"]),
         ],
@@ -71,7 +71,7 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "loop",
-        programs: &[("sage-engine", "loop", &[]), ("sage-learn", "predict", &[])],
+        programs: &[("sage-engine", "loop", &[]), ("sage-model", "predict", &[])],
         peers: Peers::BuiltIn,
     },
     Suite {

@@ -13,6 +13,7 @@ use crate::workspace::{self, Failure};
 const CRATES: [&[&str]; 6] = [
     &["-p", "sage-kernel", "--features", "seeded"],
     &["-p", "sage-learn"],
+    &["-p", "sage-model"],
     &["-p", "sage-sql"],
     &["-p", "sage-store"],
     &["-p", "sage-engine"],

@@ -5,10 +5,8 @@
 //! a request again before it reads. A mistake costs budget or accuracy, never privacy.
 //!
 //! - [`audit`]: attacks on the learners, and what their success says;
-//! - [`bundle`]: a trained model with its features as files that others can run;
 //! - [`count`]: a running count from noisy sums;
 //! - [`encode`]: rows as learners read them;
-//! - [`formula`]: per-row features that can be computed here and written into a graph;
 //! - [`linear`]: linear regression from noisy moments;
 //! - [`network`]: logistic regression and multilayer networks;
 //! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles;
@@ -18,11 +16,9 @@
 #![forbid(unsafe_code)]
 
 pub mod audit;
-pub mod bundle;
 pub mod count;
 pub mod encode;
 mod estimate;
-pub mod formula;
 pub mod linear;
 pub mod network;
 pub mod plan;

@@ -4,7 +4,7 @@ use std::fmt::{self, Display as _};
 
 use sage_kernel::noise::NoiseError;
 use sage_kernel::{BlocksError, CostError, GateError, GrantState, Refusal, SessionError};
-use sage_learn::bundle::PredictError;
+use sage_model::bundle::PredictError;
 
 use crate::backup::BackupError;
 use crate::blocks::{KeyError, StoreError};

@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sage_kernel::{Gate, GateError, SummaryKey};
-use sage_learn::bundle::Predictor;
+use sage_model::bundle::Predictor;
 
 pub use census::{CensusView, RangeCount, UnitCount};
 pub use error::{EngineError, Principal};

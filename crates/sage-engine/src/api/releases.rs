@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sage_learn::bundle::Predictor;
+use sage_model::bundle::Predictor;
 
 use crate::api::policy::{found, in_role};
 use crate::api::{Engine, EngineError, Principal, lock, note};

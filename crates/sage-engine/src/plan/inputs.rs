@@ -4,12 +4,12 @@
 //! need not know its units; the trained model is stretched back. A value whose mean by group is a feature stands
 //! beside the row: it is known for rows of the stream and not when the model is asked.
 
-use sage_learn::bundle::{self, Feature as GraphFeature};
 use sage_learn::encode::{
     Categories, Encoding, Field, FieldKind, Join, Key, KeyKind, Label as EncodedLabel, LabelKind, Mean, Scale, Span,
     Stated,
 };
-use sage_learn::formula::{Column as GraphColumn, Domain, Missing};
+use sage_model::bundle::{self, Feature as GraphFeature};
+use sage_model::formula::{Column as GraphColumn, Domain, Missing};
 
 use super::refusal::PlanRefusal;
 use super::{Table, Tables};

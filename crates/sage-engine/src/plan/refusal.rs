@@ -3,8 +3,8 @@
 use std::fmt;
 
 use sage_kernel::Unpriced;
-use sage_learn::bundle::GraphRefusal;
 use sage_learn::encode::EncodingError;
+use sage_model::bundle::GraphRefusal;
 
 use crate::adapt::PlanError;
 use crate::read::QueryRefusal;

@@ -5,7 +5,7 @@
 //! do not leave with a model and may use all of what `allow` lets pass.
 
 use arrow::datatypes::Schema;
-use sage_learn::formula::{Arithmetic, Case, Comparison, Formula, Function, Part};
+use sage_model::formula::{Arithmetic, Case, Comparison, Formula, Function, Part};
 use sage_sql::{BinaryOperator, Expr, IsTest, Kind, TypeName, UnaryOperator};
 
 use super::query::{Expression, as_read, parsed};

@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
-use sage_learn::bundle::{Bundle, Card, Door, Graph, Validation, try_out};
+use sage_model::bundle::{Bundle, Card, Door, Graph, Validation, try_out};
 use serde::{Deserialize, Serialize};
 
 use super::receipt::Receipt;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use bytes::Bytes;
-use sage_learn::bundle::Bundle;
+use sage_model::bundle::Bundle;
 
 use super::artefact::{self, Artefact, STATISTIC};
 use crate::blocks::{BlockStore, StoreError};

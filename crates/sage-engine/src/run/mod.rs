@@ -13,8 +13,8 @@ mod watch;
 use std::fmt;
 
 use sage_kernel::Finished;
-use sage_learn::bundle::Graph;
 use sage_learn::validate::{Confidence, Rejection, Risk, Verdict};
+use sage_model::bundle::Graph;
 
 use crate::adapt::Attempt;
 use crate::pipeline::Pipeline;

@@ -2,7 +2,6 @@
 
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Epsilon, Lane, MomentBounds, Rows, Session, TableNoise};
-use sage_learn::bundle::Model;
 use sage_learn::encode::{Encoded, Example, LabelKind, Layout};
 use sage_learn::linear::LinearModel;
 use sage_learn::network::{self, Network, Rates, Training};
@@ -12,6 +11,7 @@ use sage_learn::validate::{
     AccuracyCheck, AccuracyTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget, LeastLossCheck,
     LossCheck, LossTarget, Risk, Verdict,
 };
+use sage_model::bundle::Model;
 
 use super::{Done, Lost, Product, Stage, Watch, risks};
 use crate::adapt::Attempt;

@@ -3,7 +3,7 @@
 //! What a stream's bounds exclude no model has seen, and its graph does not clip. So it is refused here rather than
 //! answered with a number that nothing stands behind.
 
-use sage_learn::formula::{Cell, Column, Domain, Missing};
+use sage_model::formula::{Cell, Column, Domain, Missing};
 use serde_json::Value;
 
 use crate::stream::{time_of, time_text};

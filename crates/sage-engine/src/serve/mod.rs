@@ -11,8 +11,8 @@ use std::fmt;
 
 pub use cell::{allowed, cell_of_json, cell_of_text};
 pub use rows::{RowFormat, RowReader, row_of_json};
-pub use sage_learn::bundle::{PredictError, Predictor};
-pub use sage_learn::formula::{Cell, Column, Domain, Missing};
+pub use sage_model::bundle::{PredictError, Predictor};
+pub use sage_model::formula::{Cell, Column, Domain, Missing};
 
 /// Why rows cannot be handed to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]

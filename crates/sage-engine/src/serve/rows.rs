@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use sage_learn::formula::{Cell, Column};
+use sage_model::formula::{Cell, Column};
 use serde_json::{Map, Value};
 
 use super::RowError;
@@ -173,7 +173,7 @@ fn of_csv(error: IngestError) -> RowError {
 
 #[cfg(test)]
 mod tests {
-    use sage_learn::formula::{Domain, Missing};
+    use sage_model::formula::{Domain, Missing};
 
     use super::*;
 

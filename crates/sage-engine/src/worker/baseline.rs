@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use sage_kernel::Rows;
-use sage_learn::bundle::Predictor;
 use sage_learn::encode::Encoded;
-use sage_learn::formula::{Cell, Column, Domain};
+use sage_model::bundle::Predictor;
+use sage_model::formula::{Cell, Column, Domain};
 
 use crate::api::releases::Shown;
 use crate::api::{Engine, EngineError};

@@ -13,9 +13,9 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use sage_kernel::{Lane, Session};
-use sage_learn::bundle::{ESSENTIAL, FOREIGN, Graph, Predictor, TrialRefusal, described, translated, try_out};
-use sage_learn::formula::Column;
 use sage_learn::validate::Verdict;
+use sage_model::bundle::{ESSENTIAL, Graph, ONNX_FILE, Predictor, TrialRefusal, described, import_onnx, try_out};
+use sage_model::formula::Column;
 use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, ReadOnlyMount, Run as SandboxRun, Sandbox};
 use serde_json::{Value, json};
 
@@ -221,20 +221,20 @@ fn context(recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path
 /// The graph in the output folder, as an ONNX file or as a description and weights, with the digest of its files.
 fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), Lost> {
     let cannot = |error: &dyn std::fmt::Display| Lost(format!("its output cannot be taken: {error}"));
-    match output.read(Path::new(FOREIGN)) {
+    match output.read(Path::new(ONNX_FILE)) {
         Ok(_) if output.open(Path::new(ESSENTIAL[0])).is_ok() => {
-            return Err(cannot(&format!("`{FOREIGN}` and `{}` are both there; leave one of them", ESSENTIAL[0])));
+            return Err(cannot(&format!("`{ONNX_FILE}` and `{}` are both there; leave one of them", ESSENTIAL[0])));
         }
         Ok(bytes) => {
-            let graph = translated(&bytes, columns).map_err(|refusal| cannot(&refusal))?;
-            return Ok((graph, digest_of(&[(FOREIGN, &bytes)])));
+            let graph = import_onnx(&bytes, columns).map_err(|refusal| cannot(&refusal))?;
+            return Ok((graph, digest_of(&[(ONNX_FILE, &bytes)])));
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => return Err(cannot(&format!("`{FOREIGN}`: {error}"))),
+        Err(error) => return Err(cannot(&format!("`{ONNX_FILE}`: {error}"))),
     }
     let file = |name: &str| {
         let missing = |error: std::io::Error| {
-            Lost(format!("the program left no `{name}`, and no `{FOREIGN}`, in its output folder: {error}"))
+            Lost(format!("the program left no `{name}`, and no `{ONNX_FILE}`, in its output folder: {error}"))
         };
         output.read(Path::new(name)).map_err(missing)
     };

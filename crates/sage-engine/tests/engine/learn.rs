@@ -6,14 +6,14 @@ use sage_engine::ingest::Source;
 use sage_engine::read::{Expression, Query, formula};
 use sage_engine::stream::{StreamFile, time_of};
 use sage_engine::{ChargeRequest, Cost, Door, Engine, Lane, Sigma, TableNoise};
-use sage_learn::bundle::{Bundle, Card, Door as BundleDoor, Feature, Model, Predictor, Validation, fields, try_out};
 use sage_learn::encode::{
     Categories, Encoding, Field, FieldKind, Join, Key, KeyKind, Label, LabelKind, Mean, Scale, Span, Stated,
 };
-use sage_learn::formula::{Cell, Column, Domain, Missing};
 use sage_learn::linear::{AdaSsp, LinearModel, Ridge, sigma_for};
 use sage_learn::statistics::fit_join;
 use sage_learn::validate::{Bound, Confidence, Decision, LossCheck, LossTarget, Rejection};
+use sage_model::bundle::{Bundle, Card, Door as BundleDoor, Feature, Model, Predictor, Validation, fields, try_out};
+use sage_model::formula::{Cell, Column, Domain, Missing};
 
 use crate::world::{World, epsilon, principal};
 

@@ -7,8 +7,8 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use sage_engine::read::{Expression, QueryRefusal, formula};
 use sage_kernel::Lane;
-use sage_learn::formula as graph;
-use sage_learn::formula::{Cell, Domain, Formula, Missing};
+use sage_model::formula as graph;
+use sage_model::formula::{Cell, Domain, Formula, Missing};
 
 use crate::yard::{Yard, query};
 

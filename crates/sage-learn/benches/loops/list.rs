@@ -59,7 +59,7 @@ pub(crate) const LOOPS: &[Loop] = &[
     Loop { name: "one_hot", prepare: one_hot },
     Loop { name: "product", prepare: product },
     Loop { name: "spectral", prepare: spectral },
-    // sage-learn: network/product and network/bent, each with network/pass.
+    // sage-learn: network/product and network/relu_sparse, each with network/pass.
     Loop { name: "forward_dense", prepare: || forward(criteo(), 192) },
     Loop { name: "forward_sparse", prepare: || forward(taxi(), 192) },
     // sage-learn: network/train; kernel: factors, gradient, vector.

@@ -6,7 +6,7 @@
 //! a hash only decides which rows share a place.
 
 /// The greatest prime below 2²⁶: products of two numbers below it are exact in `f64`.
-pub(crate) const PRIME: u64 = 67_108_859;
+pub const PRIME: u64 = 67_108_859;
 
 /// The seed of [`integer_place`].
 pub const INTEGER_SEED: u64 = 0;
@@ -26,7 +26,7 @@ pub fn text_place(text: &str, places: u32) -> u32 {
 }
 
 /// The multipliers and the summand of a hash, below the prime; the multipliers are not 0.
-pub(crate) fn hash_key(seed: u64) -> [u64; 3] {
+pub fn hash_key(seed: u64) -> [u64; 3] {
     let mut state = seed;
     [(); 3].map(|()| {
         // SplitMix64: a fixed, public way from a seed to numbers that look random.
@@ -45,7 +45,8 @@ pub fn hash(number: f64, seed: u64, count: u32) -> Option<u32> {
 }
 
 /// [`hash`] with the numbers that [`hash_key`] makes of its seed.
-pub(crate) fn hash_with(number: f64, [a, b, c]: [u64; 3], count: u32) -> Option<u32> {
+#[inline]
+pub fn hash_with(number: f64, [a, b, c]: [u64; 3], count: u32) -> Option<u32> {
     if number.abs() > 9_007_199_254_740_992.0 || number.floor() != number || count == 0 {
         return None;
     }

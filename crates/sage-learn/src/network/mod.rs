@@ -7,17 +7,17 @@
 //! kernel's proof rests on it. The divisor of a step is the expected size of a sample, which is public;
 //! nothing here knows how many rows there are.
 
-mod bent;
 mod pass;
 mod plan;
 mod product;
+mod relu_sparse;
 mod shape;
 mod train;
 mod weights;
 
-pub(crate) use bent::{Left, Met};
-pub(crate) use pass::{Places, bend, logistic};
-pub(crate) use product::Onto;
+pub use pass::{OneHotSum, logistic, relu};
+pub use product::Initial;
+pub use relu_sparse::{LeftSide, PackedWeights};
 
 pub use plan::{Plan, PlanError, Work};
 pub use shape::{Inputs, Loss, Shape, ShapeError};

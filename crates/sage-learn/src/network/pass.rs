@@ -8,8 +8,8 @@ use pulp::{Simd, WithSimd};
 use sage_kernel::{LayerRows, LayerShape, Sample};
 use sage_numerics::dispatch;
 
-use super::bent::{Left, Met};
-use super::product::Onto;
+use super::product::Initial;
+use super::relu_sparse::{LeftSide, PackedWeights};
 use super::shape::Loss;
 use super::weights::Network;
 use crate::encode::{Encoded, Example};
@@ -18,7 +18,7 @@ use crate::encode::{Encoded, Example};
 const OUTPUTS: usize = 512;
 
 /// The logistic function.
-pub(crate) fn logistic(value: f32) -> f32 {
+pub fn logistic(value: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-value))
 }
 
@@ -27,9 +27,9 @@ struct Layer<'net> {
     shape: LayerShape,
     weights: &'net [f32],
     /// The part that the numbers meet.
-    forward: Met,
+    forward: PackedWeights,
     /// The same the other way round, where errors go on to what is before.
-    back: Option<Met>,
+    back: Option<PackedWeights>,
 }
 
 /// Networks of so many weights are worth a second thread to make them ready.
@@ -43,18 +43,18 @@ fn dense(network: &Network) -> impl Iterator<Item = (LayerShape, &[f32])> {
 }
 
 /// What the dense layers need forward, in memory that was used before.
-fn forward(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<Met> {
+fn forward(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<PackedWeights> {
     let ready = |(depth, (shape, weights)): (usize, (LayerShape, &[f32]))| {
         let (numbers, outputs, memory) = (shape.numbers as usize, shape.outputs as usize, memory.pop());
         // What goes in was bent, behind the first layer.
-        let left = if depth > 0 { Left::Bent } else { Left::All };
-        Met::new(left, weights, numbers, outputs, memory.unwrap_or_default())
+        let left = if depth > 0 { LeftSide::ReluSparse } else { LeftSide::Dense };
+        PackedWeights::new(left, weights, numbers, outputs, memory.unwrap_or_default())
     };
     dense(network).enumerate().map(ready).collect()
 }
 
 /// What they need back, where errors go on to what is before.
-fn back(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<Option<Met>> {
+fn back(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<Option<PackedWeights>> {
     let shape = network.shape();
     let ready = |(depth, (layer, weights)): (usize, (LayerShape, &[f32]))| {
         if depth == 0 && shape.embeddings() == 0 {
@@ -65,8 +65,8 @@ fn back(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<Option<Met>> {
         let (numbers, outputs, memory) = (layer.numbers as usize - own, layer.outputs as usize, memory.pop());
         let weights = &weights[own * outputs..];
         // Errors were bent, before the last layer.
-        let left = if depth < shape.hidden().len() { Left::Bent } else { Left::All };
-        Some(Met::transposed(left, weights, outputs, numbers, memory.unwrap_or_default()))
+        let left = if depth < shape.hidden().len() { LeftSide::ReluSparse } else { LeftSide::Dense };
+        Some(PackedWeights::transposed(left, weights, outputs, numbers, memory.unwrap_or_default()))
     };
     dense(network).enumerate().map(ready).collect()
 }
@@ -127,11 +127,11 @@ impl<'net> Ready<'net> {
     pub(super) fn leave(self, [forward, back]: &mut Memory) {
         for layer in self.layers.into_iter().rev() {
             forward.push(layer.forward.into_memory());
-            back.extend(layer.back.map(Met::into_memory));
+            back.extend(layer.back.map(PackedWeights::into_memory));
         }
     }
 
-    fn new(network: &'net Network, forward: Vec<Met>, back: Vec<Option<Met>>) -> Self {
+    fn new(network: &'net Network, forward: Vec<PackedWeights>, back: Vec<Option<PackedWeights>>) -> Self {
         let mut embeddings = network.shape().layers();
         let dense = embeddings.split_off(network.shape().embeddings());
         let back = back.into_iter().chain(std::iter::repeat_with(|| None));
@@ -156,7 +156,7 @@ impl<'net> Ready<'net> {
             if let Some(next) = after.first_mut() {
                 let next = &mut next[..count * layer.shape.outputs as usize];
                 layer.forward(values, examples, next);
-                bend(next);
+                relu(next);
             } else {
                 layer.forward(values, examples, predicted);
             }
@@ -180,7 +180,7 @@ impl<'net> Ready<'net> {
             let (before, after) = dense.split_at_mut(place + 1);
             if let Some(next) = after.first_mut() {
                 layer.forward(before[place].values, examples, next.values);
-                bend(next.values);
+                relu(next.values);
             } else {
                 layer.forward(before[place].values, examples, before[place].errors);
                 self.errors_of_predictions(examples, before[place].errors);
@@ -190,7 +190,7 @@ impl<'net> Ready<'net> {
             let (before, after) = dense.split_at_mut(place);
             let errors = &mut *before[place - 1].errors;
             self.layers[place].back(after[0].errors, errors);
-            dispatch(BendBack { errors, values: after[0].values });
+            dispatch(ReluGradient { errors, values: after[0].values });
         }
         if !embedded.is_empty() {
             let width = self.layers[0].shape.numbers as usize - self.network.shape().layout().numbers as usize;
@@ -286,15 +286,15 @@ fn copy_short(from: &[f32], to: &mut [f32]) {
 }
 
 /// What is below zero becomes zero. What is no number stays: the kernel leaves such a row out.
-pub(crate) fn bend(values: &mut [f32]) {
-    dispatch(Bend { values });
+pub fn relu(values: &mut [f32]) {
+    dispatch(Relu { values });
 }
 
-struct Bend<'data> {
+struct Relu<'data> {
     values: &'data mut [f32],
 }
 
-impl WithSimd for Bend<'_> {
+impl WithSimd for Relu<'_> {
     type Output = ();
 
     #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN is kept, so that it shows")]
@@ -313,12 +313,12 @@ fn keep_if(condition: bool, number: f32) -> f32 {
 }
 
 /// Errors behind a bend go back only through what was above zero.
-struct BendBack<'data> {
+struct ReluGradient<'data> {
     errors: &'data mut [f32],
     values: &'data [f32],
 }
 
-impl WithSimd for BendBack<'_> {
+impl WithSimd for ReluGradient<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -335,34 +335,34 @@ impl Layer<'_> {
         let outputs = self.shape.outputs as usize;
         let (rest, bias) = self.weights.split_at(self.weights.len() - outputs);
         if self.shape.named == 0 && self.shape.numbers > 0 {
-            return self.forward.product(values, out, Onto::Bias(bias));
+            return self.forward.product(values, out, Initial::Bias(bias));
         }
         let table = &rest[self.shape.numbers as usize * outputs..];
-        dispatch(Places { table, bias, examples, out });
-        self.forward.product(values, out, Onto::WhatIsThere);
+        dispatch(OneHotSum { table, bias, examples, out });
+        self.forward.product(values, out, Initial::Existing);
     }
 
     /// The errors at what went in.
     fn back(&self, errors: &[f32], before: &mut [f32]) {
         if let Some(back) = &self.back {
-            back.product(errors, before, Onto::Nothing);
+            back.product(errors, before, Initial::Zero);
         }
     }
 }
 
 /// Writes the bias and adds the weights of the places that each row names.
-pub(crate) struct Places<'data> {
+pub struct OneHotSum<'data> {
     /// For each place the weights of all outputs; a place that does not exist counts as none.
-    pub(crate) table: &'data [f32],
+    pub table: &'data [f32],
     /// For each output what every row has.
-    pub(crate) bias: &'data [f32],
+    pub bias: &'data [f32],
     /// The rows.
-    pub(crate) examples: &'data [Example<'data>],
+    pub examples: &'data [Example<'data>],
     /// The outputs, row by row.
-    pub(crate) out: &'data mut [f32],
+    pub out: &'data mut [f32],
 }
 
-impl WithSimd for Places<'_> {
+impl WithSimd for OneHotSum<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -1,0 +1,68 @@
+//! Operators that classical learners are exported with.
+
+use super::file::Node;
+use super::shapes::picked;
+use super::translate::{Kind, Known, Rows, Translation};
+use super::{ImportRefusal, numbers, refused};
+use crate::bundle::steps::Rule;
+
+/// Numbers of rows in two dimensions.
+fn matrix(all: &Translation<'_>, node: &Node<'_>) -> Result<Rows, ImportRefusal> {
+    let rows = match all.input_of(node, 0)? {
+        // These operators take whole numbers and truth values as numbers.
+        Known::Rows(rows) => Rows { kind: Kind::Number, ..rows },
+        _ => all.rows_of(node, 0)?,
+    };
+    if rows.rank == 2 { Ok(rows) } else { Err(refused("its input is not of the shape [rows, numbers]")) }
+}
+
+pub(super) fn scale(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
+    let rows = matrix(all, node)?;
+    let (offset, scale) = (node.floats("offset")?, node.floats("scale")?);
+    let shifted = numbers::with(all, Rule::Subtract, rows, offset.unwrap_or_else(|| vec![0.0]))?;
+    numbers::with(all, Rule::Multiply, shifted, scale.unwrap_or_else(|| vec![1.0])).map(Known::Rows)
+}
+
+pub(super) fn linear(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
+    let rows = matrix(all, node)?;
+    if node.text("post_transform")?.is_some_and(|transform| transform != "NONE") {
+        return Err(refused("it transforms its sums; write the transformation as a node of its own"));
+    }
+    let outputs = usize::try_from(node.whole("targets", 1)?).unwrap_or(0);
+    let weights = node.floats("coefficients")?.unwrap_or_default();
+    all.hold(weights.len())?;
+    let value = numbers::weighted(all, rows, weights, outputs)?;
+    let sums = Rows { value, ..rows };
+    match node.floats("intercepts")? {
+        None => Ok(Known::Rows(sums)),
+        Some(intercepts) => numbers::with(all, Rule::Add, sums, intercepts).map(Known::Rows),
+    }
+}
+
+pub(super) fn impute(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
+    let rows = matrix(all, node)?;
+    if !node.float("replaced_value_float", 0.0)?.is_nan() {
+        return Err(refused("it replaces a number; what stands for null is NaN"));
+    }
+    let instead = node.floats("imputed_value_floats")?.unwrap_or_default();
+    numbers::filled(all, rows, instead).map(Known::Rows)
+}
+
+pub(super) fn extract(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
+    let rows = matrix(all, node)?;
+    let places = all.constant_of(node, 1)?;
+    picked(all, rows, &places, 2)
+}
+
+pub(super) fn one_hot(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
+    let Known::Text(column, rank) = all.input_of(node, 0)? else {
+        return Err(refused("it is taken for inputs that are columns of texts"));
+    };
+    let categories = node.texts("cats_strings")?.unwrap_or_default();
+    if categories.is_empty() {
+        return Err(refused("it lists no texts in `cats_strings`"));
+    }
+    let value = all.categories(column, categories)?;
+    // It puts the zeros and ones of each text behind the dimensions that are there.
+    Ok(Known::Rows(Rows { value, kind: Kind::Number, rank: rank + 1 }))
+}

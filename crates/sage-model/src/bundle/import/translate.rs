@@ -1,0 +1,322 @@
+//! From nodes to steps: what is known of every value of a file, and the graph that comes out.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::file::{Declared, File, Node};
+use super::tensor::{DOUBLE, FLOAT, TEXT, TRUTH, Tensor, WHOLE};
+use super::{ImportRefusal, operators, refused};
+use crate::bundle::graph::{Feature, Field, Graph, GraphRefusal, Link, Outline, Weights};
+use crate::bundle::place::Place;
+use crate::bundle::steps::{MOST_NUMBERS, MOST_STEPS, Step, WIDEST};
+use crate::formula::{Column, Domain, Formula, Missing, Part, Schema};
+
+/// The property by which a file says which columns the numbers of a lone input are.
+const COLUMNS: &str = "columns";
+
+/// What is known of a value of the file.
+#[derive(Clone)]
+pub(super) enum Known {
+    /// Numbers for each row.
+    Rows(Rows),
+    /// A column of texts: its place among the columns, and in how many dimensions it comes.
+    Text(usize, u8),
+    /// Whether a value is NaN.
+    Missing(Rows),
+    /// The same for all rows.
+    Constant(Rc<Tensor>),
+}
+
+/// Numbers for each row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rows {
+    /// The value that they are.
+    pub(super) value: u32,
+    pub(super) kind: Kind,
+    /// In how many dimensions the file has them: `[rows]`, `[rows, numbers]`, or `[rows, 1, numbers]`.
+    pub(super) rank: u8,
+}
+
+/// What the numbers are in the file. Here they are all in single precision.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Number,
+    Whole,
+    Truth,
+}
+
+/// What has been translated so far.
+pub(super) struct Translation<'columns> {
+    columns: &'columns [Column],
+    used: Vec<Column>,
+    features: Vec<Feature>,
+    fields: Vec<Field>,
+    steps: Vec<Step>,
+    arrays: Vec<Vec<f32>>,
+    /// How many numbers each value has; fields that are still to come have none.
+    widths: Vec<usize>,
+    known: BTreeMap<String, Known>,
+    /// How many numbers are held beside those of the file.
+    held: u64,
+}
+
+/// Translates a file.
+pub(super) fn translate(file: File<'_>, columns: &[Column]) -> Result<Graph, ImportRefusal> {
+    let mut all = Translation {
+        columns,
+        used: Vec::new(),
+        features: Vec::new(),
+        fields: Vec::new(),
+        steps: Vec::new(),
+        arrays: Vec::new(),
+        widths: Vec::new(),
+        known: BTreeMap::new(),
+        held: 0,
+    };
+    let File { properties, nodes, constants, inputs, outputs, .. } = file;
+    for (name, tensor) in constants {
+        all.learn(name, Known::Constant(Rc::new(tensor)))?;
+    }
+    // Old files declare their constants as inputs too.
+    let inputs: Vec<Declared<'_>> = inputs.into_iter().filter(|input| !all.known.contains_key(input.name)).collect();
+    // A field for each list of categories comes behind those of the inputs, in the order of the nodes.
+    let listed = nodes.iter().filter(|node| node.operator == "OneHotEncoder").count();
+    all.inputs(&inputs, properties.get(COLUMNS).copied(), listed)?;
+    for (node, number) in nodes.iter().zip(1..) {
+        let [output] = node.outputs.as_slice() else {
+            return Err(ImportRefusal { node: Some((number, None)), why: "it gives several values, or none" });
+        };
+        let known = operators::translate(&mut all, node, number)?;
+        all.learn(output, known)?;
+    }
+    all.finish(&outputs)
+}
+
+impl Translation<'_> {
+    /// Keeps what a name stands for.
+    fn learn(&mut self, name: &str, known: Known) -> Result<(), ImportRefusal> {
+        if name.is_empty() || self.known.insert(name.to_owned(), known).is_some() {
+            return Err(refused("two of its values have one name, or one has none"));
+        }
+        Ok(())
+    }
+
+    /// The columns that go in.
+    fn inputs(&mut self, inputs: &[Declared<'_>], listed: Option<&str>, one_hot: usize) -> Result<(), ImportRefusal> {
+        match (inputs, listed) {
+            ([], _) => Err(refused("it has no inputs; they are named after columns of the stream")),
+            ([lone], Some(names)) => self.matrix(lone, names, one_hot),
+            (several, _) => {
+                for input in several {
+                    let (column, kind, rank) = self.input(input)?;
+                    let known = match kind {
+                        None => Known::Text(column, rank),
+                        Some(kind) => Known::Rows(Rows { value: self.column(column)?, kind, rank }),
+                    };
+                    self.learn(input.name, known)?;
+                }
+                self.widths.resize(self.fields.len() + one_hot, 0);
+                Ok(())
+            }
+        }
+    }
+
+    /// One input with a number for each of these columns.
+    fn matrix(&mut self, input: &Declared<'_>, names: &str, one_hot: usize) -> Result<(), ImportRefusal> {
+        let mut parts = Vec::new();
+        for name in names.split(',') {
+            let place = self.place(name.trim())?;
+            if matches!(self.columns[place].domain, Domain::Text { .. }) {
+                return Err(refused("its property `columns` names a column of texts, which has an input of its own"));
+            }
+            parts.push(self.column(place)?);
+        }
+        let width = match input.shape.as_deref() {
+            Some([None, width]) => *width,
+            _ => return Err(refused(SHAPE)),
+        };
+        if width.is_some_and(|width| width != parts.len() as i64) || !matches!(input.element, Some(FLOAT | DOUBLE)) {
+            return Err(refused("its input has another width than its property `columns`, or is no float or double"));
+        }
+        self.widths.resize(self.fields.len() + one_hot, 0);
+        let count = parts.len();
+        let value = self.push(Step::Join(parts), count)?;
+        self.learn(input.name, Known::Rows(Rows { value, kind: Kind::Number, rank: 2 }))
+    }
+
+    fn place(&self, name: &str) -> Result<usize, ImportRefusal> {
+        let place = self.columns.iter().position(|column| column.name == name);
+        place.ok_or_else(|| refused("an input has a name that no column of the stream has which a model can look at"))
+    }
+
+    /// The column, the kind and the dimensions of an input; texts have no kind.
+    fn input(&self, input: &Declared<'_>) -> Result<(usize, Option<Kind>, u8), ImportRefusal> {
+        let rank = match input.shape.as_deref() {
+            Some([None]) => 1,
+            Some([None, Some(1)]) => 2,
+            Some([None, _]) => {
+                return Err(refused(
+                    "an input has several numbers for each row; give each column an input of its own, or say by the \
+                     property `columns` which they are, one after the other, with commas between",
+                ));
+            }
+            _ => return Err(refused(SHAPE)),
+        };
+        let place = self.place(input.name)?;
+        let column = &self.columns[place];
+        let sure = column.missing == Missing::Never;
+        let kind = match (&column.domain, input.element) {
+            (Domain::Text { .. }, Some(TEXT)) => None,
+            (Domain::Text { .. }, _) => return Err(refused("an input that is a column of texts is of type string")),
+            (_, Some(FLOAT | DOUBLE)) => Some(Kind::Number),
+            (Domain::Whole { .. } | Domain::Time { .. }, Some(WHOLE)) if sure => Some(Kind::Whole),
+            (Domain::Truth, Some(TRUTH)) if sure => Some(Kind::Truth),
+            _ => {
+                return Err(refused(
+                    "an input has a type that its column cannot have: a number is float or double, a whole number or \
+                     a time also int64, a truth value also bool, and what can be null is float or double",
+                ));
+            }
+        };
+        Ok((place, kind, rank))
+    }
+
+    /// A column as a field of its own.
+    fn column(&mut self, place: usize) -> Result<u32, ImportRefusal> {
+        let name = self.feature(place);
+        if self.fields.contains(&Field::Plain(name.clone())) {
+            return Err(refused("two of its inputs are the same column"));
+        }
+        self.fields.push(Field::Plain(name));
+        self.widths.push(1);
+        Ok(self.fields.len() as u32 - 1)
+    }
+
+    /// The feature that a column is.
+    fn feature(&mut self, place: usize) -> String {
+        let column = &self.columns[place];
+        if !self.used.contains(column) {
+            let formula = Formula::Column(column.name.clone());
+            let formula = match column.domain {
+                Domain::Time { .. } => Formula::Part(Part::Epoch, Box::new(formula)),
+                _ => formula,
+            };
+            self.used.push(column.clone());
+            self.features.push(Feature { name: column.name.clone(), formula });
+        }
+        column.name.clone()
+    }
+
+    /// A column of texts as zeros and a one at the place of its category.
+    pub(super) fn categories(&mut self, column: usize, categories: Vec<String>) -> Result<u32, ImportRefusal> {
+        let (value, count) = (self.fields.len(), categories.len());
+        let feature = self.feature(column);
+        let place = Place::Category { feature, categories, otherwise: count as u32 };
+        if count as u64 >= WIDEST || value >= self.widths.len() {
+            return Err(refused("it has more than 65535 categories"));
+        }
+        self.fields.push(Field::Place(place));
+        self.widths[value] = count + 1;
+        // The place of others is no input of the model.
+        let places = (0..count as u32).collect();
+        self.push(Step::Pick { of: value as u32, places }, count)
+    }
+
+    /// Adds a step that gives so many numbers.
+    pub(super) fn push(&mut self, step: Step, width: usize) -> Result<u32, ImportRefusal> {
+        let together: usize = self.widths.iter().sum::<usize>().saturating_add(width);
+        if width == 0 || width as u64 > WIDEST || together > 1 << 18 || self.steps.len() >= MOST_STEPS {
+            return Err(refused("it computes no numbers for a row, more than 65536, or more than 2^18 all together"));
+        }
+        self.steps.push(step);
+        self.widths.push(width);
+        Ok(self.widths.len() as u32 - 1)
+    }
+
+    /// Adds a step with weights.
+    pub(super) fn push_with(&mut self, step: Step, width: usize, array: Vec<f32>) -> Result<u32, ImportRefusal> {
+        if !array.iter().all(|number| number.is_finite()) {
+            return Err(refused("its weights are no finite numbers"));
+        }
+        self.arrays.push(array);
+        self.push(step, width)
+    }
+
+    /// Before so many numbers are held: one constant can be named by thousands of nodes.
+    pub(super) fn hold(&mut self, numbers: usize) -> Result<(), ImportRefusal> {
+        self.held = self.held.saturating_add(numbers as u64);
+        if self.held > MOST_NUMBERS { Err(refused("all weights together are more than 2^24")) } else { Ok(()) }
+    }
+
+    /// How many numbers a value has.
+    pub(super) fn width(&self, rows: Rows) -> usize {
+        self.widths[rows.value as usize]
+    }
+
+    /// What an input of a node is.
+    pub(super) fn input_of(&self, node: &Node<'_>, place: usize) -> Result<Known, ImportRefusal> {
+        let name = node.inputs.get(place).filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| refused("one of its inputs is missing"))?;
+        let known = self.known.get(*name).cloned();
+        known.ok_or_else(|| {
+            refused("it looks at a value that nothing before it gives: nodes go in a circle, or one is missing")
+        })
+    }
+
+    /// Numbers for each row that can be computed with.
+    pub(super) fn rows_of(&self, node: &Node<'_>, place: usize) -> Result<Rows, ImportRefusal> {
+        match self.input_of(node, place)? {
+            Known::Rows(rows) if rows.kind == Kind::Number => Ok(rows),
+            Known::Rows(_) => Err(refused("it computes with whole numbers or truth values; cast them to float first")),
+            Known::Constant(_) => Err(refused("it computes from constants alone; fold constants when it is exported")),
+            Known::Text(..) => Err(refused("it computes with texts; OneHotEncoder is what makes numbers of them")),
+            Known::Missing(_) => Err(refused("what is not a number is filled by Where and not used otherwise")),
+        }
+    }
+
+    /// A constant.
+    pub(super) fn constant_of(&self, node: &Node<'_>, place: usize) -> Result<Rc<Tensor>, ImportRefusal> {
+        match self.input_of(node, place)? {
+            Known::Constant(tensor) => Ok(tensor),
+            _ => Err(refused("an input of it follows from rows that must be a constant")),
+        }
+    }
+
+    /// Whole numbers of an input, if it has this one.
+    pub(super) fn wholes_of(&self, node: &Node<'_>, place: usize) -> Result<Option<Vec<i64>>, ImportRefusal> {
+        if node.inputs.get(place).is_none_or(|name| name.is_empty()) {
+            return Ok(None);
+        }
+        let tensor = self.constant_of(node, place)?;
+        let wholes = tensor.wholes().ok_or_else(|| refused("a list of whole numbers is wanted"))?;
+        Ok(Some(wholes.to_vec()))
+    }
+
+    /// The graph, if there is one output and it is one number for each row.
+    fn finish(mut self, outputs: &[Declared<'_>]) -> Result<Graph, ImportRefusal> {
+        let [output] = outputs else {
+            return Err(refused("it has several outputs, or none; keep the one that predicts"));
+        };
+        let rows = match self.known.get(output.name) {
+            Some(Known::Rows(rows)) if rows.kind == Kind::Number => *rows,
+            Some(_) => return Err(refused("its output is not a number that follows from a row")),
+            None => return Err(refused("its output is a value that no node gives")),
+        };
+        if self.width(rows) != 1 {
+            return Err(refused("its output has several numbers for each row; give the one that is to be tested"));
+        }
+        // The last value is the prediction.
+        self.push(Step::Join(vec![rows.value]), 1)?;
+        let schema = Schema::new(self.used, Vec::new()).map_err(|refusal| refused(refusal.why))?;
+        let (features, fields, steps) = (self.features, self.fields, self.steps);
+        let outline = Outline { schema, features, fields, layers: Vec::new(), link: Link::Identity, steps };
+        let weights = Weights { embeddings: Vec::new(), layers: Vec::new(), arrays: self.arrays };
+        Graph::new(outline, weights).map_err(|refusal| match refusal {
+            GraphRefusal::Part { why, .. } => refused(why),
+            GraphRefusal::Formula { .. } => refused("a column of it cannot be looked at"),
+        })
+    }
+}
+
+const SHAPE: &str = "an input is not of the shape [rows] or [rows, 1] with any number of rows; export it with a free \
+                     first dimension";

@@ -1,0 +1,143 @@
+//! Reads the fields of a protobuf message where they lie. Nothing is copied and nothing is made in proportion to what
+//! a message claims, so a few bytes cannot ask for much memory.
+
+use super::{ImportRefusal, refused};
+
+/// The value of a field.
+#[derive(Clone, Copy)]
+pub(super) enum Found<'file> {
+    /// A whole number.
+    Whole(u64),
+    /// Four bytes.
+    Four([u8; 4]),
+    /// Eight bytes.
+    Eight([u8; 8]),
+    /// Bytes: text, a message, or numbers one after the other.
+    Bytes(&'file [u8]),
+}
+
+/// The fields of a message, one after the other.
+pub(super) struct Message<'file> {
+    rest: &'file [u8],
+}
+
+impl<'file> Message<'file> {
+    pub(super) const fn new(bytes: &'file [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    fn take(&mut self, count: u64) -> Result<&'file [u8], ImportRefusal> {
+        let count = usize::try_from(count).ok().filter(|count| *count <= self.rest.len());
+        let (taken, rest) = self.rest.split_at(count.ok_or_else(cut)?);
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn varint(&mut self) -> Result<u64, ImportRefusal> {
+        let mut value = 0_u64;
+        for place in 0..10 {
+            let byte = self.take(1)?[0];
+            value |= u64::from(byte & 127) << (7 * place);
+            if byte < 128 {
+                return Ok(value);
+            }
+        }
+        Err(refused("a number in it is longer than numbers are"))
+    }
+
+    fn field(&mut self) -> Result<(u64, Found<'file>), ImportRefusal> {
+        let key = self.varint()?;
+        let found = match key & 7 {
+            0 => Found::Whole(self.varint()?),
+            1 => Found::Eight(fixed(self.take(8)?)),
+            2 => {
+                let length = self.varint()?;
+                Found::Bytes(self.take(length)?)
+            }
+            5 => Found::Four(fixed(self.take(4)?)),
+            _ => return Err(refused("it is no ONNX file, or a damaged one")),
+        };
+        Ok((key >> 3, found))
+    }
+}
+
+impl<'file> Iterator for Message<'file> {
+    type Item = Result<(u64, Found<'file>), ImportRefusal>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_err() {
+            self.rest = &[];
+        }
+        Some(field)
+    }
+}
+
+fn cut() -> ImportRefusal {
+    refused("it ends before it is complete; write it again")
+}
+
+fn fixed<const COUNT: usize>(bytes: &[u8]) -> [u8; COUNT] {
+    let mut fixed = [0; COUNT];
+    fixed.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    fixed
+}
+
+impl<'file> Found<'file> {
+    /// Bytes, where the format has bytes.
+    pub(super) fn bytes(self) -> Result<&'file [u8], ImportRefusal> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes),
+            _ => Err(refused("a field in it is of another type than ONNX has")),
+        }
+    }
+
+    /// A text of the length that names have.
+    pub(super) fn text(self) -> Result<&'file str, ImportRefusal> {
+        let text = std::str::from_utf8(self.bytes()?).ok().filter(|text| text.len() <= 1_000);
+        text.ok_or_else(|| refused("a name in it is no text, or longer than 1000 bytes"))
+    }
+
+    /// A whole number, where the format has one.
+    pub(super) fn whole(self) -> Result<i64, ImportRefusal> {
+        match self {
+            Self::Whole(whole) => Ok(whole as i64),
+            _ => Err(refused("a field in it is of another type than ONNX has")),
+        }
+    }
+
+    /// Whole numbers, alone or packed, behind those that are there; never more than the limit.
+    pub(super) fn wholes(self, into: &mut Vec<i64>, most: usize) -> Result<(), ImportRefusal> {
+        match self {
+            Self::Whole(whole) => into.push(whole as i64),
+            _ => {
+                let mut packed = Message::new(self.bytes()?);
+                while !packed.rest.is_empty() && into.len() <= most {
+                    into.push(packed.varint()? as i64);
+                }
+            }
+        }
+        if into.len() > most { Err(refused("a list of whole numbers in it is too long")) } else { Ok(()) }
+    }
+
+    /// Numbers in single precision, alone or packed, behind those that are there.
+    pub(super) fn floats(self, into: &mut Vec<f32>) -> Result<(), ImportRefusal> {
+        match self {
+            Self::Four(bytes) => into.push(f32::from_le_bytes(bytes)),
+            _ => into.extend(self.bytes()?.chunks_exact(4).map(|bytes| f32::from_le_bytes(fixed(bytes)))),
+        }
+        Ok(())
+    }
+
+    /// Numbers in double precision, as those of single precision.
+    pub(super) fn doubles(self, into: &mut Vec<f32>) -> Result<(), ImportRefusal> {
+        match self {
+            Self::Eight(bytes) => into.push(f64::from_le_bytes(bytes) as f32),
+            _ => into.extend(self.bytes()?.chunks_exact(8).map(|bytes| f64::from_le_bytes(fixed(bytes)) as f32)),
+        }
+        Ok(())
+    }
+}

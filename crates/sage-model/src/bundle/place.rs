@@ -1,0 +1,150 @@
+//! Which place of a field a row has: categories, whole numbers, buckets, hashes and crosses.
+//!
+//! A field has exactly one place for every row, so each kind says which place is that of rows that have no other.
+
+use serde::{Deserialize, Serialize};
+
+use super::graph::{GraphRefusal, Outline, refused};
+use crate::formula::Kind;
+use sage_learn::encode::PRIME;
+
+/// How many places a field may have.
+const MOST_PLACES: u64 = 1 << 24;
+/// How many fields a cross may join, and how deep crosses and foldings may be nested.
+const MOST_CROSSED: usize = 8;
+const DEEPEST: usize = 4;
+/// How many categories or edges there may be.
+const MOST_LISTED: usize = 1 << 20;
+
+/// How a row's place is found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Place {
+    /// A text's place in a list.
+    Category {
+        /// A feature that is a column of texts.
+        feature: String,
+        /// The list.
+        categories: Vec<String>,
+        /// The place of other texts and of null, at most the length of the list.
+        otherwise: u32,
+    },
+    /// A whole number, counted from the first.
+    Index {
+        /// The feature.
+        feature: String,
+        /// The number with place 0.
+        first: i64,
+        /// How many numbers have a place.
+        count: u32,
+        /// The place of other numbers and of null, at most the count.
+        otherwise: u32,
+    },
+    /// How many of the edges a number reaches.
+    Bucket {
+        /// The feature.
+        feature: String,
+        /// The edges, growing.
+        edges: Vec<f64>,
+        /// The place of what is null or no number, at most one more than the number of edges.
+        otherwise: u32,
+    },
+    /// A hash of a whole number of at most 2⁵³, either sign.
+    Hash {
+        /// The feature.
+        feature: String,
+        /// Which hash.
+        seed: u64,
+        /// How many values it has.
+        count: u32,
+        /// The place of other numbers and of null, at most the count.
+        otherwise: u32,
+    },
+    /// Places joined: a place for each combination, the last part varying fastest.
+    Cross(Vec<Place>),
+    /// A hash of a place, for crosses that have too many.
+    Folded {
+        /// The place.
+        of: Box<Place>,
+        /// Which hash.
+        seed: u64,
+        /// How many places are left.
+        count: u32,
+    },
+}
+
+impl Place {
+    /// How many places there are.
+    pub fn places(&self) -> u64 {
+        let with = |listed: u64, otherwise: u32| listed.max(u64::from(otherwise) + 1);
+        match self {
+            Self::Category { categories, otherwise, .. } => with(categories.len() as u64, *otherwise),
+            Self::Index { count, otherwise, .. } | Self::Hash { count, otherwise, .. } => {
+                with(u64::from(*count), *otherwise)
+            }
+            Self::Bucket { edges, otherwise, .. } => with(edges.len() as u64 + 1, *otherwise),
+            Self::Cross(parts) => parts.iter().map(Self::places).fold(1, u64::saturating_mul),
+            Self::Folded { count, .. } => u64::from(*count),
+        }
+    }
+
+    pub(super) fn check(&self, outline: &Outline) -> Result<(), GraphRefusal> {
+        self.check_at(outline, 1)?;
+        if self.places() > MOST_PLACES {
+            return Err(refused("field", "it has more than 2^24 places; fold it"));
+        }
+        Ok(())
+    }
+
+    fn check_at(&self, outline: &Outline, depth: usize) -> Result<(), GraphRefusal> {
+        let (listed, otherwise) = match self {
+            Self::Category { feature, categories, otherwise } => {
+                outline.wants(feature, Kind::Text)?;
+                let distinct: std::collections::BTreeSet<&String> = categories.iter().collect();
+                if distinct.len() != categories.len() {
+                    return Err(refused(feature, "a category is listed twice"));
+                }
+                (categories.len() as u64, *otherwise)
+            }
+            Self::Index { feature, first, count, otherwise } => {
+                outline.wants(feature, Kind::Number)?;
+                if first.unsigned_abs() > 1 << 52 {
+                    return Err(refused(feature, "the first whole number is beyond 2^52"));
+                }
+                (u64::from(*count), *otherwise)
+            }
+            Self::Hash { feature, count, otherwise, .. } => {
+                outline.wants(feature, Kind::Number)?;
+                (u64::from(*count), *otherwise)
+            }
+            Self::Bucket { feature, edges, otherwise } => {
+                outline.wants(feature, Kind::Number)?;
+                let growing = edges.windows(2).all(|pair| pair[0] < pair[1]);
+                if !growing || !edges.iter().all(|edge| edge.is_finite()) {
+                    return Err(refused(feature, "edges are finite and grow"));
+                }
+                (edges.len() as u64 + 1, *otherwise)
+            }
+            Self::Cross(parts) => return check_cross(parts, outline, depth),
+            Self::Folded { of, count, .. } => {
+                if *count == 0 || u64::from(*count) >= PRIME || of.places() > 1 << 53 || depth > DEEPEST {
+                    return Err(refused("fold", "it leaves 1 to 2^24 places of at most 2^53, nested at most 4 deep"));
+                }
+                return of.check_at(outline, depth + 1);
+            }
+        };
+        if listed == 0 || listed > MOST_LISTED.max(MOST_PLACES as usize) as u64 || u64::from(otherwise) > listed {
+            return Err(refused("field", "it has no places or too many, or its last resort is none of them"));
+        }
+        Ok(())
+    }
+}
+
+fn check_cross(parts: &[Place], outline: &Outline, depth: usize) -> Result<(), GraphRefusal> {
+    if !(2..=MOST_CROSSED).contains(&parts.len()) || depth > DEEPEST {
+        return Err(refused("cross", "it joins 2 to 8 fields, nested at most 4 deep"));
+    }
+    parts.iter().try_for_each(|part| part.check_at(outline, depth + 1))?;
+    let places = parts.iter().map(Place::places).fold(1, u64::saturating_mul);
+    if places > 1 << 53 { Err(refused("cross", "it has more than 2^53 places")) } else { Ok(()) }
+}

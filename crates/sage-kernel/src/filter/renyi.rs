@@ -2,7 +2,7 @@
 //! `proofs/renyi.md`.
 //!
 //! The analyst may choose which order to exhaust after seeing outputs. The weights pay for that choice;
-//! without them the rule is wrong by a factor above two (`tests/filters.rs` mounts the attack).
+//! without them the rule is wrong by a factor above two (`tests/ledger/filters.rs` mounts the attack).
 
 use crate::accountant;
 use crate::budget::Epsilon;

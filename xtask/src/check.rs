@@ -43,7 +43,7 @@ pub(crate) fn everyday() -> Result<(), Failure> {
 /// The everyday steps and those that need large installs. Changes to the parts they cover must pass them.
 pub(crate) fn everything() -> Result<(), Failure> {
     let mut steps = everyday_steps()?;
-    steps.insert(0, call("packages", packages::for_tests));
+    steps.splice(0..0, [call("packages", packages::for_tests), call("install cargo-deny", deny::install)]);
     steps.push(call("lemmas in Coq", coq::check));
     steps.push(call("bundles in Python", bundles_in_python));
     steps.push(call("own code in Python", own_code_in_python));

@@ -1,4 +1,4 @@
-// What a person does on the pages: logs in, goes by keyboard, asks a model, verifies the log, waits for something.
+// Actions of a user: log in, navigate by keyboard, request a prediction, verify the log, wait for an event.
 
 export async function signIn(page, address, token) {
   await page.goto(`${address}/login`);

@@ -1,8 +1,8 @@
-//! How many queries fit under each rule, and how well do they answer?
+//! How many queries fit under each rule, and how accurate are they?
 //!
-//! For two policies and a few queries: how often each fits before a block is spent. Then one block's whole
-//! ceiling is used for mean queries of equal noise, with noise from a printed seed, and the error of one
-//! answer is measured. `cargo run --release --manifest-path experiments/Cargo.toml --bin fits [seed]`.
+//! For two policies and a few queries: how often each fits before the budget of a block is spent. Then the whole
+//! ceiling of one block is spent on mean queries of equal noise, with noise from a printed seed, and the error of
+//! one result is measured. `cargo run --release --manifest-path experiments/Cargo.toml --bin fits [seed]`.
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
@@ -61,7 +61,7 @@ fn print_table(epsilon: &str, delta: &str) {
     }
 }
 
-/// Rows that are the numbers 0 to 1 in even steps.
+/// Rows with the numbers from 0 to 1 in equal steps.
 struct Ramp(usize);
 
 impl Rows for Ramp {
@@ -76,7 +76,7 @@ impl Rows for Ramp {
     }
 }
 
-/// The root mean square error of a mean over `rows` rows, when so many of them share a block.
+/// The root mean square error of a mean over `rows` rows when the given number of means share a block.
 fn error_of_means(loss: Epsilon, answers: u32, rows: usize, seed: u64) -> f64 {
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
     let policy = Policy::single(filter(Rule::Renyi, "1000", "1e-6"), Doors::EnforcedOnly);
@@ -114,13 +114,13 @@ fn main() {
     let seed = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1);
     print_table("1", "1e-6");
     print_table("10", "1e-7");
-    println!("\nerror of a mean of 10,000 rows when a block of (1, 1e-6) is spent on equal ones (seed {seed})");
+    println!("\nerror of a mean of 10,000 rows when a block of (1, 1e-6) is spent on equal queries (seed {seed})");
     for loss in ["0.1", "0.05", "0.02", "0.01"] {
         let block = Blocks::range(0, 0).expect("a block");
         let loss = Epsilon::cost(loss).expect("a loss");
         let filter = filter(Rule::Renyi, "1", "1e-6");
         let asked = filter.price(&query(Mechanism::Laplace { epsilon: loss, count: 1 }), Lane::Train, &block);
         let answers = fits(&filter, &vec![0; filter.caps().len()], &asked.expect("a price")) as u32;
-        println!("  {answers:>4} answers at epsilon {loss}: {:.6}", error_of_means(loss, answers, 10_000, seed));
+        println!("  {answers:>4} results at epsilon {loss}: {:.6}", error_of_means(loss, answers, 10_000, seed));
     }
 }

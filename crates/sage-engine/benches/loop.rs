@@ -11,7 +11,7 @@ use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::plan::Recipe;
 use sage_engine::stream::{StreamFile, time_of};
-use sage_engine::{Ask, Blocks, Cost, Door, Engine, Lane, Opened, Places, Principal, TableNoise};
+use sage_engine::{AccessMode, Ask, Blocks, Cost, Engine, Lane, Opened, Places, Principal, TableNoise};
 use sage_learn::network::{self, Inputs, Loss, Network, Rates, Shape, Training};
 use sage_learn::validate::{Bound, LossCheck, LossTarget, Risk};
 use tempfile::TempDir;
@@ -157,7 +157,7 @@ fn bare(engine: &Engine, text: &str, blocks: &[String], turn: usize) {
         context: None,
         blocks: blocks.to_vec(),
         costs: [cost(plan.mechanism()), cost(noise.mechanism().expect("a price"))],
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "a measurement".to_owned(),
     };
     let granted = engine.charge(&somebody("mia"), ask).expect("granted");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use log_world::{Dice, furnish, quick_place, request, soak, sound};
 use rusqlite::Connection;
 use sage_engine::log::{Checked, Desk, Directory, Heads};
-use sage_kernel::{Answer, Gate, GateError, Head, Ledger, Log, Record};
+use sage_kernel::{ChargeOutcome, Gate, GateError, Head, Ledger, Log, Record};
 
 /// A closed directory with some hundred events of every kind, its exported head, and what it holds.
 struct Sample {
@@ -28,7 +28,9 @@ impl Sample {
         furnish(&mut gate, log_world::FITTING);
         let desk = Desk::new(sound(gate, heads(place.path())), || 1_700_000_000_000);
         for number in 0..events {
-            let Ok(Answer::Granted(grant)) = desk.charge(request(&number.to_string())) else { panic!("it fits") };
+            let Ok(ChargeOutcome::Granted(grant)) = desk.charge(request(&number.to_string())) else {
+                panic!("it fits")
+            };
             match number % 5 {
                 0 => drop(desk.with(|gate| gate.start(8, grant)).expect("a healthy gate").expect("waiting")),
                 1 => desk.with(|gate| gate.cancel(9, grant)).expect("a healthy gate").expect("waiting"),
@@ -179,7 +181,7 @@ fn nothing_depends_on_the_clock() {
             sound.burn_running(clock(life))?;
             let desk = Desk::new(sound, move || clock(life));
             for number in 0..10 {
-                if let Answer::Granted(grant) = desk.charge(request(&format!("{life}/{number}")))? {
+                if let ChargeOutcome::Granted(grant) = desk.charge(request(&format!("{life}/{number}")))? {
                     let time = clock(number);
                     desk.with(|gate| match number % 3 {
                         0 => gate.cancel(time, grant),
@@ -208,7 +210,7 @@ fn first_release() -> Vec<Record> {
     furnish(&mut gate, 3);
     let mut grants = Vec::new();
     for answer in gate.charge(1_763_251_200_000, vec![request("one"), request("two")]).expect("a healthy log") {
-        let Answer::Granted(grant) = answer else { panic!("it fits") };
+        let ChargeOutcome::Granted(grant) = answer else { panic!("it fits") };
         grants.push(grant);
     }
     let [one, two] = <[_; 2]>::try_from(grants).expect("two");
@@ -236,6 +238,6 @@ fn the_log_of_the_first_release_opens() {
     let mut gate = log_world::gate(place.path());
     assert_eq!(gate.log().read(0, usize::MAX), Ok(first_release()));
     assert_eq!(gate.ledger().waiting().count() + gate.ledger().running().count(), 0);
-    assert!(matches!(gate.charge(1, vec![request("three")]).expect("a healthy log")[0], Answer::Granted(_)));
+    assert!(matches!(gate.charge(1, vec![request("three")]).expect("a healthy log")[0], ChargeOutcome::Granted(_)));
     assert_eq!(gate.head().length, 9);
 }

@@ -8,7 +8,7 @@ use std::thread;
 
 use log_world::{desk, furnish, request, sound};
 use sage_engine::log::{Desk, Heads};
-use sage_kernel::{Answer, Gate, GateError, GrantState, Head, Log, LogError, MemoryLog, Record};
+use sage_kernel::{ChargeOutcome, Gate, GateError, GrantState, Head, Log, LogError, MemoryLog, Record};
 
 /// Runs so many threads with so many charges each, and returns the numbers of the grants.
 fn storm<L: Log + Send>(desk: &Desk<L>, threads: usize, charges: usize) -> Vec<u64> {
@@ -21,13 +21,13 @@ fn storm<L: Log + Send>(desk: &Desk<L>, threads: usize, charges: usize) -> Vec<u
                     let wanted = request(&format!("{client}/{charge}"));
                     let key = wanted.key;
                     match desk.charge(wanted).expect("a healthy log") {
-                        Answer::Granted(grant) => {
+                        ChargeOutcome::Granted(grant) => {
                             let found = desk.with(|gate| gate.ledger().grant_for(key)).expect("a healthy gate");
                             assert_eq!(found, Some(grant.id()), "an answer went to somebody else");
                             granted.lock().expect("no panic").push(grant.id().0);
                         }
-                        Answer::Refused(_) => {}
-                        Answer::Repeated(..) => panic!("no key was used twice"),
+                        ChargeOutcome::Refused(_) => {}
+                        ChargeOutcome::Repeated(..) => panic!("no key was used twice"),
                     }
                 }
             });
@@ -94,7 +94,7 @@ fn rigged(at: usize, deed: fn() -> Result<Head, LogError>) -> Desk<Rigged> {
 }
 
 /// The answers to sixteen clients with five charges each; a client whose thread panicked has none for that.
-fn answers(desk: &Desk<Rigged>) -> Vec<Option<Result<Answer, GateError>>> {
+fn answers(desk: &Desk<Rigged>) -> Vec<Option<Result<ChargeOutcome, GateError>>> {
     thread::scope(|scope| {
         let clients: Vec<_> = (0..16)
             .map(|client| {
@@ -114,7 +114,7 @@ fn answers(desk: &Desk<Rigged>) -> Vec<Option<Result<Answer, GateError>>> {
 #[test]
 fn those_who_wait_during_a_flush_share_the_next() {
     let desk = rigged(usize::MAX, || Err(LogError::Conflict));
-    assert!(answers(&desk).iter().all(|answer| matches!(answer, Some(Ok(Answer::Granted(_))))));
+    assert!(answers(&desk).iter().all(|answer| matches!(answer, Some(Ok(ChargeOutcome::Granted(_))))));
     let (appends, largest) =
         desk.with(|gate| (gate.log().appends, gate.log().sizes.iter().copied().max())).expect("a healthy gate");
     assert!(appends < 60, "{appends} appends for 80 charges");
@@ -127,7 +127,7 @@ fn a_panic_in_the_store_takes_nobody_else_along() {
     let answers = answers(&desk);
     let panicked = answers.iter().filter(|answer| answer.is_none()).count();
     assert_eq!(panicked, 1, "one client led the batch that panicked");
-    let granted = answers.iter().filter(|answer| matches!(answer, Some(Ok(Answer::Granted(_))))).count();
+    let granted = answers.iter().filter(|answer| matches!(answer, Some(Ok(ChargeOutcome::Granted(_))))).count();
     let closed = answers.iter().filter(|answer| matches!(answer, Some(Err(GateError::Closed)))).count();
     assert_eq!(granted + closed + panicked, 80);
     assert!(closed < 16, "only those of the batch that panicked go without");
@@ -142,7 +142,7 @@ fn a_panic_with_the_gate_in_hand_leaves_the_state_of_the_log() {
     let panicked = catch_unwind(AssertUnwindSafe(|| desk.with(|_| panic!("the client has a bug"))));
     assert!(panicked.is_err());
     assert!(desk.with(|gate| (gate.head(), gate.ledger().clone()) == before).expect("folded anew"));
-    assert!(matches!(desk.charge(request("after")), Ok(Answer::Granted(_))));
+    assert!(matches!(desk.charge(request("after")), Ok(ChargeOutcome::Granted(_))));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn after_a_failed_append_nothing_is_granted() {
     {
         let desk = rigged(5, deed);
         let answers = answers(&desk);
-        let granted = answers.iter().flatten().filter(|answer| matches!(answer, Ok(Answer::Granted(_)))).count();
+        let granted = answers.iter().flatten().filter(|answer| matches!(answer, Ok(ChargeOutcome::Granted(_)))).count();
         assert_eq!(desk.with(|gate| gate.log().appends).expect("still there"), 5, "nothing was written after");
         // Two of the four appends before made the stream and its blocks.
         assert_eq!(desk.with(|gate| gate.log().log.records.len()).expect("still there"), granted + 2);
@@ -164,7 +164,7 @@ fn after_a_failed_append_nothing_is_granted() {
 fn a_grant_is_started_and_released_beside_the_charges() {
     let place = tempfile::tempdir().expect("a directory");
     let desk = desk(place.path(), Heads::none());
-    let Ok(Answer::Granted(grant)) = desk.charge(request("one")) else { panic!("it fits") };
+    let Ok(ChargeOutcome::Granted(grant)) = desk.charge(request("one")) else { panic!("it fits") };
     let id = grant.id();
     let started = desk.with(|gate| gate.start(4, grant).map(|permit| permit.grant())).expect("a healthy gate");
     assert_eq!(started, Ok(id));

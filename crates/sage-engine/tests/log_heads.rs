@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use log_world::{desk, gate, request};
 use sage_engine::log::{Acknowledgement, Checked, Desk, Heads, HeadsError, ROLLBACK_NOTE};
-use sage_kernel::{Answer, Event, Head, Log};
+use sage_kernel::{ChargeOutcome, Event, Head, Log};
 
 struct Place {
     root: tempfile::TempDir,
@@ -41,7 +41,7 @@ impl Place {
         let desk = desk(&self.directory(), self.heads(10));
         for charge in 0..count {
             let answer = desk.charge(request(&format!("{name}/{charge}")));
-            assert!(matches!(answer, Ok(Answer::Granted(_))));
+            assert!(matches!(answer, Ok(ChargeOutcome::Granted(_))));
         }
         assert_eq!(desk.export_failure(), None);
         desk.close().expect("a place to export to");
@@ -105,7 +105,7 @@ fn a_restored_copy_is_read_and_grants_nothing_until_an_officer_acknowledges() {
     let Ok(Checked::RolledBack(gate)) = place.check() else { panic!("nobody has acknowledged") };
     let desk = Desk::new(gate.acknowledge(8, "officer@example.org").expect("written"), || 9);
     let note = desk.with(|gate| gate.log().read(5, 1)).expect("a healthy gate").expect("a record").remove(0);
-    assert!(matches!(desk.charge(request("again")), Ok(Answer::Granted(_))));
+    assert!(matches!(desk.charge(request("again")), Ok(ChargeOutcome::Granted(_))));
     desk.close().expect("a place to export to");
 
     let Ok((Event::Note { kind, body }, _)) = note.verify(present) else { panic!("it is a note") };
@@ -241,10 +241,10 @@ fn an_export_that_fails_takes_no_answer_back_and_is_told() {
     let place = Place::new();
     let nowhere = place.root.path().join("missing").join("head");
     let desk = desk(&place.directory(), Heads::new(vec![nowhere.clone()], NonZeroU64::MIN, &place.directory()));
-    assert!(matches!(desk.charge(request("one")), Ok(Answer::Granted(_))));
+    assert!(matches!(desk.charge(request("one")), Ok(ChargeOutcome::Granted(_))));
     assert!(desk.export_failure().is_some_and(|reason| reason.contains("missing")));
     fs::create_dir(nowhere.parent().expect("it has one")).expect("made");
-    assert!(matches!(desk.charge(request("two")), Ok(Answer::Granted(_))));
+    assert!(matches!(desk.charge(request("two")), Ok(ChargeOutcome::Granted(_))));
     assert_eq!(desk.export_failure(), None, "tried again");
     desk.close().expect("a place to export to");
 }

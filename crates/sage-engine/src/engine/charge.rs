@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use sage_kernel::{Cost, Door, Event, Filter, Gate, GrantState, Log, Request, RequestKey};
+use sage_kernel::{AccessMode, Cost, Event, Filter, Gate, GrantState, Log, Request, RequestKey};
 
 use super::drive::Job;
 use super::offers::rows_of;
@@ -98,7 +98,7 @@ fn asked(
         context: run.pipeline.context.clone(),
         blocks: places.filter_map(|place| known.sealed.get(place as usize).cloned()).collect(),
         costs: bill.costs.clone(),
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: format!("run {number} of {}", run.pipeline.name),
     };
     let mut test = None;
@@ -108,7 +108,7 @@ fn asked(
         let reason = format!("the program {} of pipeline {}", own.words.join(" "), run.pipeline.name);
         let purpose = format!("test of run {number} of {}", run.pipeline.name);
         test = Some(Ask { key: test_key_of(number, attempt), costs: [None, tested], purpose, ..ask.clone() });
-        ask.door = Door::Declared { author: run.by.clone(), reason };
+        ask.door = AccessMode::Attested { author: run.by.clone(), reason };
     }
     Some(Written { recipe, bill, ask, test, before: Before::default() })
 }

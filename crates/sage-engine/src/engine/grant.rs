@@ -5,8 +5,8 @@
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, ContextId, Cost, Door, Finished, Gate, Grant, GrantId, Head, Lane, Permit, Policy, Request, RequestKey,
-    Rows, Session,
+    AccessMode, ChargeOutcome, ContextId, Cost, FinishedSession, Gate, Grant, GrantId, Head, Lane, Permit, Policy,
+    Request, RequestKey, Rows, Session,
 };
 use sage_learn::encode::{Encoded, Encoding};
 
@@ -32,7 +32,7 @@ pub struct Ask {
     /// What is spent on the train lane and on the test lane.
     pub costs: [Option<Cost>; 2],
     /// How rows will be read.
-    pub door: Door,
+    pub door: AccessMode,
     /// What for.
     pub purpose: String,
 }
@@ -78,12 +78,12 @@ impl Engine {
         &self, request: Request, stream: String, blocks: Vec<String>,
     ) -> Result<Granted, EngineError> {
         match self.desk.charge(request)? {
-            Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant)) => {
+            ChargeOutcome::Granted(grant) | ChargeOutcome::Repeated(_, _, Some(grant)) => {
                 // The ledger charges a block that is named twice once, and so it is read once.
                 Ok(Granted { grant, stream, blocks: folded(&blocks) })
             }
-            Answer::Repeated(_, state, None) => Err(EngineError::Served(state)),
-            Answer::Refused(refusal) => Err(EngineError::Refused(refusal)),
+            ChargeOutcome::Repeated(_, state, None) => Err(EngineError::Served(state)),
+            ChargeOutcome::Refused(refusal) => Err(EngineError::Refused(refusal)),
         }
     }
 
@@ -174,7 +174,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the log fails; nothing may leave then.
-    pub fn release(&self, finished: Finished, digest: [u8; 32]) -> Result<Head, EngineError> {
+    pub fn release(&self, finished: FinishedSession, digest: [u8; 32]) -> Result<Head, EngineError> {
         self.with(|gate, _| Ok(gate.release(now(), finished, digest)?))
     }
 
@@ -202,7 +202,7 @@ pub(super) fn request(gate: &Gate<Store>, catalog: &Catalog, ask: &Ask) -> Resul
         context: policy.map_or(Ok(ContextId(0)), |policy| context(policy, ask.context.as_deref()))?,
         blocks,
         costs: ask.costs.clone(),
-        door: ask.door.clone(),
+        access: ask.door.clone(),
         purpose: ask.purpose.clone(),
     })
 }

@@ -5,7 +5,7 @@
 //! an answer costs follows from public things alone.
 
 use sage_kernel::{
-    BlockId, Delta, Door, Epsilon, Filter, Finished, Gate, GrantId, GrantState, Lane, Refusal, RequestKey,
+    AccessMode, BlockId, Delta, Epsilon, Filter, FinishedSession, Gate, GrantId, GrantState, Lane, Refusal, RequestKey,
 };
 use sage_learn::count::{Node, Tree, laplace_sum_quantile};
 use sage_learn::plan::fits;
@@ -133,7 +133,7 @@ impl Engine {
                 context: asked.context.clone(),
                 blocks: planned.blocks.clone(),
                 costs: planned.priced.costs.clone(),
-                door: Door::Enforced,
+                door: AccessMode::Enforced,
                 purpose: format!("query by {}", by.name()),
             },
         );
@@ -183,7 +183,7 @@ impl Engine {
     }
 
     /// The answer, computed and not yet released.
-    fn computed(&self, planned: &Planned, granted: Granted) -> Result<(Answer, Finished), EngineError> {
+    fn computed(&self, planned: &Planned, granted: Granted) -> Result<(Answer, FinishedSession), EngineError> {
         let mut session = self.open_session(granted, planned.question.query())?;
         let answer = planned.question.answer(&mut session, &planned.priced.noises);
         let answer = answer.map_err(|error| EngineError::Unanswered(error.to_string()))?;
@@ -192,7 +192,8 @@ impl Engine {
 
     /// Releases an answer and writes it down.
     fn released(
-        &self, by: &Principal, asked: &QueryAsk, planned: &Planned, charge: GrantId, computed: (Answer, Finished),
+        &self, by: &Principal, asked: &QueryAsk, planned: &Planned, charge: GrantId,
+        computed: (Answer, FinishedSession),
     ) -> Result<Answer, EngineError> {
         let (answer, finished) = computed;
         let charge = charge.0;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sage_kernel::Unpriced;
+use sage_kernel::PriceError;
 use sage_learn::bundle::GraphRefusal;
 use sage_learn::encode::EncodingError;
 
@@ -34,7 +34,7 @@ pub enum PlanRefusal {
     /// The model could not be written as a graph.
     Graph(GraphRefusal),
     /// The stream's filter has no price for a mechanism.
-    Unpriced(Unpriced),
+    Unpriced(PriceError),
     /// The first attempt is beyond the limits.
     Limits(PlanError),
 }

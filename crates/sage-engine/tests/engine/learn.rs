@@ -5,7 +5,7 @@ use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::read::{Expression, Query, formula};
 use sage_engine::stream::{StreamFile, time_of};
-use sage_engine::{Ask, Cost, Door, Engine, Lane, Sigma, TableNoise};
+use sage_engine::{AccessMode, Ask, Cost, Engine, Lane, Sigma, TableNoise};
 use sage_learn::bundle::{Bundle, Card, Door as BundleDoor, Feature, Model, Predictor, Validation, fields, try_out};
 use sage_learn::encode::{
     Categories, Encoding, Field, FieldKind, Join, Key, KeyKind, Label, LabelKind, Mean, Scale, Span, Stated,
@@ -135,7 +135,7 @@ fn rides_become_a_served_model() {
         context: None,
         blocks,
         costs,
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "durations".to_owned(),
     };
     let granted = engine.charge(&somebody("mia"), ask).expect("granted");

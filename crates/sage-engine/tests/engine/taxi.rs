@@ -3,7 +3,7 @@
 use sage_engine::generate::{self, STREAM_FILE, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::stream::{StreamFile, time_of};
-use sage_engine::{Ask, Door, Fed, Lane, TableNoise};
+use sage_engine::{AccessMode, Ask, Fed, Lane, TableNoise};
 
 use crate::world::{World, epsilon, laplace, query, somebody};
 
@@ -52,7 +52,7 @@ fn made_up_rides_go_in_and_a_noisy_number_comes_out() {
         context: None,
         blocks,
         costs: laplace("8"),
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     };
     let granted = engine.charge(&somebody("mia"), ask).expect("granted");

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use sage_engine::ingest::Source;
-use sage_engine::{Ask, Door, Engine, EngineError, Lane, TableNoise};
+use sage_engine::{AccessMode, Ask, Engine, EngineError, Lane, TableNoise};
 
 use crate::world::{World, epsilon, laplace, query, somebody};
 
@@ -76,7 +76,7 @@ fn a_user_is_one_row_of_the_session_with_a_bounded_number_of_records() {
         context: None,
         blocks: keys(),
         costs: laplace("40"),
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     };
     let granted = engine.charge(&somebody("mia"), ask).expect("granted");

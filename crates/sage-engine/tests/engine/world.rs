@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use sage_engine::ingest::Source;
 use sage_engine::read::{Expression, Query};
-use sage_engine::{Ask, Cost, Door, Engine, EngineError, Epsilon, Fed, Mechanism, Opened, Places, Principal};
+use sage_engine::{AccessMode, Ask, Cost, Engine, EngineError, Epsilon, Fed, Mechanism, Opened, Places, Principal};
 use tempfile::TempDir;
 
 /// A stream of rides by day.
@@ -119,7 +119,7 @@ pub(crate) fn ask(key: &str, blocks: Vec<String>, cost: &str) -> Ask {
         context: None,
         blocks,
         costs: laplace(cost),
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     }
 }

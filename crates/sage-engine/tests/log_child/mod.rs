@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use sage_engine::log::{Desk, Directory, Heads, Sound, SqliteLog};
 use sage_kernel::{
-    Answer, BlockId, ContextId, Event, Gate, GateError, Grant, GrantId, GrantState, Head, Lane, Log, StreamId,
+    BlockId, ChargeOutcome, ContextId, Event, Gate, GateError, Grant, GrantId, GrantState, Head, Lane, Log, StreamId,
 };
 
 use crate::log_world::{self, BLOCKS, FITTING, furnish, request};
@@ -131,7 +131,7 @@ fn one_step(
     match step % 10 {
         5 => {
             let again = desk.charge(request(&format!("{round}/{}", step - 3)))?;
-            if !matches!(again, Answer::Repeated(..)) {
+            if !matches!(again, ChargeOutcome::Repeated(..)) {
                 say("violation: the same key was granted twice");
             }
         }
@@ -154,7 +154,7 @@ fn one_step(
             say(&format!("burnt {}", id.0));
         }
         _ => match desk.charge(request(&key))? {
-            Answer::Granted(grant) => {
+            ChargeOutcome::Granted(grant) => {
                 say(&format!("granted {} {key}", grant.id().0));
                 grants.push(grant);
             }
@@ -174,14 +174,14 @@ fn storm(place: &Path, round: &str) {
                 for charge in 0.. {
                     let key = format!("{round}/{client}/{charge}");
                     match desk.charge(request(&key)) {
-                        Ok(Answer::Granted(grant)) if charge % 7 == 3 => {
+                        Ok(ChargeOutcome::Granted(grant)) if charge % 7 == 3 => {
                             let id = grant.id();
                             say(&format!("granted {} {key}", id.0));
                             if desk.with(|gate| gate.start(5, grant)).is_ok_and(|permit| permit.is_ok()) {
                                 say(&format!("started {}", id.0));
                             }
                         }
-                        Ok(Answer::Granted(grant)) => say(&format!("granted {} {key}", grant.id().0)),
+                        Ok(ChargeOutcome::Granted(grant)) => say(&format!("granted {} {key}", grant.id().0)),
                         other => return say(&format!("violation: {other:?}")),
                     }
                 }
@@ -260,7 +260,7 @@ fn ask_again(sound: Sound<SqliteLog>, said: &Said, name: &str) {
     let desk = Desk::new(sound, || 0);
     for (&id, key) in said.granted.iter().rev().step_by(7) {
         match desk.charge(request(key)) {
-            Ok(Answer::Repeated(found, state, grant)) => {
+            Ok(ChargeOutcome::Repeated(found, state, grant)) => {
                 assert_eq!(found.0, id, "{name}: {key}");
                 assert_eq!(grant.is_some(), state == GrantState::Charged, "{name}: {key} is {state:?}");
             }

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use sage_engine::log::{BoxedLog, Checked, Directory, GroupCommit, Heads};
 use sage_engine::{Engine, Opened, Places};
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Head, Log, Mechanism,
-    MemoryLog, Policy, Record, Request, RequestKey, Rule, Sigma, StreamId,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Head, Log,
+    Mechanism, MemoryLog, Policy, Record, Request, RequestKey, Rule, Sigma, StreamId,
 };
 
 struct Measurement {
@@ -114,7 +114,7 @@ fn furnish<L: Log>(gate: &mut Gate<L>) {
         delta: Delta::ceiling("1e-6").expect("a ceiling"),
     };
     let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");
-    let stream = gate.create_stream(0, "rides", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+    let stream = gate.create_stream(0, "rides", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
     gate.add_blocks(0, stream, (0..BLOCKS).map(|block| format!("hour={block}")).collect()).expect("blocks");
 }
 
@@ -130,7 +130,7 @@ fn request(key: u64, window: u32) -> Request {
         context: ContextId(0),
         blocks: Blocks::range(first, first + window - 1).expect("blocks"),
         costs: [Some(Cost::new(vec![part]).expect("a cost")), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "bench".to_owned(),
     }
 }
@@ -240,7 +240,7 @@ fn lives() -> Vec<Record> {
     while gate.head().length < 1_000_000 {
         let answers = gate.charge(0, (key..key + 1000).map(|key| request(key, WINDOW)));
         for answer in answers.expect("a healthy log") {
-            let Answer::Granted(grant) = answer else { panic!("everything fits") };
+            let ChargeOutcome::Granted(grant) = answer else { panic!("everything fits") };
             let id = grant.id();
             let _permit = gate.start(0, grant).expect("waiting");
             gate.burn(0, id).expect("running");

@@ -157,7 +157,7 @@ fn bare(engine: &Engine, text: &str, blocks: &[String], turn: usize) {
         context: None,
         blocks: blocks.to_vec(),
         costs: [cost(plan.mechanism()), cost(noise.mechanism().expect("a price"))],
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "a measurement".to_owned(),
     };
     let granted = engine.charge(&principal("mia"), ask).expect("granted");

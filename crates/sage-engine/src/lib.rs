@@ -58,9 +58,9 @@ pub use api::{
 pub use blocks::{KeyError, MasterKeySource};
 pub use query::{Spend, Which};
 pub use sage_kernel::{
-    Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,
-    Filter, Finished, Gate, GateError, GrantId, GrantState, Head, Lane, Ledger, Log, Mechanism, MemoryLog, NumberError,
-    Policy, Rate, Refusal, Rule, Session, Shortfall, Sigma, StreamId, TableNoise,
+    AccessMode, AccessModes, BlockId, Blocks, BlocksError, Ceiling, ChargeOutcome, Component, ContextId, Cost,
+    CostError, Delta, Epsilon, Filter, FinishedSession, Gate, GateError, GrantId, GrantState, Head, Lane, Ledger, Log,
+    Mechanism, MemoryLog, NumberError, Policy, Rate, Refusal, Rule, Session, Shortfall, Sigma, StreamId, TableNoise,
 };
 
 /// To be called first thing in `main`: the program is started anew as the box of a pipeline's program, and this is

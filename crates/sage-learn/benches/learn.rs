@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use sage_kernel::noise::{RoundedGaussian, SecureNoise};
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, MemoryLog, Policy, Request,
-    RequestKey, Rule, Session,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Delta, Epsilon, Filter, Gate, Lane, MemoryLog,
+    Policy, Request, RequestKey, Rule, Session,
 };
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::network::{Inputs, Loss, Network, Plan, Rates, Shape, Training, Work, train};
@@ -88,7 +88,7 @@ fn opened(task: Task, rows: usize, steps: u32) -> (Session<Encoded, SecureNoise>
     let shape = task.shape();
     let all = Plan::new(&shape, work(100 * steps), target, Rule::Renyi).expect("a plan");
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let policy = Policy::single(Filter::new(Rule::Renyi, target).expect("a filter"), Doors::EnforcedOnly);
+    let policy = Policy::single(Filter::new(Rule::Renyi, target).expect("a filter"), AccessModes::EnforcedOnly);
     let stream = gate.create_stream(0, "rides", policy).expect("a stream");
     gate.add_blocks(0, stream, vec!["0".to_owned()]).expect("a block");
     let request = Request {
@@ -97,11 +97,11 @@ fn opened(task: Task, rows: usize, steps: u32) -> (Session<Encoded, SecureNoise>
         context: ContextId(0),
         blocks: Blocks::range(0, 0).expect("a block"),
         costs: [all.charge(), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "bench".to_owned(),
     };
     let answer = gate.charge(0, vec![request]).expect("a healthy log").remove(0);
-    let Answer::Granted(grant) = answer else { panic!("not granted") };
+    let ChargeOutcome::Granted(grant) = answer else { panic!("not granted") };
     let permit = gate.start(0, grant).expect("starts");
     let noise = SecureNoise::new().expect("randomness");
     let session = permit.open(noise, |_| Ok::<_, ()>([vec![task.rows(rows)], Vec::new()])).expect("opens");

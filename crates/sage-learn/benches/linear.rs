@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, MemoryLog,
-    Part, Permit, Policy, Request, RequestKey, Rule, Sigma, Summary, SummaryKey, Tag,
+    AccessMode, AccessModes, BlockId, BlockPart, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon,
+    Filter, Gate, Lane, MemoryLog, Permit, Policy, Request, RequestKey, Rule, Sigma, Summary, SummaryKey, SummaryTag,
 };
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::{AdaSsp, Ridge};
@@ -34,7 +34,8 @@ impl Yard {
         };
         let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-        let stream = gate.create_stream(0, "rides", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+        let stream =
+            gate.create_stream(0, "rides", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
         gate.add_blocks(0, stream, (0..blocks).map(|block| block.to_string()).collect()).expect("blocks");
         Self { gate, blocks, asked: 0 }
     }
@@ -47,10 +48,10 @@ impl Yard {
             context: ContextId(0),
             blocks: Blocks::range(0, self.blocks - 1).expect("blocks"),
             costs: [Some(cost), None],
-            door: Door::Enforced,
+            access: AccessMode::Enforced,
             purpose: "bench".to_owned(),
         };
-        let Answer::Granted(grant) = self.gate.charge(0, vec![request]).expect("a healthy log").remove(0) else {
+        let ChargeOutcome::Granted(grant) = self.gate.charge(0, vec![request]).expect("a healthy log").remove(0) else {
             panic!("everything fits")
         };
         self.gate.start(0, grant).expect("a start")
@@ -104,11 +105,11 @@ fn adassp() -> f64 {
 
 /// Blocks of the summaries' window.
 const BLOCKS: u32 = 1_000;
-const TAG: Tag = Tag([1; 32]);
+const TAG: SummaryTag = SummaryTag([1; 32]);
 const KEY: SummaryKey = SummaryKey::from_bytes([2; 32]);
 
-const fn part(block: u32) -> Part {
-    Part { block: BlockId(block), lane: Lane::Train, source: [0; 32] }
+const fn part(block: u32) -> BlockPart {
+    BlockPart { block: BlockId(block), lane: Lane::Train, source: [0; 32] }
 }
 
 /// The summaries of all blocks, of a thousand rows each.
@@ -117,7 +118,7 @@ fn summarise(plan: &AdaSsp, permit: &Permit) -> Vec<Arc<Summary>> {
     let label = plan.signed_label();
     let one = |block: u32| {
         let rows = [rows(1_000, u64::from(block))];
-        let summary = permit.summarise_places(part(block), TAG, bounds, &rows, |row, named| {
+        let summary = permit.summarise_one_hot(part(block), TAG, bounds, &rows, |row, named| {
             named.copy_from_slice(row.places);
             label(row.label)
         });

@@ -6,8 +6,8 @@
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism, MemoryLog,
-    Policy, Range, Rate, Request, RequestKey, Rows, Rule, Sigma, TableNoise, Taken,
+    ChargeOutcome, Blocks, Ceiling, ContextId, Cost, Delta, AccessMode, AccessModes, Epsilon, Filter, Gate, Lane, Mechanism, MemoryLog,
+    Policy, Range, Rate, Request, RequestKey, Rows, Rule, Sigma, TableNoise, Rounding,
 };
 use sage_learn::plan::fits;
 
@@ -79,7 +79,7 @@ impl Rows for Ramp {
 /// The root mean square error of a mean over `rows` rows when the given number of means share a block.
 fn error_of_means(loss: Epsilon, answers: u32, rows: usize, seed: u64) -> f64 {
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let policy = Policy::single(filter(Rule::Renyi, "1000", "1e-6"), Doors::EnforcedOnly);
+    let policy = Policy::single(filter(Rule::Renyi, "1000", "1e-6"), AccessModes::EnforcedOnly);
     let stream = gate.create_stream(0, "ramp", policy).expect("a stream");
     gate.add_blocks(0, stream, vec!["all".to_owned()]).expect("a block");
     let request = Request {
@@ -88,10 +88,10 @@ fn error_of_means(loss: Epsilon, answers: u32, rows: usize, seed: u64) -> f64 {
         context: ContextId(0),
         blocks: Blocks::range(0, 0).expect("a block"),
         costs: [Some(query(Mechanism::Laplace { epsilon: loss, count: answers })), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "how well do means come out?".to_owned(),
     };
-    let Some(Answer::Granted(grant)) = gate.charge(0, vec![request]).expect("a log").pop() else {
+    let Some(ChargeOutcome::Granted(grant)) = gate.charge(0, vec![request]).expect("a log").pop() else {
         panic!("the play ceiling is wide enough");
     };
     let permit = gate.start(0, grant).expect("a log");
@@ -101,7 +101,7 @@ fn error_of_means(loss: Epsilon, answers: u32, rows: usize, seed: u64) -> f64 {
     let noise = TableNoise::Laplace(loss);
     let squares: f64 = (0..answers)
         .map(|_| {
-            let pairs = session.pairs(Lane::Train, 1, unit, Taken::AsStatistic, noise, |value| Some((0, value)));
+            let pairs = session.pairs(Lane::Train, 1, unit, Rounding::Nearest, noise, |value| Some((0, value)));
             let pair = pairs.expect("the charge covers it")[0];
             let mean = pair.above / (pair.above + pair.below);
             (mean - 0.5) * (mean - 0.5)

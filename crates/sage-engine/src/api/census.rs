@@ -5,7 +5,7 @@
 //! 1/L of the census's ε on both lanes. With a horizon of one step there is one level, and the nodes are the sizes of
 //! the blocks. In a stream of users the units are users. Units must be counted by the kernel's histogram only.
 
-use sage_kernel::{Cost, Door, Epsilon, Lane, Mechanism, TableNoise};
+use sage_kernel::{AccessMode, Cost, Epsilon, Lane, Mechanism, TableNoise};
 use sage_learn::count::{Node, Tree, laplace_sum_quantile};
 use sage_learn::statistics::Histogram;
 
@@ -106,7 +106,7 @@ impl Engine {
                 context: None,
                 blocks: blocks.clone(),
                 costs: [Some(cost()?), Some(cost()?)],
-                door: Door::Enforced,
+                door: AccessMode::Enforced,
                 purpose: "census".to_owned(),
             };
             outcome = self.charge_for_engine(ask);

@@ -159,7 +159,7 @@ fn kernel_policy(file: &StreamFile) -> Result<Policy, EngineError> {
 fn successor(in_force: &Policy, file: &StreamFile) -> Result<Policy, EngineError> {
     let wanted = kernel_policy(file)?;
     let moved = |before: &Filter, wanted: &Filter| match before.rule() == wanted.rule() {
-        true => before.under(wanted.ceiling()).unwrap_or_else(|| wanted.clone()),
+        true => before.with_ceiling(wanted.ceiling()).unwrap_or_else(|| wanted.clone()),
         false => wanted.clone(),
     };
     let alike = in_force.contexts().len() == wanted.contexts().len();
@@ -174,7 +174,7 @@ fn successor(in_force: &Policy, file: &StreamFile) -> Result<Policy, EngineError
     if contexts.is_empty() {
         return Ok(wanted);
     }
-    Policy::with_contexts(contexts, joint, wanted.doors()).map_err(EngineError::Blocks)
+    Policy::with_contexts(contexts, joint, wanted.access_modes()).map_err(EngineError::Blocks)
 }
 
 /// A stream by name, with its id in the ledger and its entry in the catalog.

@@ -5,7 +5,7 @@
 //! written. The cost of a query depends on public facts only.
 
 use sage_kernel::{
-    BlockId, Delta, Door, Epsilon, Filter, Finished, Gate, GrantId, GrantState, Lane, Refusal, RequestKey,
+    AccessMode, BlockId, Delta, Epsilon, Filter, FinishedSession, Gate, GrantId, GrantState, Lane, Refusal, RequestKey,
 };
 use sage_learn::count::{Node, Tree, laplace_sum_quantile};
 use sage_learn::plan::fits;
@@ -134,7 +134,7 @@ impl Engine {
                 context: asked.context.clone(),
                 blocks: planned.blocks.clone(),
                 costs: planned.priced.costs.clone(),
-                door: Door::Enforced,
+                door: AccessMode::Enforced,
                 purpose: format!("query by {}", by.name()),
             },
         );

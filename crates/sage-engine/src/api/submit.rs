@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use sage_kernel::{Amounts, Blocks, Cost, Doors, Epsilon, Filter, Lane};
+use sage_kernel::{AccessModes, Amounts, Blocks, Cost, Epsilon, Filter, Lane};
 use sage_learn::plan::odometer;
 
 use crate::adapt::{End, Outcome, Phase};
@@ -157,8 +157,8 @@ impl Engine {
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
             pipeline.context = paid_by(known, by, pipeline.context.as_deref())?;
             owns_name(catalog, &pipeline.name, &pipeline.stream)?;
-            let doors = gate.ledger().stream(id).map(|stream| stream.policy().doors());
-            if matches!(pipeline.train, Train::Command { .. }) && doors == Some(Doors::EnforcedOnly) {
+            let doors = gate.ledger().stream(id).map(|stream| stream.policy().access_modes());
+            if matches!(pipeline.train, Train::Command { .. }) && doors == Some(AccessModes::EnforcedOnly) {
                 return Err(EngineError::Door(pipeline.stream.clone()));
             }
             let (_, filter) = paying(gate, id, &pipeline)?;

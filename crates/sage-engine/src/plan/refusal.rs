@@ -34,7 +34,7 @@ pub enum PlanRefusal {
     /// The model could not be written as a graph.
     Graph(GraphRefusal),
     /// The stream's filter has no price for a mechanism.
-    Unpriced(Unpriced),
+    Unpriced(PriceError),
     /// The first attempt is beyond the limits.
     Limits(PlanError),
 }

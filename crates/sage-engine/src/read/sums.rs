@@ -5,7 +5,7 @@
 //! a stored row and what is added up, and by the digest of the block's parts. A tag must never be the same for two
 //! things that differ; a sum that is missing costs a reading and nothing else.
 
-use sage_kernel::{BlockId, Lane, Permit, Summary, SummaryKey, Tag};
+use sage_kernel::{BlockId, Lane, Permit, Summary, SummaryKey, SummaryTag};
 use sage_learn::statistics::StatisticError;
 
 use super::error::ReadError;
@@ -21,7 +21,7 @@ const FORM: u64 = 3;
 /// Has the kernel sum the batches of one lane of one block, under a permit that covers it: each summary is of all of
 /// them. None if the sums do not fit or are larger than the rows; then the session is given the rows.
 pub type Summing<'a, B> =
-    dyn Fn(&Permit, (sage_kernel::Part, Tag), &[B]) -> Result<Vec<Summary>, StatisticError> + Sync + 'a;
+    dyn Fn(&Permit, (sage_kernel::BlockPart, SummaryTag), &[B]) -> Result<Vec<Summary>, StatisticError> + Sync + 'a;
 
 /// How blocks are summed.
 pub struct Sums<'a, B> {
@@ -49,7 +49,7 @@ pub struct Keeping<'a> {
     /// The directory's secret, with which the kernel authenticates them.
     pub key: &'a SummaryKey,
     /// What is summed, as [`tag`] says it.
-    pub tag: Tag,
+    pub tag: SummaryTag,
     /// Whether the rows of the block with this key are no longer kept.
     pub gone: &'a (dyn Fn(&str) -> bool + Sync),
 }
@@ -57,7 +57,7 @@ pub struct Keeping<'a> {
 /// A digest of everything that turns a stored row into what is summed: the stream's columns, the query, the unit, the
 /// program, and `what`, in which the caller says how the query's columns are encoded and which sums with which bounds
 /// are made of them.
-pub fn tag(prepared: &Prepared, query: &Query, unit: &Unit, what: &str) -> Tag {
+pub fn tag(prepared: &Prepared, query: &Query, unit: &Unit, what: &str) -> SummaryTag {
     let mut hash = blake3::Hasher::new_derive_key("sage: what is summed");
     let mut say = |text: &str| {
         hash.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
@@ -72,14 +72,14 @@ pub fn tag(prepared: &Prepared, query: &Query, unit: &Unit, what: &str) -> Tag {
         say(&format!("{:?} {:?}", column.name, column.sql));
     }
     say(what);
-    Tag(*hash.finalize().as_bytes())
+    SummaryTag(*hash.finalize().as_bytes())
 }
 
 impl<B> Sums<'_, B> {
     /// The tag of the session. Sums that are not kept are used in one session alone, so one tag does for all of them.
-    pub(super) const fn tag(&self) -> Tag {
+    pub(super) const fn tag(&self) -> SummaryTag {
         match self.keep {
-            Keep::Nothing => Tag([0; 32]),
+            Keep::Nothing => SummaryTag([0; 32]),
             Keep::In(keeping) => keeping.tag,
         }
     }
@@ -93,8 +93,8 @@ pub(super) struct Summed<'a, B> {
 }
 
 impl<B> Summed<'_, B> {
-    fn part(&self, block: BlockId, lane: Lane) -> sage_kernel::Part {
-        sage_kernel::Part { block, lane, source: self.source.digest(block) }
+    fn part(&self, block: BlockId, lane: Lane) -> sage_kernel::BlockPart {
+        sage_kernel::BlockPart { block, lane, source: self.source.digest(block) }
     }
 
     /// Where the sums of a lane of a block are kept, if they are.

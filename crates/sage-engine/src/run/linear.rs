@@ -3,7 +3,7 @@
 //! A linear model is a function of sums over rows, so a block that was summed for one attempt need not be read for the
 //! next. It must sum exactly what training and the test of hopeless classes ask the session for.
 
-use sage_kernel::{MomentBounds, Part, Permit, Rows, Summary, Tag};
+use sage_kernel::{BlockPart, MomentBounds, Permit, Rows, Summary, SummaryTag};
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::AdaSsp;
 use sage_learn::statistics::StatisticError;
@@ -49,7 +49,7 @@ impl<'recipe> LinearSums<'recipe> {
 
     /// The sums of a block. None where its rows take less room: a small block is read quickly.
     pub(crate) fn sum(
-        &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[Encoded],
+        &self, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[Encoded],
     ) -> Result<Vec<Summary>, StatisticError> {
         let layout = self.inputs.encoding().layout();
         let count: usize = rows.iter().map(Rows::count).sum();

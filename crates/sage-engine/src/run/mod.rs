@@ -30,7 +30,7 @@ pub(crate) use watch::Watch;
 /// What an attempt has to show.
 pub(crate) struct Done {
     /// The end of its session.
-    pub(crate) finished: Finished,
+    pub(crate) finished: FinishedSession,
     /// What its test said.
     pub(crate) verdict: Verdict,
     /// What may leave if it was accepted.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Epsilon, Lane, Part, Permit, Session, Summary, TableNoise, Tag};
+use sage_kernel::{BlockPart, Epsilon, Lane, Permit, Session, Summary, SummaryTag, TableNoise};
 use sage_learn::statistics::{Count, Estimate, Group, GroupBy, Histogram, Mean, StatisticError, Sum, Variance};
 use sage_learn::validate::{Decision, Verdict};
 use serde::{Deserialize, Serialize};
@@ -71,7 +71,7 @@ pub(crate) fn compute<N: NoiseSource>(
 /// What a block is summed to while it is read, for a session that asks for this statistic: nothing where it takes the
 /// rows themselves.
 pub(crate) fn summarise(
-    recipe: &Recipe, statistic: &Statistic, permit: &Permit, part: (Part, Tag), rows: &[Batch],
+    recipe: &Recipe, statistic: &Statistic, permit: &Permit, part: (BlockPart, SummaryTag), rows: &[Batch],
 ) -> Result<Vec<Summary>, StatisticError> {
     let (value, key) = places(recipe);
     let noise = TableNoise::Laplace(Epsilon::ZERO);

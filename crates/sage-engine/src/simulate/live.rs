@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sage_kernel::{
-    Answer, BlockId, Blocks, ContextId, Decision, Door, Doors, Epsilon, Filter, Gate, Lane, MemoryLog, Policy, Request,
-    RequestKey, Rule, StreamId,
+    AccessMode, AccessModes, BlockId, Blocks, ChargeOutcome, ContextId, Decision, Epsilon, Filter, Gate, Lane,
+    MemoryLog, Policy, Request, RequestKey, Rule, StreamId,
 };
 use sage_learn::plan::odometer;
 
@@ -86,7 +86,7 @@ impl<'scenario> Live<'scenario> {
             _ => Counting::Every { smallest: Resources::ZERO },
         };
         let mut gate = Gate::open(MemoryLog::default())?;
-        let stream = gate.create_stream(0, "simulated", Policy::single(filter.clone(), Doors::EnforcedOnly))?;
+        let stream = gate.create_stream(0, "simulated", Policy::single(filter.clone(), AccessModes::EnforcedOnly))?;
         let story = Story {
             releases: Vec::new(),
             moments: Vec::new(),
@@ -215,7 +215,7 @@ impl<'scenario> Live<'scenario> {
             context: ContextId(0),
             blocks: blocks.clone(),
             costs: [Some(release.cost.clone()), Some(release.cost.clone())],
-            door: Door::Enforced,
+            access: AccessMode::Enforced,
             purpose: format!("pipeline {}", pipeline.0),
         };
         let admitted = matches!(self.gate.ledger().decide(&request), Decision::Admitted(_));
@@ -263,13 +263,13 @@ impl<'scenario> Live<'scenario> {
         let time = u64::from(self.time);
         self.step(pipeline, adapt::Event::Chosen(attempt))?;
         match self.gate.charge(time, vec![request])?.pop() {
-            Some(Answer::Granted(grant)) => {
+            Some(ChargeOutcome::Granted(grant)) => {
                 let id = grant.id();
                 self.gate.start(time, grant)?;
                 self.gate.burn(time, id)?;
             }
             // Others were let through first; it chooses anew.
-            Some(Answer::Refused(_)) => {
+            Some(ChargeOutcome::Refused(_)) => {
                 self.apply(Event::Withdraw { pipeline })?;
                 self.step(pipeline, adapt::Event::Refused)?;
                 return Ok(false);

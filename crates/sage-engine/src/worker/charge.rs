@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use sage_kernel::{Cost, Door, Event, Filter, Gate, GrantState, Log, Request, RequestKey};
+use sage_kernel::{AccessMode, Cost, Event, Filter, Gate, GrantState, Log, Request, RequestKey};
 
 use crate::adapt::{Attempt, End, Phase};
 use crate::allocate::Resources;
@@ -101,7 +101,7 @@ fn charge_requests(
         context: run.pipeline.context.clone(),
         blocks: places.filter_map(|place| known.sealed.get(place as usize).cloned()).collect(),
         costs: bill.costs.clone(),
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: format!("run {number} of {}", run.pipeline.name),
     };
     let mut test = None;

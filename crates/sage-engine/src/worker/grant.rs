@@ -5,8 +5,8 @@
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, ContextId, Cost, Door, Finished, Gate, Grant, GrantId, Head, Lane, Permit, Policy, Request, RequestKey,
-    Rows, Session,
+    AccessMode, ChargeOutcome, ContextId, Cost, FinishedSession, Gate, Grant, GrantId, Head, Lane, Permit, Policy,
+    Request, RequestKey, Rows, Session,
 };
 use sage_learn::encode::{Encoded, Encoding};
 
@@ -82,8 +82,8 @@ impl Engine {
                 // A block that is named twice is charged once, and therefore read once.
                 Ok(Granted { grant, stream, blocks: folded(&blocks) })
             }
-            Answer::Repeated(_, state, None) => Err(EngineError::Served(state)),
-            Answer::Refused(refusal) => Err(EngineError::Refused(refusal)),
+            ChargeOutcome::Repeated(_, state, None) => Err(EngineError::Served(state)),
+            ChargeOutcome::Refused(refusal) => Err(EngineError::Refused(refusal)),
         }
     }
 
@@ -202,7 +202,7 @@ pub(crate) fn request(gate: &Gate<Store>, catalog: &Catalog, ask: &ChargeRequest
         context: policy.map_or(Ok(ContextId(0)), |policy| context(policy, ask.context.as_deref()))?,
         blocks,
         costs: ask.costs.clone(),
-        door: ask.door.clone(),
+        access: ask.door.clone(),
         purpose: ask.purpose.clone(),
     })
 }

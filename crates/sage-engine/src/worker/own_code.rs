@@ -74,7 +74,7 @@ impl Engine {
         let failed = |error: std::io::Error| Lost(format!("the run's folder cannot be written: {error}"));
         let grant = granted.id();
         let session = self.open_session(granted, recipe.query()).map_err(Lost::from)?;
-        let rows = session.into_declared().map_err(|_| Lost("the stream's door is not open for it".to_owned()))?;
+        let rows = session.into_attested().map_err(|_| Lost("the stream's door is not open for it".to_owned()))?;
         let names: Vec<String> = recipe.query().columns.iter().map(|column| column.name.clone()).collect();
         let batches = rows.lane(Lane::Train).iter().filter_map(|batch| batch.records(&names)).collect();
         // Dropped at the end of this function, after the program has ended.

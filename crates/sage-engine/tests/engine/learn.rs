@@ -135,7 +135,7 @@ fn rides_become_a_served_model() {
         context: None,
         blocks,
         costs,
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "durations".to_owned(),
     };
     let granted = engine.charge(&principal("mia"), ask).expect("granted");

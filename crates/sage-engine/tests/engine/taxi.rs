@@ -52,7 +52,7 @@ fn made_up_rides_go_in_and_a_noisy_number_comes_out() {
         context: None,
         blocks,
         costs: laplace("8"),
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     };
     let granted = engine.charge(&principal("mia"), ask).expect("granted");

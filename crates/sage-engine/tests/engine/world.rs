@@ -121,7 +121,7 @@ pub(crate) fn ask(key: &str, blocks: Vec<String>, cost: &str) -> ChargeRequest {
         context: None,
         blocks,
         costs: laplace(cost),
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     }
 }

@@ -9,7 +9,7 @@ use object_store::memory::InMemory;
 use sage_engine::blocks::Part;
 use sage_engine::read::{ReadError, Source, Unit, open, prepare};
 use sage_kernel::noise::SecureNoise;
-use sage_kernel::{BlockId, Door, Epsilon, Lane, Rows, TableNoise};
+use sage_kernel::{AccessMode, BlockId, Epsilon, Lane, Rows, TableNoise};
 
 fn schema() -> Schema {
     Schema::new(vec![
@@ -102,7 +102,7 @@ fn only_covered_lanes_are_decoded() {
 #[test]
 fn a_permit_opens_its_own_stream_alone() {
     let mut yard = four_blocks();
-    let permit = yard.permit((0, 0), &[Lane::Train], Door::Enforced);
+    let permit = yard.permit((0, 0), &[Lane::Train], AccessMode::Enforced);
     let mut other = Yard::new(1);
     let filter = sage_kernel::Filter::new(
         sage_kernel::Rule::Basic,
@@ -111,7 +111,7 @@ fn a_permit_opens_its_own_stream_alone() {
             delta: sage_kernel::Delta::ceiling("1e-6").expect("a ceiling"),
         },
     );
-    let policy = sage_kernel::Policy::single(filter.expect("a filter"), sage_kernel::Doors::EnforcedOnly);
+    let policy = sage_kernel::Policy::single(filter.expect("a filter"), sage_kernel::AccessModes::EnforcedOnly);
     let stream = other.gate.create_stream(0, "flights", policy).expect("a second stream");
     other.gate.add_blocks(0, stream, vec![key(0)]).expect("a block");
     let source = Source::new(other.gate.ledger(), "flights", [], Arc::new(InMemory::new())).expect("a source");
@@ -234,7 +234,8 @@ fn a_part_that_lies_is_refused() {
 fn filtered_rows_stay_charged() {
     let mut yard = four_blocks();
     let asked = query(Some("value < 50 AND value >= 20"), &["value"]);
-    let mut session = yard.open(&schema(), (0, 3), &[Lane::Train], Door::Enforced, &asked, &Unit::Row).expect("opens");
+    let mut session =
+        yard.open(&schema(), (0, 3), &[Lane::Train], AccessMode::Enforced, &asked, &Unit::Row).expect("opens");
     let noise = TableNoise::Laplace(Epsilon::cost(crate::yard::COST).expect("a loss"));
     let counts = session.histogram(Lane::Train, 1, noise, |_| Some(0)).expect("covered");
     // 27 rows are left; noise of scale 1/10 moves that by more than 4 once in 10^17.
@@ -253,7 +254,7 @@ fn a_failed_read_stays_charged() {
     let source = Source::new(yard.gate.ledger(), STREAM, yard.parts.clone(), Arc::new(InMemory::new()));
     let source = source.expect("a source");
     let prepared = prepare(&schema(), &query(None, &["number"])).expect("allowed");
-    let permit = yard.permit((0, 0), &[Lane::Train], Door::Enforced);
+    let permit = yard.permit((0, 0), &[Lane::Train], AccessMode::Enforced);
     let opened = open(permit, SecureNoise::new().expect("randomness"), &source, &prepared, &Unit::Row);
     assert!(matches!(opened.err(), Some(ReadError::Missing { .. })));
     let stream = yard.gate.ledger().stream(sage_kernel::StreamId(0)).expect("the stream");

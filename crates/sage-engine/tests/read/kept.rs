@@ -11,7 +11,7 @@ use sage_engine::read::{
     Batch, Keep, Keeping, Prepared, Query, ReadError, Row, Sums, Unit, encoded, open, open_summed, prepare, tag,
 };
 use sage_kernel::noise::SeededNoise;
-use sage_kernel::{Cost, Door, Epsilon, Lane, Permit, Rule, Session, Sigma, Summary, SummaryKey, TableNoise};
+use sage_kernel::{AccessMode, Cost, Epsilon, Lane, Permit, Rule, Session, Sigma, Summary, SummaryKey, TableNoise};
 use sage_learn::encode::{
     Categories, Encoded, Encoding, Field, FieldKind, Key, KeyKind, Label, LabelKind, Scale, Span, Stated,
 };
@@ -92,7 +92,7 @@ impl Fit {
 
     fn permit(&self, yard: &mut Yard, blocks: (u32, u32), lanes: &[Lane]) -> Permit {
         let cost = Cost::new(self.learner().mechanisms()).expect("a cost");
-        yard.permit_for(&cost, blocks, lanes, Door::Enforced)
+        yard.permit_for(&cost, blocks, lanes, AccessMode::Enforced)
     }
 
     fn prepared(&self) -> Prepared {
@@ -105,7 +105,7 @@ impl Fit {
     ) -> Result<(Session<Encoded, SeededNoise>, Vec<u32>), ReadError> {
         let learner = self.learner();
         let read = Mutex::new(Vec::new());
-        let sum = |permit: &Permit, part: (sage_kernel::Part, _), rows: &[Encoded]| {
+        let sum = |permit: &Permit, part: (sage_kernel::BlockPart, _), rows: &[Encoded]| {
             assert_eq!(part.0.lane, Lane::Train, "the other lane is not summed");
             read.lock().expect("whole").push(part.0.block.0);
             Ok(learner.summarise(permit, part, rows)?.into_iter().collect::<Vec<Summary>>())
@@ -322,10 +322,10 @@ fn a_table_of_kept_sums_is_that_of_rows() {
     let prepared = prepare(&schema(), &query).expect("allowed");
     let tag = tag(&prepared, &query, &Unit::Row, "means by group");
     let keeping = Keeping { sums: &kept, key: &secret(5), tag, gone: &|_| false };
-    let sum = |permit: &Permit, part: (sage_kernel::Part, _), rows: &[Batch]| {
+    let sum = |permit: &Permit, part: (sage_kernel::BlockPart, _), rows: &[Batch]| {
         Ok(group.summarise(permit, part, rows, value)?.into_iter().collect::<Vec<Summary>>())
     };
-    let permit = |yard: &mut Yard, blocks| yard.permit_at("1", blocks, &[Lane::Train], Door::Enforced);
+    let permit = |yard: &mut Yard, blocks| yard.permit_at("1", blocks, &[Lane::Train], AccessMode::Enforced);
     let source = yard.source();
     let session = open(permit(&mut yard, (0, 3)), SeededNoise::new(SEED), &source, &prepared, &Unit::Row);
     let from_rows = bits(&mut session.expect("reads"));

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use sage_engine::read::{Batch, Keep, ReadError, Row, Summing, Sums, Unit, open, open_summed, prepare};
 use sage_kernel::noise::SecureNoise;
-use sage_kernel::{Door, Epsilon, Lane, SessionError, TableNoise};
+use sage_kernel::{AccessMode, Epsilon, Lane, SessionError, TableNoise};
 use sage_learn::statistics::{GroupBy, StatisticError};
 
 /// So little noise that one row more or less would show: beyond 0.05 rows with a chance of e^-50.
@@ -77,9 +77,9 @@ fn sums_answer_as_rows_do() {
                 let mut lanes = Vec::new();
                 for lane in Lane::BOTH {
                     let noise = || SecureNoise::new().expect("randomness");
-                    let permit = yard.permit_at(LOUD, blocks, &[lane], Door::Enforced);
+                    let permit = yard.permit_at(LOUD, blocks, &[lane], AccessMode::Enforced);
                     let mut from_rows = open(permit, noise(), &source, &prepared, &unit).expect("reads");
-                    let permit = yard.permit_at(LOUD, blocks, &[lane], Door::Enforced);
+                    let permit = yard.permit_at(LOUD, blocks, &[lane], AccessMode::Enforced);
                     let sum = |permit: &_, part, rows: &[Batch]| {
                         Ok(group.summarise(permit, part, rows, value)?.into_iter().collect())
                     };
@@ -112,7 +112,7 @@ fn sums_answer_what_they_were_made_for() {
     let source = yard.source();
     let sum = |permit: &_, part, rows: &[Batch]| Ok(group.summarise(permit, part, rows, value)?.into_iter().collect());
     for other in [GroupBy { keys: 4, ..group }, GroupBy { bounds: (0.0, 2.0), ..group }] {
-        let permit = yard.permit_at(LOUD, (0, 1), &[Lane::Train], Door::Enforced);
+        let permit = yard.permit_at(LOUD, (0, 1), &[Lane::Train], AccessMode::Enforced);
         let random = SecureNoise::new().expect("randomness");
         let mut session =
             open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum)).expect("reads");
@@ -122,11 +122,11 @@ fn sums_answer_what_they_were_made_for() {
     let permit = yard.permit_at(LOUD, (0, 1), &Lane::BOTH, crate::yard::declared_door());
     let random = SecureNoise::new().expect("randomness");
     let session = open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum)).expect("reads");
-    assert!(session.into_declared().is_err());
+    assert!(session.into_attested().is_err());
     // What cannot be summed is not read in silence.
     let wrong = GroupBy { keys: 0, ..group };
     let sum = |permit: &_, part, rows: &[Batch]| Ok(wrong.summarise(permit, part, rows, value)?.into_iter().collect());
-    let permit = yard.permit_at(LOUD, (0, 1), &[Lane::Train], Door::Enforced);
+    let permit = yard.permit_at(LOUD, (0, 1), &[Lane::Train], AccessMode::Enforced);
     let random = SecureNoise::new().expect("randomness");
     let opened = open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum));
     assert_eq!(opened.err(), Some(ReadError::Failed));

@@ -14,8 +14,8 @@ use sage_engine::blocks::{LANE_COLUMN, Part};
 use sage_engine::read::{Batch, Expression, Query, QueryRefusal, ReadError, Record, Source, Unit, open, prepare};
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, ContextId, Cost, DeclaredRows, Delta, Door, Doors, Epsilon, Filter, Gate, Lane,
-    Mechanism, MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, Session, StreamId,
+    AccessMode, AccessModes, AttestedRows, BlockId, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon,
+    Filter, Gate, Lane, Mechanism, MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, Session, StreamId,
 };
 use tempfile::TempDir;
 
@@ -45,7 +45,7 @@ impl Yard {
             delta: Delta::ceiling("0.5").expect("a ceiling"),
         };
         let filter = Filter::new(rule, ceiling).expect("a filter");
-        let stream = gate.create_stream(0, STREAM, Policy::single(filter, Doors::DeclaredToo)).expect("a stream");
+        let stream = gate.create_stream(0, STREAM, Policy::single(filter, AccessModes::AttestedToo)).expect("a stream");
         gate.add_blocks(0, stream, (0..blocks).map(key).collect()).expect("blocks");
         let folder = TempDir::new().expect("a folder");
         Self { gate, folder, parts: Vec::new(), stream, requests: 0 }
@@ -88,19 +88,19 @@ impl Yard {
     }
 
     /// Charges and starts a request for these blocks and lanes.
-    pub(crate) fn permit(&mut self, blocks: (u32, u32), lanes: &[Lane], door: Door) -> Permit {
+    pub(crate) fn permit(&mut self, blocks: (u32, u32), lanes: &[Lane], door: AccessMode) -> Permit {
         self.permit_at(COST, blocks, lanes, door)
     }
 
     /// The same at another price.
-    pub(crate) fn permit_at(&mut self, epsilon: &str, blocks: (u32, u32), lanes: &[Lane], door: Door) -> Permit {
+    pub(crate) fn permit_at(&mut self, epsilon: &str, blocks: (u32, u32), lanes: &[Lane], door: AccessMode) -> Permit {
         let epsilon = Epsilon::cost(epsilon).expect("a loss");
         let cost = Cost::new(vec![Mechanism::Laplace { epsilon, count: 1 }]);
         self.permit_for(&cost.expect("a cost"), blocks, lanes, door)
     }
 
     /// The same at this cost.
-    pub(crate) fn permit_for(&mut self, cost: &Cost, blocks: (u32, u32), lanes: &[Lane], door: Door) -> Permit {
+    pub(crate) fn permit_for(&mut self, cost: &Cost, blocks: (u32, u32), lanes: &[Lane], door: AccessMode) -> Permit {
         self.requests += 1;
         let request = Request {
             key: RequestKey::from_text(&self.requests.to_string()),
@@ -108,11 +108,11 @@ impl Yard {
             context: ContextId(0),
             blocks: Blocks::range(blocks.0, blocks.1).expect("blocks"),
             costs: Lane::BOTH.map(|lane| lanes.contains(&lane).then(|| cost.clone())),
-            door,
+            access: door,
             purpose: "test".to_owned(),
         };
         let answer = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
-        let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+        let ChargeOutcome::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
         self.gate.start(0, grant).expect("starts")
     }
 
@@ -123,7 +123,7 @@ impl Yard {
 
     /// Opens a session on blocks and lanes, through a door.
     pub(crate) fn open(
-        &mut self, schema: &Schema, blocks: (u32, u32), lanes: &[Lane], door: Door, asked: &Query, unit: &Unit,
+        &mut self, schema: &Schema, blocks: (u32, u32), lanes: &[Lane], door: AccessMode, asked: &Query, unit: &Unit,
     ) -> Result<Session<Batch>, ReadError> {
         let prepared = prepare(schema, asked).expect("the query is allowed");
         let source = self.source();
@@ -134,9 +134,9 @@ impl Yard {
     /// The rows of a lane of some blocks, in the open.
     pub(crate) fn declared(
         &mut self, schema: &Schema, blocks: (u32, u32), asked: &Query, unit: &Unit,
-    ) -> Result<DeclaredRows<Batch>, ReadError> {
+    ) -> Result<AttestedRows<Batch>, ReadError> {
         let session = self.open(schema, blocks, &Lane::BOTH, declared_door(), asked, unit)?;
-        Ok(session.into_declared().unwrap_or_else(|_| panic!("the door was declared")))
+        Ok(session.into_attested().unwrap_or_else(|_| panic!("the door was declared")))
     }
 
     /// Every record of a lane, made into something by a function.
@@ -152,8 +152,8 @@ impl Yard {
     }
 }
 
-pub(crate) fn declared_door() -> Door {
-    Door::Declared { author: "the test".to_owned(), reason: "to see rows".to_owned() }
+pub(crate) fn declared_door() -> AccessMode {
+    AccessMode::Attested { author: "the test".to_owned(), reason: "to see rows".to_owned() }
 }
 
 pub(crate) fn key(block: u32) -> String {

@@ -2,7 +2,7 @@
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Grant, MemoryLog, Permit,
+    ChargeOutcome, Blocks, Ceiling, ContextId, Cost, Delta, AccessMode, AccessModes, Epsilon, Filter, Gate, Grant, MemoryLog, Permit,
     Policy, Request, RequestKey, Rows, Rule, Session,
 };
 
@@ -15,8 +15,8 @@ impl Rows for Numbers {
         self.0.len()
     }
 
-    fn row(&self, place: usize) -> f64 {
-        self.0[place]
+    fn row(&self, index: usize) -> f64 {
+        self.0[index]
     }
 }
 
@@ -25,7 +25,7 @@ pub fn granted() -> (Gate<MemoryLog>, Grant) {
     let ceiling =
         Ceiling { epsilon: Epsilon::ceiling("1").expect("a number"), delta: Delta::ceiling("1e-6").expect("a number") };
     let filter = Filter::new(Rule::Basic, ceiling).expect("a filter");
-    let stream = gate.create_stream(0, "rows", Policy::single(filter, Doors::EnforcedOnly)).expect("new");
+    let stream = gate.create_stream(0, "rows", Policy::single(filter, AccessModes::EnforcedOnly)).expect("new");
     gate.add_blocks(0, stream, vec!["today".to_owned()]).expect("added");
     let request = Request {
         key: RequestKey::from_text("one"),
@@ -33,11 +33,11 @@ pub fn granted() -> (Gate<MemoryLog>, Grant) {
         context: ContextId(0),
         blocks: Blocks::range(0, 0).expect("a block"),
         costs: [Some(Cost::pure(Epsilon::cost("1").expect("a number")).expect("a cost")), None],
-        door: Door::Enforced,
-        purpose: "doors".to_owned(),
+        access: AccessMode::Enforced,
+        purpose: "compile-fail tests".to_owned(),
     };
     match gate.charge(0, vec![request]).expect("the log takes it").remove(0) {
-        Answer::Granted(grant) => (gate, grant),
+        ChargeOutcome::Granted(grant) => (gate, grant),
         _ => unreachable!("it fits"),
     }
 }

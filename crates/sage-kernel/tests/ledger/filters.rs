@@ -2,8 +2,8 @@
 
 use sage_kernel::accountant::{ORDERS, conversion, epsilon_from_curve, sampled_gaussian_curve};
 use sage_kernel::{
-    Amounts, Blocks, Ceiling, Component, Cost, Declared, Delta, Epsilon, Filter, FixedError, Lane, Mechanism, Rate,
-    Rule, Sigma, Unpriced,
+    Amounts, Blocks, Ceiling, Component, Cost, DeclaredQuery, Delta, Epsilon, Filter, FixedError, Lane, Mechanism,
+    PriceError, Rate, Rule, Sigma,
 };
 
 fn ceiling(epsilon: &str, delta: &str) -> Ceiling {
@@ -27,10 +27,10 @@ fn anywhere() -> Blocks {
 }
 
 /// How often the filter admits the amounts after what has been spent: tried, at ever closer counts.
-fn most(filter: &Filter, spent: &[u128], asked: &Amounts) -> u64 {
+fn most(filter: &Filter, spent: &[u128], requested: &Amounts) -> u64 {
     let admitted = |count: u64| {
-        let before = |(spent, asked): (&u128, &u64)| spent + u128::from(*asked) * u128::from(count);
-        filter.admits(&spent.iter().zip(asked.units()).map(before).collect::<Vec<_>>(), asked)
+        let before = |(spent, requested): (&u128, &u64)| spent + u128::from(*requested) * u128::from(count);
+        filter.admits(&spent.iter().zip(requested.units()).map(before).collect::<Vec<_>>(), requested)
     };
     let (mut low, mut high) = (0, 1 << 40);
     while low < high {
@@ -46,16 +46,16 @@ fn most(filter: &Filter, spent: &[u128], asked: &Amounts) -> u64 {
 
 fn fits(rule: Rule, ceiling: Ceiling, cost: &Cost) -> u64 {
     let filter = Filter::new(rule, ceiling).expect("a filter");
-    let asked = filter.price(cost, Lane::Train, &anywhere()).expect("a price");
+    let requested = filter.price(cost, Lane::Train, &anywhere()).expect("a price");
     let mut spent = vec![0u128; filter.caps().len()];
-    let most = most(&filter, &spent, &asked);
+    let most = most(&filter, &spent, &requested);
     // Found by halving; here each is tried, where that takes no time.
     if most <= 2000 {
         for _ in 0..most {
-            assert!(filter.admits(&spent, &asked), "{rule}: fewer than {most} fit");
-            spent.iter_mut().zip(asked.units()).for_each(|(spent, &units)| *spent += u128::from(units));
+            assert!(filter.admits(&spent, &requested), "{rule}: fewer than {most} fit");
+            spent.iter_mut().zip(requested.units()).for_each(|(spent, &units)| *spent += u128::from(units));
         }
-        assert!(!filter.admits(&spent, &asked), "{rule}: more than {most} fit");
+        assert!(!filter.admits(&spent, &requested), "{rule}: more than {most} fit");
     }
     most
 }
@@ -150,11 +150,11 @@ fn caps_are_those_of_the_theory_rounded_down() {
             .iter()
             .zip(filter.caps())
             .filter_map(|(component, &cap)| match component {
-                Component::Order(place) => Some((ORDERS[*place as usize], cap)),
+                Component::Order(index) => Some((ORDERS[*index as usize], cap)),
                 _ => None,
             })
             .collect();
-        assert_eq!((orders[0].0, orders.len()), (first, count), "orders with no room are dropped");
+        assert_eq!((orders[0].0, orders.len()), (first, count), "orders with a cap of zero are dropped");
         for &(order, cap) in expected {
             let units = orders.iter().find(|(kept, _)| *kept == order).expect("a kept order").1;
             let exact = cap * 1e12;
@@ -182,9 +182,9 @@ fn admission_is_monotone() {
         }
         let full: Vec<u128> = filter.caps().iter().map(|&cap| u128::from(cap)).collect();
         let least = cost(Mechanism::BlackBox { epsilon: epsilon("1e-12"), delta: delta("1e-18") });
-        let asked = filter.price(&least, Lane::Train, &anywhere()).expect("a price");
-        assert!(!filter.admits(&full, &asked), "{rule} admits on a full lane");
-        assert!(!filter.admits(&[], &asked), "{rule} admits on the wrong shape");
+        let requested = filter.price(&least, Lane::Train, &anywhere()).expect("a price");
+        assert!(!filter.admits(&full, &requested), "{rule} admits on a full lane");
+        assert!(!filter.admits(&[], &requested), "{rule} admits on the wrong shape");
     }
 }
 
@@ -201,14 +201,14 @@ fn twenty_twentieths_fit_and_no_more() {
 fn prices_that_do_not_exist_are_refused() {
     let curved = Cost::new(gaussian().parts().to_vec()).expect("a cost without a δ");
     let basic = Filter::new(Rule::Basic, ceiling("1", "1e-6")).expect("a filter");
-    assert_eq!(basic.price(&curved, Lane::Train, &anywhere()), Err(Unpriced::NeedsDelta));
+    assert_eq!(basic.price(&curved, Lane::Train, &anywhere()), Err(PriceError::NeedsDelta));
     for rule in [Rule::Strong, Rule::Renyi] {
         let filter = Filter::new(rule, ceiling("1", "1e-6")).expect("a filter");
         assert!(filter.price(&curved, Lane::Train, &anywhere()).is_ok(), "{rule}");
     }
     assert!(Filter::new(Rule::Fixed, ceiling("1", "1e-6")).is_none());
     assert!(Filter::new(Rule::Basic, ceiling("0", "1e-6")).is_none());
-    for reason in [Unpriced::NeedsDelta, Unpriced::NotDeclared] {
+    for reason in [PriceError::NeedsDelta, PriceError::NotDeclared] {
         assert!(reason.to_string().len() > 20);
     }
 }
@@ -222,8 +222,8 @@ fn without_delta_only_pure_losses_fit() {
     assert_eq!(fits(Rule::Renyi, ceiling("1", "0"), &laplace("0.25")), 4);
 }
 
-fn declared(first: u32, last: u32, lane: Lane, cost: Cost, times: u32) -> Declared {
-    Declared { blocks: Blocks::range(first, last).expect("blocks"), lane, cost, times }
+fn declared(first: u32, last: u32, lane: Lane, cost: Cost, times: u32) -> DeclaredQuery {
+    DeclaredQuery { blocks: Blocks::range(first, last).expect("blocks"), lane, cost, times }
 }
 
 /// Declared in advance, a hundred small queries fit where basic composition takes ten.
@@ -253,7 +253,7 @@ fn fixed_streams_compose_what_they_declare_and_nothing_else() {
         (pure("0.9"), Lane::Test, blocks),
         (pure("0.9"), Lane::Train, Blocks::range(0, 3).expect("blocks")),
     ] {
-        assert_eq!(filter.price(&cost, lane, &blocks), Err(Unpriced::NotDeclared));
+        assert_eq!(filter.price(&cost, lane, &blocks), Err(PriceError::NotDeclared));
     }
     let curve = cost(Mechanism::Zcdp { rho: epsilon("0.01") });
     assert_eq!(Filter::fixed(small, vec![declared(0, 1, Lane::Train, curve, 1)]), Err(FixedError::NotComposable));
@@ -289,8 +289,8 @@ fn attack(loss_ceiling: f64, delta_ceiling: f64, rho: f64, caps: &[(f64, f64)]) 
 }
 
 /// The most a two-point mechanism within `room` at the order can break (`missing`, 0).
-fn second_step(missing: f64, order: f64, room: f64) -> f64 {
-    if room <= 0.0 {
+fn second_step(missing: f64, order: f64, slack: f64) -> f64 {
+    if slack <= 0.0 {
         return 0.0;
     }
     let mut best = 0.0f64;
@@ -305,7 +305,7 @@ fn second_step(missing: f64, order: f64, room: f64) -> f64 {
         let (mut low, mut high) = (0.0, 1.0 - 1e-12);
         for _ in 0..60 {
             let middle = 0.5 * (low + high);
-            if divergence(middle) <= room { low = middle } else { high = middle }
+            if divergence(middle) <= slack { low = middle } else { high = middle }
         }
         best = best.max(low * (1.0 - (missing - loss).exp()));
     }
@@ -330,7 +330,7 @@ fn the_attack_breaks_the_unweighted_rule_and_not_ours() {
             .iter()
             .zip(filter.caps())
             .filter_map(|(component, &cap)| match component {
-                Component::Order(place) => Some((ORDERS[*place as usize], cap as f64 / 1e12)),
+                Component::Order(index) => Some((ORDERS[*index as usize], cap as f64 / 1e12)),
                 _ => None,
             })
             .collect();

@@ -1,12 +1,12 @@
-//! The gate and its log: what is written, what a broken store can do, and who may use a grant.
+//! The gate and its log: the bytes written, the effects of a broken store, and the use of grants.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, Context, ContextId, Cost, Curve, Declared, Delta, Door, Doors, Epsilon, Event,
-    Fault, FaultyLog, Filter, Gate, GateError, Grant, GrantState, Head, Lane, Log, LogError, Mechanism, ORDER_COUNT,
-    Policy, Rate, Record, Refusal, Request, RequestKey, Rule, Sigma, StreamId, Unpriced,
+    AccessMode, AccessModes, BlockId, Blocks, Ceiling, ChargeOutcome, Context, ContextId, Cost, Curve, DeclaredQuery,
+    Delta, Epsilon, Event, Fault, FaultyLog, Filter, Gate, GateError, Grant, GrantState, Head, Lane, Log, LogError,
+    Mechanism, ORDER_COUNT, Policy, PriceError, Rate, Record, Refusal, Request, RequestKey, Rule, Sigma, StreamId,
 };
 
 fn epsilon(text: &str) -> Epsilon {
@@ -18,8 +18,8 @@ fn filter(rule: Rule, loss: &str, chance: &str) -> Filter {
     Filter::new(rule, ceiling).expect("a filter")
 }
 
-fn policy(rule: Rule, doors: Doors) -> Policy {
-    Policy::single(filter(rule, "1", "1e-6"), doors)
+fn policy(rule: Rule, access_modes: AccessModes) -> Policy {
+    Policy::single(filter(rule, "1", "1e-6"), access_modes)
 }
 
 fn request(key: &str, blocks: (u32, u32), loss: &str) -> Request {
@@ -29,7 +29,7 @@ fn request(key: &str, blocks: (u32, u32), loss: &str) -> Request {
         context: ContextId(0),
         blocks: Blocks::range(blocks.0, blocks.1).expect("blocks"),
         costs: [Some(Cost::pure(epsilon(loss)).expect("a cost")), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     }
 }
@@ -40,18 +40,18 @@ fn days(count: u32) -> Vec<String> {
 
 fn open(blocks: u32) -> Gate<FaultyLog> {
     let mut gate = Gate::open(FaultyLog::default()).expect("an empty log");
-    let stream = gate.create_stream(0, "rides", policy(Rule::Basic, Doors::EnforcedOnly)).expect("a stream");
+    let stream = gate.create_stream(0, "rides", policy(Rule::Basic, AccessModes::EnforcedOnly)).expect("a stream");
     gate.add_blocks(0, stream, days(blocks)).expect("blocks");
     gate
 }
 
-fn charge(gate: &mut Gate<impl Log>, request: Request) -> Answer {
-    gate.charge(7, vec![request]).expect("a healthy log").pop().expect("one answer")
+fn charge(gate: &mut Gate<impl Log>, request: Request) -> ChargeOutcome {
+    gate.charge(7, vec![request]).expect("a healthy log").pop().expect("one outcome")
 }
 
 fn granted(gate: &mut Gate<impl Log>, request: Request) -> Grant {
     match charge(gate, request) {
-        Answer::Granted(grant) => grant,
+        ChargeOutcome::Granted(grant) => grant,
         other => panic!("not granted: {other:?}"),
     }
 }
@@ -60,22 +60,22 @@ fn granted(gate: &mut Gate<impl Log>, request: Request) -> Grant {
 #[test]
 fn charges_are_all_or_nothing() {
     let mut gate = open(3);
-    for (place, (blocks, loss, expected)) in [
+    for (index, (blocks, loss, expected)) in [
         ((0, 1), "0.6", "granted"),
-        ((1, 2), "0.5", "not enough left on block 1 (\"2026-11-02\"), train lane, context \"default\", rule basic: epsilon asked 0.5, spent 0, reserved 0.6, left 0.4"),
+        ((1, 2), "0.5", "not enough left on block 1 (\"2026-11-02\"), train lane, context \"default\", rule basic: epsilon requested 0.5, spent 0, reserved 0.6, left 0.4"),
         ((2, 2), "1", "granted"),
         ((0, 0), "0.4", "granted"),
         ((0, 0), "0.000000000001", "not enough left on block 0"),
         ((1, 3), "0.1", "the stream has no block 3"),
         ((7, 9), "0.1", "the stream has no block 7"),
-        ((1, 1), "1.000000000001", "asked 1.000000000001"),
+        ((1, 1), "1.000000000001", "requested 1.000000000001"),
     ]
     .into_iter()
     .enumerate()
     {
-        let said = match charge(&mut gate, request(&place.to_string(), blocks, loss)) {
-            Answer::Granted(_) => "granted".to_owned(),
-            Answer::Refused(refusal) => refusal.to_string(),
+        let said = match charge(&mut gate, request(&index.to_string(), blocks, loss)) {
+            ChargeOutcome::Granted(_) => "granted".to_owned(),
+            ChargeOutcome::Refused(refusal) => refusal.to_string(),
             other => format!("{other:?}"),
         };
         assert!(said.contains(expected), "{blocks:?} {loss}: {said}");
@@ -91,7 +91,7 @@ fn every_refusal_has_its_reason_in_a_fixed_order() {
     let first = request("first", (0, 0), "0.1");
     let _grant = granted(&mut gate, first.clone());
     gate.retire(1, StreamId(0), Blocks::range(1, 1).expect("a block")).expect("healthy");
-    let declared = Door::Declared { author: "someone".into(), reason: "argued elsewhere".into() };
+    let declared = AccessMode::Attested { author: "someone".into(), reason: "argued elsewhere".into() };
     let black_box = Cost::new(vec![Mechanism::BlackBox { epsilon: epsilon("0.1"), delta: Delta::ZERO }]);
     let gaussian =
         Cost::new(vec![Mechanism::Gaussian { sigma: Sigma::cost("9").expect("σ"), coordinates: 1, count: 1 }]);
@@ -100,7 +100,7 @@ fn every_refusal_has_its_reason_in_a_fixed_order() {
         (Request { stream: StreamId(9), ..request("a", (0, 9), "9") }, "no such stream"),
         (Request { context: ContextId(9), ..request("b", (0, 9), "9") }, "no such context"),
         (Request { costs: [None, None], ..request("c", (0, 9), "9") }, "no cost"),
-        (Request { door: declared, ..request("d", (0, 9), "9") }, "only enforced mechanisms"),
+        (Request { access: declared, ..request("d", (0, 9), "9") }, "only enforced mechanisms"),
         (Request { costs: [None, black_box.ok()], ..request("e", (0, 9), "9") }, "test lane's cost holds"),
         (request("f", (0, 2), "9"), "no block 2"),
         (request("g", (0, 1), "9"), "block 1 is retired"),
@@ -110,15 +110,15 @@ fn every_refusal_has_its_reason_in_a_fixed_order() {
     let length = gate.head().length;
     for (request, expected) in cases {
         match charge(&mut gate, request) {
-            Answer::Refused(refusal) => {
+            ChargeOutcome::Refused(refusal) => {
                 assert!(refusal.to_string().contains(expected), "{refusal} / {expected}")
             }
             other => panic!("{expected}: {other:?}"),
         }
     }
     assert_eq!(gate.head().length, length, "a refusal writes nothing");
-    assert!(matches!(charge(&mut gate, first), Answer::Repeated(_, GrantState::Charged, Some(_))));
-    let unpriced = Refusal::Unpriced(Lane::Test, Unpriced::NeedsDelta);
+    assert!(matches!(charge(&mut gate, first), ChargeOutcome::Repeated(_, GrantState::Charged, Some(_))));
+    let unpriced = Refusal::Unpriced(Lane::Test, PriceError::NeedsDelta);
     assert!(unpriced.to_string().contains("test lane"));
 }
 
@@ -127,8 +127,9 @@ fn a_grant_starts_once_and_ends_once() {
     let mut gate = open(1);
     let grant = granted(&mut gate, request("a", (0, 0), "0.5"));
     let id = grant.id();
-    let Answer::Repeated(_, GrantState::Charged, Some(again)) = charge(&mut gate, request("a", (0, 0), "0.5")) else {
-        panic!("the same request has the same answer");
+    let ChargeOutcome::Repeated(_, GrantState::Charged, Some(again)) = charge(&mut gate, request("a", (0, 0), "0.5"))
+    else {
+        panic!("the same request has the same outcome");
     };
     let permit = gate.start(1, grant).expect("a first start");
     assert!(permit.covers(StreamId(0), BlockId(0), Lane::Train));
@@ -142,11 +143,14 @@ fn a_grant_starts_once_and_ends_once() {
     assert_eq!(gate.burn(3, id), Err(GateError::NotAllowed));
     assert_eq!(gate.ledger().grant_state(id), Some(GrantState::Burnt));
     // Burnt is spent: only a half is left.
-    assert!(matches!(charge(&mut gate, request("b", (0, 0), "0.6")), Answer::Refused(_)));
+    assert!(matches!(charge(&mut gate, request("b", (0, 0), "0.6")), ChargeOutcome::Refused(_)));
     let other = granted(&mut gate, request("c", (0, 0), "0.5"));
     gate.cancel(4, other).expect("not started");
     let _third = granted(&mut gate, request("d", (0, 0), "0.5"));
-    assert!(matches!(charge(&mut gate, request("c", (0, 0), "0.5")), Answer::Repeated(_, GrantState::Cancelled, None)));
+    assert!(matches!(
+        charge(&mut gate, request("c", (0, 0), "0.5")),
+        ChargeOutcome::Repeated(_, GrantState::Cancelled, None)
+    ));
 }
 
 /// A store that gives another record than it was given, for one number.
@@ -169,12 +173,12 @@ impl Log for Lying {
 /// there changes a word of the answer and nothing else.
 #[test]
 fn a_known_key_hands_out_nothing_whatever_the_store_says() {
-    let (asked, other) = (request("a", (0, 0), "0.5"), request("b", (0, 0), "0.1"));
-    let changed = Request { purpose: "another".into(), ..asked.clone() };
+    let (requested, other) = (request("a", (0, 0), "0.5"), request("b", (0, 0), "0.1"));
+    let changed = Request { purpose: "another".into(), ..requested.clone() };
     let records = |gate: Gate<FaultyLog>| gate.into_log().records().to_vec();
     for end in ["started", "cancelled", "burnt"] {
         let mut gate = open(1);
-        let grant = granted(&mut gate, asked.clone());
+        let grant = granted(&mut gate, requested.clone());
         let id = grant.id();
         let _other = granted(&mut gate, other.clone());
         match end {
@@ -185,8 +189,8 @@ fn a_known_key_hands_out_nothing_whatever_the_store_says() {
             gate.burn(2, id).expect("a running grant");
         }
         let state = gate.ledger().grant_state(id).expect("a grant");
-        assert_eq!(charge(&mut gate, asked.clone()), Answer::Repeated(id, state, None), "{end}");
-        assert_eq!(charge(&mut gate, changed.clone()), Answer::Refused(Refusal::KeyReused(id)), "{end}");
+        assert_eq!(charge(&mut gate, requested.clone()), ChargeOutcome::Repeated(id, state, None), "{end}");
+        assert_eq!(charge(&mut gate, changed.clone()), ChargeOutcome::Refused(Refusal::KeyReused(id)), "{end}");
         let held = records(gate);
         let forged = |request: &Request| {
             let Ok(Event::Charged(mut charge)) = Event::from_bytes(&held[id.0 as usize].body) else {
@@ -195,18 +199,19 @@ fn a_known_key_hands_out_nothing_whatever_the_store_says() {
             charge.request = request.clone();
             vec![Record::after(Head::EMPTY, 0, &Event::Charged(charge))]
         };
-        let mut malformed = forged(&asked);
+        let mut malformed = forged(&requested);
         malformed[0].body.clear();
-        for told in [forged(&asked), forged(&changed), vec![], malformed, vec![held[0].clone()], held.clone()] {
-            let mut gate = Gate::open(Lying(FaultyLog::holding(held.clone()), None)).expect("a sound log");
+        for told in [forged(&requested), forged(&changed), vec![], malformed, vec![held[0].clone()], held.clone()] {
+            let mut gate = Gate::open(Lying(FaultyLog::with_records(held.clone()), None)).expect("a sound log");
             let (before, head) = (gate.ledger().clone(), gate.head());
             let mut log = gate.into_log();
             log.1 = Some((id.0, told));
             gate = Gate::open(log).expect("it lies to one question alone");
-            for wanted in [&asked, &changed] {
-                let answer = charge(&mut gate, wanted.clone());
-                let harmless = [Answer::Repeated(id, state, None), Answer::Refused(Refusal::KeyReused(id))];
-                assert!(harmless.contains(&answer), "{end}: {answer:?}");
+            for wanted in [&requested, &changed] {
+                let outcome = charge(&mut gate, wanted.clone());
+                let harmless =
+                    [ChargeOutcome::Repeated(id, state, None), ChargeOutcome::Refused(Refusal::KeyReused(id))];
+                assert!(harmless.contains(&outcome), "{end}: {outcome:?}");
             }
             assert_eq!((gate.ledger(), gate.head()), (&before, head), "{end}: nothing is written or spent");
         }
@@ -232,9 +237,12 @@ impl Log for Shared {
 fn writers_that_lose_the_race_decide_again() {
     let log = Shared::default();
     let mut gates: Vec<Gate<Shared>> = (0..3).map(|_| Gate::open(log.clone()).expect("a log")).collect();
-    let stream = gates[0].create_stream(0, "rides", policy(Rule::Basic, Doors::EnforcedOnly)).expect("a stream");
+    let stream = gates[0].create_stream(0, "rides", policy(Rule::Basic, AccessModes::EnforcedOnly)).expect("a stream");
     gates[1].add_blocks(0, stream, days(2)).expect("the stream is seen after the lost race");
-    assert!(gates[2].create_stream(0, "rides", policy(Rule::Basic, Doors::EnforcedOnly)).is_err(), "the name is taken");
+    assert!(
+        gates[2].create_stream(0, "rides", policy(Rule::Basic, AccessModes::EnforcedOnly)).is_err(),
+        "the name is taken"
+    );
     let mut taken = 0;
     for round in 0..40 {
         let gate = &mut gates[round % 3];
@@ -243,11 +251,14 @@ fn writers_that_lose_the_race_decide_again() {
             request(&format!("{round} a"), (0, 1), "0.05"),
             request(&format!("{round} b"), (5, 5), "0.05"),
         ];
-        let answers = gate.charge(1, wanted).expect("healthy");
-        assert_eq!(answers.len(), 3);
-        assert_eq!(matches!(answers[0], Answer::Granted(_)), matches!(answers[1], Answer::Repeated(..)));
-        assert!(matches!(answers[2], Answer::Refused(_)));
-        taken += usize::from(matches!(answers[0], Answer::Granted(_)));
+        let outcomes = gate.charge(1, wanted).expect("healthy");
+        assert_eq!(outcomes.len(), 3);
+        assert_eq!(
+            matches!(outcomes[0], ChargeOutcome::Granted(_)),
+            matches!(outcomes[1], ChargeOutcome::Repeated(..))
+        );
+        assert!(matches!(outcomes[2], ChargeOutcome::Refused(_)));
+        taken += usize::from(matches!(outcomes[0], ChargeOutcome::Granted(_)));
     }
     assert_eq!(taken, 20, "twenty twentieths, whoever asks");
     let mut late = Gate::open(log).expect("a log");
@@ -260,7 +271,7 @@ fn writers_that_lose_the_race_decide_again() {
         .iter_mut()
         .chain([&mut late])
         .map(|gate| match charge(gate, key.clone()) {
-            Answer::Repeated(_, GrantState::Charged, Some(grant)) => grant,
+            ChargeOutcome::Repeated(_, GrantState::Charged, Some(grant)) => grant,
             other => panic!("{other:?}"),
         })
         .collect();
@@ -273,7 +284,7 @@ fn writers_that_lose_the_race_decide_again() {
 fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
     let script = |gate: &mut Gate<FaultyLog>, handed: &mut Vec<u64>| -> Result<(), GateError> {
         if gate.ledger().stream_named("rides").is_none() {
-            gate.create_stream(0, "rides", policy(Rule::Renyi, Doors::EnforcedOnly))?;
+            gate.create_stream(0, "rides", policy(Rule::Renyi, AccessModes::EnforcedOnly))?;
         }
         if gate.ledger().stream(StreamId(0)).is_some_and(|stream| stream.block_keys().is_empty()) {
             gate.add_blocks(0, StreamId(0), days(5))?;
@@ -281,7 +292,7 @@ fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
         for turn in 0..8u32 {
             let wanted = request(&format!("turn {turn}"), (turn % 3, turn % 3 + 2), "0.2");
             match gate.charge(1, vec![wanted])?.pop() {
-                Some(Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant))) => {
+                Some(ChargeOutcome::Granted(grant) | ChargeOutcome::Repeated(_, _, Some(grant))) => {
                     handed.push(grant.id().0);
                     if turn % 2 == 0 {
                         let permit = gate.start(2, grant)?;
@@ -290,8 +301,8 @@ fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
                         gate.cancel(2, grant)?;
                     }
                 }
-                Some(Answer::Repeated(..) | Answer::Refused(_)) => {}
-                None => panic!("one request, one answer"),
+                Some(ChargeOutcome::Repeated(..) | ChargeOutcome::Refused(_)) => {}
+                None => panic!("one request, one outcome"),
             }
         }
         gate.retire(4, StreamId(0), Blocks::range(0, 0).expect("a block"))?;
@@ -312,7 +323,7 @@ fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
             closed += 1;
             // The process dies; another one opens what is there and does the same again.
             let records = gate.into_log().records().to_vec();
-            let mut again = Gate::open(FaultyLog::holding(records)).expect("a sound log");
+            let mut again = Gate::open(FaultyLog::with_records(records)).expect("a sound log");
             for id in &handed {
                 assert!(
                     again.ledger().grant_state(sage_kernel::GrantId(*id)).is_some(),
@@ -334,11 +345,11 @@ fn a_fault_at_any_write_loses_nothing_that_was_handed_out() {
     assert_eq!(closed, 4 * appends);
 }
 
-/// One event of every kind, with every kind of mechanism, filter and door.
+/// One event of every kind, with every kind of mechanism, filter and access mode.
 fn every_event() -> Vec<Event> {
     let pure = Cost::pure(epsilon("0.1")).expect("a cost");
     let curve = Curve {
-        orders: std::array::from_fn(|place| (place % 3 != 0).then(|| Epsilon::from_units(place as u64).expect("ε"))),
+        orders: std::array::from_fn(|index| (index % 3 != 0).then(|| Epsilon::from_units(index as u64).expect("ε"))),
         infinite: None,
         delta: Delta::cost("1e-9").expect("δ"),
     };
@@ -364,7 +375,12 @@ fn every_event() -> Vec<Event> {
     let small = Ceiling { epsilon: epsilon("1"), delta: Delta::cost("1e-6").expect("δ") };
     let fixed = Filter::fixed(
         small,
-        vec![Declared { blocks: Blocks::range(0, 4).expect("blocks"), lane: Lane::Test, cost: pure.clone(), times: 3 }],
+        vec![DeclaredQuery {
+            blocks: Blocks::range(0, 4).expect("blocks"),
+            lane: Lane::Test,
+            cost: pure.clone(),
+            times: 3,
+        }],
     )
     .expect("a filter");
     let contexts: Vec<Context> = Rule::ADAPTIVE
@@ -372,22 +388,22 @@ fn every_event() -> Vec<Event> {
         .map(|&rule| Context { name: rule.to_string(), filter: Filter::new(rule, small).expect("a filter") })
         .chain([Context { name: "fixed".into(), filter: fixed }])
         .collect();
-    let policy = Policy::with_contexts(contexts, Some(filter(Rule::Basic, "2", "2e-6")), Doors::DeclaredToo);
+    let policy = Policy::with_contexts(contexts, Some(filter(Rule::Basic, "2", "2e-6")), AccessModes::AttestedToo);
     let blocks = Blocks::from_ranges([(0, 3), (9, 9), (300, 40_000)]).expect("blocks");
-    let asked = Request {
+    let requested = Request {
         key: RequestKey::from_text("golden"),
         stream: StreamId(0),
         context: ContextId(2),
         blocks: blocks.clone(),
         costs: [Some(all), Some(pure)],
-        door: Door::Declared { author: "an author".into(), reason: "a reason".into() },
+        access: AccessMode::Attested { author: "an author".into(), reason: "a reason".into() },
         purpose: "every kind of mechanism".into(),
     };
     let amounts = [vec![amounts("0.1"), amounts("1000000")], vec![amounts("1e-12")]];
     vec![
         Event::StreamCreated { name: "rides".into(), policy: policy.expect("a policy") },
         Event::BlocksAdded { stream: StreamId(0), keys: days(3) },
-        Event::Charged(Box::new(sage_kernel::Charge { request: asked, amounts })),
+        Event::Charged(Box::new(sage_kernel::Charge { request: requested, amounts })),
         Event::Started { grant: sage_kernel::GrantId(2) },
         Event::Cancelled { grant: sage_kernel::GrantId(300) },
         Event::Released { grant: sage_kernel::GrantId(u64::MAX), digest: [7; 32] },
@@ -396,7 +412,7 @@ fn every_event() -> Vec<Event> {
         Event::Note { kind: "submitted".into(), body: vec![0, 1, 255] },
         Event::PolicyChanged {
             stream: StreamId(1),
-            policy: Policy::single(filter(Rule::Strong, "2", "1e-6"), Doors::EnforcedOnly),
+            policy: Policy::single(filter(Rule::Strong, "2", "1e-6"), AccessModes::EnforcedOnly),
             approvals: vec!["an officer".into(), "another".into()],
         },
         Event::Snapshot { digest: [9; 32] },
@@ -419,8 +435,8 @@ fn hex(bytes: &[u8]) -> String {
 fn bytes_are_those_of_the_golden_file() {
     let mut head = Head::EMPTY;
     let mut text = String::new();
-    for (place, event) in every_event().iter().enumerate() {
-        let record = Record::after(head, 1_700_000_000_000 + place as u64, event);
+    for (index, event) in every_event().iter().enumerate() {
+        let record = Record::after(head, 1_700_000_000_000 + index as u64, event);
         head = record.head();
         text.push_str(&format!("{} {} {}\n", record.time, hex(&record.body), hex(&head.hash)));
         assert_eq!(Event::from_bytes(&record.body).as_ref(), Ok(event));
@@ -443,10 +459,10 @@ fn only_canonical_bytes_are_read() {
         let mut longer = bytes.clone();
         longer.push(0);
         assert!(Event::from_bytes(&longer).is_err());
-        for place in 0..bytes.len() {
+        for index in 0..bytes.len() {
             for bit in 0..8 {
                 let mut flipped = bytes.clone();
-                flipped[place] ^= 1 << bit;
+                flipped[index] ^= 1 << bit;
                 if let Ok(other) = Event::from_bytes(&flipped) {
                     assert_eq!(other.to_bytes(), flipped, "one event, one encoding");
                     assert_ne!(other, event);
@@ -470,37 +486,38 @@ fn any_change_of_the_log_is_found() {
     }
     let head = gate.head();
     let records = gate.into_log().records().to_vec();
-    let sound = |records: Vec<Record>| Gate::open(FaultyLog::holding(records)).is_ok_and(|gate| gate.head() == head);
+    let sound =
+        |records: Vec<Record>| Gate::open(FaultyLog::with_records(records)).is_ok_and(|gate| gate.head() == head);
     assert!(sound(records.clone()));
-    for place in 0..records.len() {
-        for byte in 0..records[place].body.len() {
+    for index in 0..records.len() {
+        for byte in 0..records[index].body.len() {
             for bit in 0..8 {
                 let mut changed = records.clone();
-                changed[place].body[byte] ^= 1 << bit;
-                assert!(!sound(changed), "record {place}, byte {byte}");
+                changed[index].body[byte] ^= 1 << bit;
+                assert!(!sound(changed), "record {index}, byte {byte}");
             }
         }
         for field in 0..4 {
             let mut changed = records.clone();
             match field {
-                0 => changed[place].time ^= 1,
-                1 => changed[place].number ^= 1,
-                2 => changed[place].hash[31] ^= 128,
-                _ => changed[place].previous[9] ^= 4,
+                0 => changed[index].time ^= 1,
+                1 => changed[index].number ^= 1,
+                2 => changed[index].hash[31] ^= 128,
+                _ => changed[index].previous[9] ^= 4,
             }
-            assert!(!sound(changed), "record {place}, field {field}");
+            assert!(!sound(changed), "record {index}, field {field}");
         }
         let mut dropped = records.clone();
-        dropped.remove(place);
+        dropped.remove(index);
         assert!(!sound(dropped));
         let mut repeated = records.clone();
-        repeated.insert(place, records[place].clone());
+        repeated.insert(index, records[index].clone());
         assert!(!sound(repeated));
         let mut swapped = records.clone();
-        swapped.swap(place, (place + 1) % records.len());
+        swapped.swap(index, (index + 1) % records.len());
         assert!(!sound(swapped));
         // A cut tail is a sound, older log: only a head that was kept elsewhere shows it.
-        let cut = Gate::open(FaultyLog::holding(records[..place].to_vec())).expect("a sound prefix");
+        let cut = Gate::open(FaultyLog::with_records(records[..index].to_vec())).expect("a sound prefix");
         assert_ne!(cut.head(), head);
     }
 }
@@ -508,15 +525,16 @@ fn any_change_of_the_log_is_found() {
 /// A chain that is sound but was not written by the rules opens nothing.
 #[test]
 fn a_log_that_breaks_the_rules_is_refused() {
-    let over = |mut asked: Request, loss: &str| {
-        asked.costs = [Some(Cost::pure(epsilon(loss)).expect("a cost")), None];
+    let over = |mut requested: Request, loss: &str| {
+        requested.costs = [Some(Cost::pure(epsilon(loss)).expect("a cost")), None];
         let filter = filter(Rule::Basic, "1", "1e-6");
-        let cost = asked.costs[0].clone().expect("a cost");
-        let amounts = filter.price(&cost, Lane::Train, &asked.blocks).expect("a price");
-        Event::Charged(Box::new(sage_kernel::Charge { request: asked, amounts: [vec![amounts], vec![]] }))
+        let cost = requested.costs[0].clone().expect("a cost");
+        let amounts = filter.price(&cost, Lane::Train, &requested.blocks).expect("a price");
+        Event::Charged(Box::new(sage_kernel::Charge { request: requested, amounts: [vec![amounts], vec![]] }))
     };
-    let unpaid =
-        |asked: Request| Event::Charged(Box::new(sage_kernel::Charge { request: asked, amounts: [vec![], vec![]] }));
+    let unpaid = |requested: Request| {
+        Event::Charged(Box::new(sage_kernel::Charge { request: requested, amounts: [vec![], vec![]] }))
+    };
     let forged: Vec<Event> = vec![
         over(request("x", (0, 0), "1"), "1.1"),
         over(request("x", (0, 7), "1"), "0.1"),
@@ -525,7 +543,7 @@ fn a_log_that_breaks_the_rules_is_refused() {
         Event::Cancelled { grant: sage_kernel::GrantId(99) },
         Event::Released { grant: sage_kernel::GrantId(2), digest: [0; 32] },
         Event::Burnt { grant: sage_kernel::GrantId(2) },
-        Event::StreamCreated { name: "rides".into(), policy: policy(Rule::Basic, Doors::EnforcedOnly) },
+        Event::StreamCreated { name: "rides".into(), policy: policy(Rule::Basic, AccessModes::EnforcedOnly) },
         Event::BlocksAdded { stream: StreamId(8), keys: days(1) },
         Event::Retired { stream: StreamId(0), blocks: Blocks::range(0, 2).expect("blocks") },
     ];
@@ -535,7 +553,7 @@ fn a_log_that_breaks_the_rules_is_refused() {
         let head = gate.head();
         let mut records = gate.into_log().records().to_vec();
         records.push(Record::after(head, 9, &event));
-        let error = Gate::open(FaultyLog::holding(records)).err();
+        let error = Gate::open(FaultyLog::with_records(records)).err();
         assert!(matches!(error, Some(GateError::Ledger(_))), "{event:?}: {error:?}");
         assert!(error.is_some_and(|error| error.to_string().contains("event 3")));
     }
@@ -544,11 +562,11 @@ fn a_log_that_breaks_the_rules_is_refused() {
 /// Which policies may follow which, and how many people it takes.
 #[test]
 fn policies_change_within_their_rules() {
-    let one = |filter: Filter, doors| Policy::single(filter, doors);
-    let (closed, open) = (Doors::EnforcedOnly, Doors::DeclaredToo);
+    let one = |filter: Filter, access_modes| Policy::single(filter, access_modes);
+    let (closed, open) = (AccessModes::EnforcedOnly, AccessModes::AttestedToo);
     let under = |rule, loss: &str, chance: &str| {
         let ceiling = Ceiling { epsilon: epsilon(loss), delta: Delta::ceiling(chance).expect("δ") };
-        filter(rule, "1", "1e-6").under(ceiling)
+        filter(rule, "1", "1e-6").with_ceiling(ceiling)
     };
     let named = |name: &str| Context { name: name.into(), filter: filter(Rule::Basic, "1", "1e-6") };
     let many = |names: &[&str], joint: Option<Filter>| {
@@ -561,8 +579,8 @@ fn policies_change_within_their_rules() {
         ("more ε", basic(), one(filter(Rule::Basic, "1.1", "1e-6"), closed), Some(2)),
         ("more δ, less ε", basic(), one(filter(Rule::Basic, "0.1", "2e-6"), closed), Some(2)),
         ("less", basic(), one(filter(Rule::Basic, "0.9", "1e-7"), closed), Some(1)),
-        ("a door opened", basic(), one(filter(Rule::Basic, "0.9", "1e-7"), open), Some(2)),
-        ("a door closed", one(filter(Rule::Basic, "1", "1e-6"), open), basic(), Some(1)),
+        ("attested mode admitted", basic(), one(filter(Rule::Basic, "0.9", "1e-7"), open), Some(2)),
+        ("attested mode withdrawn", one(filter(Rule::Basic, "1", "1e-6"), open), basic(), Some(1)),
         ("another rule", basic(), one(filter(Rule::Strong, "1", "1e-6"), closed), None),
         ("above what deviations were priced at", basic(), one(filter(Rule::Basic, "17", "1e-6"), closed), None),
         ("a name", many(&["a", "b"], None), many(&["a", "c"], None), None),
@@ -597,7 +615,7 @@ fn policies_change_within_their_rules() {
             let head = log.head();
             let mut records = log.into_log().records().to_vec();
             records.push(Record::after(head, 1, &Event::PolicyChanged { stream, policy: after.clone(), approvals }));
-            assert_eq!(Gate::open(FaultyLog::holding(records)).is_ok(), allowed, "{what}, {count}, replayed");
+            assert_eq!(Gate::open(FaultyLog::with_records(records)).is_ok(), allowed, "{what}, {count}, replayed");
             if allowed {
                 break;
             }
@@ -608,7 +626,7 @@ fn policies_change_within_their_rules() {
 
 fn open_stream_of_none() -> Result<(), GateError> {
     let mut gate = open(1);
-    gate.change_policy(1, StreamId(7), policy(Rule::Basic, Doors::EnforcedOnly), vec!["a".into(), "b".into()])
+    gate.change_policy(1, StreamId(7), policy(Rule::Basic, AccessModes::EnforcedOnly), vec!["a".into(), "b".into()])
 }
 
 /// The orders of a moved filter are those of the first one with ε_g moved; one that came down to nothing
@@ -617,46 +635,48 @@ fn open_stream_of_none() -> Result<(), GateError> {
 fn a_moved_renyi_filter_promises_no_more() {
     let first = filter(Rule::Renyi, "1", "1e-6");
     let at = |loss: &str| Ceiling { epsilon: epsilon(loss), ..first.ceiling() };
-    assert_eq!(first.under(first.ceiling()).as_ref(), Some(&first));
-    let low = first.under(at("0.3")).expect("a filter");
-    let back = low.under(first.ceiling()).expect("a filter");
-    assert!(low.caps()[1..].contains(&0), "some order has no room at 0.3");
-    for (place, (&cap, &own)) in back.caps().iter().zip(first.caps()).enumerate() {
-        assert_eq!(cap, if low.caps()[place] == 0 { 0 } else { own }, "{place}");
+    assert_eq!(first.with_ceiling(first.ceiling()).as_ref(), Some(&first));
+    let low = first.with_ceiling(at("0.3")).expect("a filter");
+    let back = low.with_ceiling(first.ceiling()).expect("a filter");
+    assert!(low.caps()[1..].contains(&0), "some order has no slack at 0.3");
+    for (index, (&cap, &own)) in back.caps().iter().zip(first.caps()).enumerate() {
+        assert_eq!(cap, if low.caps()[index] == 0 { 0 } else { own }, "{index}");
     }
     // Where the weights happen to agree, moving gives what a new filter would have.
     let near = filter(Rule::Renyi, "1.000001", "1e-6");
-    let moved = first.under(near.ceiling()).expect("a filter");
+    let moved = first.with_ceiling(near.ceiling()).expect("a filter");
     assert_eq!(near.components(), moved.components());
     for (&moved, &new) in moved.caps().iter().zip(near.caps()) {
         assert!(moved.abs_diff(new) <= 1, "{moved} {new}");
     }
 }
 
-/// What was spent stays spent, what waits keeps its charge, and a closed door is closed to it.
+/// What was spent stays spent, what waits keeps its charge, and a withdrawn access mode stops it.
 #[test]
 fn a_change_of_policy_forgets_nothing() {
     let two = || vec!["an officer".to_owned(), "another".to_owned()];
     let mut gate = Gate::open(FaultyLog::default()).expect("an empty log");
-    let stream = gate.create_stream(0, "rides", policy(Rule::Basic, Doors::DeclaredToo)).expect("a stream");
+    let stream = gate.create_stream(0, "rides", policy(Rule::Basic, AccessModes::AttestedToo)).expect("a stream");
     gate.add_blocks(0, stream, days(2)).expect("blocks");
-    let declared = Door::Declared { author: "someone".into(), reason: "argued elsewhere".into() };
+    let declared = AccessMode::Attested { author: "someone".into(), reason: "argued elsewhere".into() };
     let waiting = granted(&mut gate, request("waits", (0, 0), "0.6"));
-    let vouched = granted(&mut gate, Request { door: declared, ..request("vouched", (0, 0), "0.3") });
+    let vouched = granted(&mut gate, Request { access: declared, ..request("vouched", (0, 0), "0.3") });
     gate.retire(1, stream, Blocks::range(1, 1).expect("a block")).expect("a block");
-    let tight = Policy::single(filter(Rule::Basic, "0.5", "1e-6"), Doors::EnforcedOnly);
+    let tight = Policy::single(filter(Rule::Basic, "0.5", "1e-6"), AccessModes::EnforcedOnly);
     gate.change_policy(2, stream, tight, vec!["an officer".into()]).expect("tighter");
     for (key, loss) in [("b", "0.1"), ("c", "0.000000000001")] {
         match charge(&mut gate, request(key, (0, 0), loss)) {
-            Answer::Refused(refusal) => assert!(refusal.to_string().contains("reserved 0.9, left 0"), "{refusal}"),
+            ChargeOutcome::Refused(refusal) => {
+                assert!(refusal.to_string().contains("reserved 0.9, left 0"), "{refusal}")
+            }
             other => panic!("{other:?}"),
         }
     }
-    assert!(matches!(gate.start(3, vouched), Err(GateError::NotAllowed)), "the door was closed");
-    let Answer::Repeated(_, _, Some(vouched)) = charge(
+    assert!(matches!(gate.start(3, vouched), Err(GateError::NotAllowed)), "the access mode was withdrawn");
+    let ChargeOutcome::Repeated(_, _, Some(vouched)) = charge(
         &mut gate,
         Request {
-            door: Door::Declared { author: "someone".into(), reason: "argued elsewhere".into() },
+            access: AccessMode::Attested { author: "someone".into(), reason: "argued elsewhere".into() },
             ..request("vouched", (0, 0), "0.3")
         },
     ) else {
@@ -664,14 +684,14 @@ fn a_change_of_policy_forgets_nothing() {
     };
     gate.cancel(3, vouched).expect("it can be taken back");
     drop(gate.start(3, waiting).expect("its charge was counted all along"));
-    let loose = Policy::single(filter(Rule::Basic, "2", "1e-6"), Doors::EnforcedOnly);
+    let loose = Policy::single(filter(Rule::Basic, "2", "1e-6"), AccessModes::EnforcedOnly);
     assert!(gate.change_policy(4, stream, loose.clone(), vec!["an officer".into(); 2]).is_err());
     gate.change_policy(4, stream, loose, two()).expect("two people");
     let _rest = granted(&mut gate, request("d", (0, 0), "1.4"));
-    assert!(matches!(charge(&mut gate, request("e", (0, 0), "0.1")), Answer::Refused(_)));
+    assert!(matches!(charge(&mut gate, request("e", (0, 0), "0.1")), ChargeOutcome::Refused(_)));
     let retired = charge(&mut gate, request("f", (1, 1), "0.1"));
-    assert_eq!(retired, Answer::Refused(Refusal::RetiredBlock(BlockId(1))), "retired is retired");
-    let again = Gate::open(FaultyLog::holding(gate.log().records().to_vec())).expect("a sound log");
+    assert_eq!(retired, ChargeOutcome::Refused(Refusal::RetiredBlock(BlockId(1))), "retired is retired");
+    let again = Gate::open(FaultyLog::with_records(gate.log().records().to_vec())).expect("a sound log");
     assert_eq!(again.ledger(), gate.ledger());
 }
 
@@ -681,14 +701,14 @@ fn with_snapshot() -> (Vec<Record>, Vec<u8>) {
     let joint = Policy::with_contexts(
         vec![Context { name: "one".into(), filter: filter(Rule::Renyi, "1", "1e-6") }],
         Some(filter(Rule::Strong, "2", "1e-6")),
-        Doors::EnforcedOnly,
+        AccessModes::EnforcedOnly,
     );
     let other = gate.create_stream(1, "other", joint.expect("a policy")).expect("a stream");
     gate.add_blocks(1, other, days(2)).expect("blocks");
     for turn in 0..5 {
         let stream = StreamId(turn % 2);
-        let asked = Request { stream, ..request(&format!("turn {turn}"), (0, turn % 2), "0.01") };
-        let grant = granted(&mut gate, asked);
+        let requested = Request { stream, ..request(&format!("turn {turn}"), (0, turn % 2), "0.01") };
+        let grant = granted(&mut gate, requested);
         let id = grant.id();
         match turn {
             0 => drop(gate.start(2, grant).expect("a start")),
@@ -728,18 +748,18 @@ impl sage_kernel::Rows for NoRows {
 #[test]
 fn a_snapshot_opens_the_state_of_the_whole_log() {
     let (records, snapshot) = with_snapshot();
-    let whole = Gate::open(FaultyLog::holding(records.clone())).expect("a sound log");
-    let short = Gate::open_from(FaultyLog::holding(records.clone()), &snapshot).expect("vouched for");
+    let whole = Gate::open(FaultyLog::with_records(records.clone())).expect("a sound log");
+    let short = Gate::open_from(FaultyLog::with_records(records.clone()), &snapshot).expect("vouched for");
     assert_eq!((short.ledger(), short.head()), (whole.ledger(), whole.head()));
     let refused = |records: Vec<Record>, bytes: &[u8]| {
-        matches!(Gate::open_from(FaultyLog::holding(records), bytes), Err(GateError::Snapshot))
+        matches!(Gate::open_from(FaultyLog::with_records(records), bytes), Err(GateError::Snapshot))
     };
-    for place in 0..snapshot.len() {
-        assert!(refused(records.clone(), &snapshot[..place]), "cut at {place}");
+    for index in 0..snapshot.len() {
+        assert!(refused(records.clone(), &snapshot[..index]), "cut at {index}");
         for bit in 0..8 {
             let mut flipped = snapshot.clone();
-            flipped[place] ^= 1 << bit;
-            assert!(refused(records.clone(), &flipped), "byte {place}");
+            flipped[index] ^= 1 << bit;
+            assert!(refused(records.clone(), &flipped), "byte {index}");
         }
     }
     let mut longer = snapshot.clone();
@@ -750,18 +770,18 @@ fn a_snapshot_opens_the_state_of_the_whole_log() {
     assert!(refused(records[..at].to_vec(), &snapshot));
     assert!(refused(Vec::new(), &snapshot));
     let Ok(Event::Snapshot { digest }) = Event::from_bytes(&records[at].body) else { panic!("the vouching record") };
-    let mut noted = Gate::open(FaultyLog::holding(records[..at].to_vec())).expect("a sound log");
+    let mut noted = Gate::open(FaultyLog::with_records(records[..at].to_vec())).expect("a sound log");
     noted.note(5, "snapshot", digest.to_vec()).expect("healthy");
     assert!(refused(noted.into_log().records().to_vec(), &snapshot));
     // What follows is verified as ever.
     let mut edited = records.clone();
     edited[at + 1].body[40] ^= 1;
-    let error = Gate::open_from(FaultyLog::holding(edited), &snapshot).err();
+    let error = Gate::open_from(FaultyLog::with_records(edited), &snapshot).err();
     assert!(matches!(error, Some(GateError::Chain(_))), "{error:?}");
     assert!(GateError::Snapshot.to_string().contains("first record"));
 }
 
-/// Snapshots that somebody forged together with the record that vouches for them: whatever they hold, they
+/// Snapshots forged together with the record that commits to them: whatever they contain, they
 /// are refused, or give a state that can be used without a panic.
 #[test]
 fn a_forged_snapshot_does_no_more_than_a_forged_log() {
@@ -769,27 +789,27 @@ fn a_forged_snapshot_does_no_more_than_a_forged_log() {
     let before = records.len() - 2;
     let head = records[before - 1].head();
     let mut opened = 0;
-    for place in 0..snapshot.len() {
-        for value in [0, 1, 2, 3, 4, 0x7f, 0x80, 0xff, snapshot[place] ^ 1, snapshot[place].wrapping_add(1)] {
+    for index in 0..snapshot.len() {
+        for value in [0, 1, 2, 3, 4, 0x7f, 0x80, 0xff, snapshot[index] ^ 1, snapshot[index].wrapping_add(1)] {
             let mut forged = snapshot.clone();
-            forged[place] = value;
+            forged[index] = value;
             let digest =
                 sha2::Digest::finalize(sha2::Digest::chain_update(<sha2::Sha256 as sha2::Digest>::new(), &forged));
             let mut log = records[..before].to_vec();
             log.push(Record::after(head, 5, &Event::Snapshot { digest: digest.into() }));
-            let Ok(mut gate) = Gate::open_from(FaultyLog::holding(log), &forged) else { continue };
+            let Ok(mut gate) = Gate::open_from(FaultyLog::with_records(log), &forged) else { continue };
             opened += 1;
             let waiting: Vec<_> = gate.ledger().waiting().collect();
             for id in waiting {
-                let asked = gate.ledger().charge(id).expect("it waits").request.clone();
-                if let Answer::Repeated(_, _, Some(grant)) = charge(&mut gate, asked.clone()) {
+                let requested = gate.ledger().charge(id).expect("it waits").request.clone();
+                if let ChargeOutcome::Repeated(_, _, Some(grant)) = charge(&mut gate, requested.clone()) {
                     let _either = gate.cancel(6, grant);
                 }
-                let _any = charge(&mut gate, Request { key: RequestKey::from_text("new"), ..asked });
+                let _any = charge(&mut gate, Request { key: RequestKey::from_text("new"), ..requested });
             }
             let _any = charge(&mut gate, request("large", (0, 1), "0.99"));
             let again = gate.snapshot(7).expect("healthy");
-            assert!(Gate::open_from(gate.into_log(), &again).is_ok(), "byte {place} as {value}");
+            assert!(Gate::open_from(gate.into_log(), &again).is_ok(), "byte {index} as {value}");
         }
     }
     assert!(opened > 1000, "{opened}");
@@ -831,7 +851,7 @@ fn random_snapshots_admit_nothing_beyond_their_caps() {
         let digest = <sha2::Sha256 as sha2::Digest>::digest(&forged);
         let mut log = records[..before].to_vec();
         log.push(Record::after(head, 5, &Event::Snapshot { digest: digest.into() }));
-        let Ok(mut gate) = Gate::open_from(FaultyLog::holding(log), &forged) else { continue };
+        let Ok(mut gate) = Gate::open_from(FaultyLog::with_records(log), &forged) else { continue };
         opened += 1;
         for stream in 0..2 {
             let Some(policy) = gate.ledger().stream(StreamId(stream)).map(|stream| stream.policy().clone()) else {
@@ -839,8 +859,8 @@ fn random_snapshots_admit_nothing_beyond_their_caps() {
             };
             let event = Event::StreamCreated { name: "s".into(), policy: policy.clone() };
             assert_eq!(Event::from_bytes(&event.to_bytes()), Ok(event), "round {round}");
-            let asked = Request { stream: StreamId(stream), ..request("fuzz", (0, 1), "0.3") };
-            if !matches!(charge(&mut gate, asked), Answer::Granted(_)) {
+            let requested = Request { stream: StreamId(stream), ..request("fuzz", (0, 1), "0.3") };
+            if !matches!(charge(&mut gate, requested), ChargeOutcome::Granted(_)) {
                 continue;
             }
             let found = gate.ledger().stream(StreamId(stream)).expect("it was there");
@@ -865,10 +885,10 @@ fn contexts_have_their_own_ceilings_and_a_joint_one() {
     let policy = Policy::with_contexts(
         vec![team("maps"), team("ads")],
         Some(filter(Rule::Basic, "1.5", "1e-6")),
-        Doors::EnforcedOnly,
+        AccessModes::EnforcedOnly,
     )
     .expect("a policy");
-    assert!(Policy::with_contexts(vec![], None, Doors::EnforcedOnly).is_err());
+    assert!(Policy::with_contexts(vec![], None, AccessModes::EnforcedOnly).is_err());
     let mut gate = Gate::open(FaultyLog::default()).expect("an empty log");
     let stream = gate.create_stream(0, "rides", policy).expect("a stream");
     gate.add_blocks(0, stream, days(1)).expect("blocks");
@@ -876,9 +896,10 @@ fn contexts_have_their_own_ceilings_and_a_joint_one() {
         |key: &str, context: u32, loss: &str| Request { context: ContextId(context), ..request(key, (0, 0), loss) };
     let _maps = granted(&mut gate, ask("a", 0, "0.9"));
     let _ads = granted(&mut gate, ask("b", 1, "0.6"));
-    for (asked, whose) in [(ask("c", 0, "0.2"), "context \"maps\""), (ask("d", 1, "0.3"), "all contexts together")] {
-        match charge(&mut gate, asked) {
-            Answer::Refused(refusal) => assert!(refusal.to_string().contains(whose), "{refusal}"),
+    for (requested, whose) in [(ask("c", 0, "0.2"), "context \"maps\""), (ask("d", 1, "0.3"), "all contexts together")]
+    {
+        match charge(&mut gate, requested) {
+            ChargeOutcome::Refused(refusal) => assert!(refusal.to_string().contains(whose), "{refusal}"),
             other => panic!("{other:?}"),
         }
     }

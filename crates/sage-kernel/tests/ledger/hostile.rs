@@ -2,9 +2,9 @@
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Curve, Declared, Delta, Door, Doors, Epsilon, Event, Filter, Gate,
-    GateError, Lane, Mechanism, MemoryLog, MomentBounds, ORDER_COUNT, Permit, Policy, Rate, Request, RequestKey, Rows,
-    Rule, Session, SessionError, Sigma, StreamId,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Curve, DeclaredQuery, Delta, Epsilon,
+    Event, Filter, Gate, GateError, Lane, Mechanism, MemoryLog, MomentBounds, ORDER_COUNT, Permit, Policy, Rate,
+    Request, RequestKey, Rows, Rule, Session, SessionError, Sigma, StreamId,
 };
 
 fn ceiling(epsilon: &str, delta: &str) -> Ceiling {
@@ -27,10 +27,10 @@ fn blocks() -> Blocks {
 fn admitted(rule: Rule, ceiling: Ceiling, part: &Mechanism, delta: &str) -> bool {
     let cost = Cost::at_delta(vec![part.clone()], Delta::cost(delta).expect("δ")).expect("a cost");
     let filter = Filter::new(rule, ceiling).expect("a filter");
-    let Ok(asked) = filter.price(&cost, Lane::Train, &blocks()) else { return false };
-    assert!(asked.units().iter().any(|&units| units > 0), "{rule}: {part:?} costs nothing");
+    let Ok(requested) = filter.price(&cost, Lane::Train, &blocks()) else { return false };
+    assert!(requested.units().iter().any(|&units| units > 0), "{rule}: {part:?} costs nothing");
     let spent = vec![0; filter.caps().len()];
-    filter.admits(&spent, &asked)
+    filter.admits(&spent, &requested)
 }
 
 fn curve(bound: Option<&str>, infinite: Option<&str>) -> Mechanism {
@@ -109,19 +109,19 @@ fn the_largest_ceiling_does_not_admit_what_has_no_bound() {
 #[test]
 fn forged_fixed_caps_are_not_read() {
     let cost = Cost::pure(epsilon("0.1")).expect("a cost");
-    let declared = Declared { blocks: blocks(), lane: Lane::Train, cost, times: 3 };
+    let declared = DeclaredQuery { blocks: blocks(), lane: Lane::Train, cost, times: 3 };
     let filter = Filter::fixed(ceiling("1", "1e-6"), vec![declared]).expect("within the ceiling");
-    let policy = Policy::single(filter, Doors::EnforcedOnly);
+    let policy = Policy::single(filter, AccessModes::EnforcedOnly);
     let bytes = Event::StreamCreated { name: "s".into(), policy }.to_bytes();
     let mut read = 0;
-    for place in 0..bytes.len() {
+    for index in 0..bytes.len() {
         for value in 0..=255 {
             let mut forged = bytes.clone();
-            forged[place] = value;
+            forged[index] = value;
             let Ok(Event::StreamCreated { policy, .. }) = Event::from_bytes(&forged) else { continue };
             let filter = &policy.contexts()[0].filter;
             let times: Vec<u64> = filter.declared().iter().map(|one| u64::from(one.times)).collect();
-            assert_eq!(filter.caps(), times, "byte {place} as {value}");
+            assert_eq!(filter.caps(), times, "byte {index} as {value}");
             read += 1;
         }
     }
@@ -132,7 +132,7 @@ fn forged_fixed_caps_are_not_read() {
 #[test]
 fn uncountable_declarations_are_refused() {
     let cost = Cost::new(vec![Mechanism::Laplace { epsilon: epsilon("1e-12"), count: u32::MAX }]).expect("a cost");
-    let one = |last: u32| Declared {
+    let one = |last: u32| DeclaredQuery {
         blocks: Blocks::range(0, last).expect("blocks"),
         lane: Lane::Train,
         cost: cost.clone(),
@@ -150,20 +150,20 @@ impl Rows for Days {
         self.0.len()
     }
 
-    fn row(&self, place: usize) -> f64 {
-        self.0[place]
+    fn row(&self, index: usize) -> f64 {
+        self.0[index]
     }
 }
 
-fn gate(doors: Doors) -> Gate<MemoryLog> {
+fn gate(access_modes: AccessModes) -> Gate<MemoryLog> {
     let filter = Filter::new(Rule::Renyi, ceiling("1", "1e-6")).expect("a filter");
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let stream = gate.create_stream(0, "rides", Policy::single(filter, doors)).expect("a stream");
+    let stream = gate.create_stream(0, "rides", Policy::single(filter, access_modes)).expect("a stream");
     gate.add_blocks(0, stream, vec!["day 0".into()]).expect("blocks");
     gate
 }
 
-fn request(key: &str, door: Door) -> Request {
+fn request(key: &str, access: AccessMode) -> Request {
     let cost = Cost::new(vec![gaussian("50", 10, 1)]).expect("a cost");
     Request {
         key: RequestKey::from_text(key),
@@ -171,14 +171,14 @@ fn request(key: &str, door: Door) -> Request {
         context: ContextId(0),
         blocks: blocks(),
         costs: [Some(cost), None],
-        door,
+        access,
         purpose: "a test".into(),
     }
 }
 
-fn grant(gate: &mut Gate<MemoryLog>, door: Door) -> sage_kernel::Grant {
-    match gate.charge(0, vec![request("a", door)]).expect("healthy").pop() {
-        Some(Answer::Granted(grant)) => grant,
+fn grant(gate: &mut Gate<MemoryLog>, access: AccessMode) -> sage_kernel::Grant {
+    match gate.charge(0, vec![request("a", access)]).expect("healthy").pop() {
+        Some(ChargeOutcome::Granted(grant)) => grant,
         other => panic!("{other:?}"),
     }
 }
@@ -191,7 +191,7 @@ fn session(permit: Permit) -> Session<Days> {
 /// Adding a key again would give its units a second budget.
 #[test]
 fn a_key_names_one_block() {
-    let mut gate = gate(Doors::EnforcedOnly);
+    let mut gate = gate(AccessModes::EnforcedOnly);
     for keys in [&["day 0"][..], &["day 1", "day 0"], &["day 1", "day 1"]] {
         let keys = keys.iter().map(|key| (*key).to_owned()).collect();
         assert_eq!(gate.add_blocks(1, StreamId(0), keys), Err(GateError::NotAllowed));
@@ -202,8 +202,8 @@ fn a_key_names_one_block() {
 /// A block is retired so that nobody reads it again: not those either who were charged before.
 #[test]
 fn a_waiting_grant_does_not_read_retired_blocks() {
-    let mut gate = gate(Doors::EnforcedOnly);
-    let held = grant(&mut gate, Door::Enforced);
+    let mut gate = gate(AccessModes::EnforcedOnly);
+    let held = grant(&mut gate, AccessMode::Enforced);
     gate.retire(1, StreamId(0), blocks()).expect("a block");
     assert!(matches!(gate.start(2, held), Err(GateError::NotAllowed)));
 }
@@ -211,13 +211,13 @@ fn a_waiting_grant_does_not_read_retired_blocks() {
 /// Rows charged once are used once: by the kernel's mechanisms or by declared code, never by both.
 #[test]
 fn declared_rows_have_not_been_spent_before() {
-    let mut gate = gate(Doors::DeclaredToo);
-    let door = Door::Declared { author: "someone".into(), reason: "a test".into() };
-    let held = grant(&mut gate, door);
+    let mut gate = gate(AccessModes::AttestedToo);
+    let access = AccessMode::Attested { author: "someone".into(), reason: "a test".into() };
+    let held = grant(&mut gate, access);
     let permit = gate.start(1, held).expect("started");
     let mut session = session(permit);
     let released = session.vector_sum(Lane::Train, 1, 1.0, sigma("50"), |row, out| out[0] = row);
-    assert!(released.is_err() || session.into_declared().is_err());
+    assert!(released.is_err() || session.into_attested().is_err());
 }
 
 /// Moments are free because they stay with their session; its grant's number is no proof of that,
@@ -226,8 +226,8 @@ fn declared_rows_have_not_been_spent_before() {
 fn moments_of_another_log_are_refused() {
     let bounds = MomentBounds { width: 1, feature_norm: 1.0, label_size: 1.0 };
     let mut sessions = [(); 2].map(|()| {
-        let mut gate = gate(Doors::EnforcedOnly);
-        let held = grant(&mut gate, Door::Enforced);
+        let mut gate = gate(AccessModes::EnforcedOnly);
+        let held = grant(&mut gate, AccessMode::Enforced);
         session(gate.start(1, held).expect("started"))
     });
     let value = |row: f64, out: &mut [f64]| {

@@ -1,4 +1,4 @@
-//! The ledger against a second, naive implementation: plain lists and big rationals.
+//! The ledger compared with a second, naive implementation on lists and big rationals.
 //!
 //! Random operations, refusals, repeated and reused keys, crashes and failed writes. A failure prints the
 //! seed; `SAGE_SEED=n` replays it. `SAGE_SOAK=1` runs a hundred times as much.
@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dashu::rational::RBig;
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, Context, ContextId, Cost, Delta, Door, Doors, Epsilon, Fault, FaultyLog, Filter,
-    Gate, GateError, Grant, GrantId, GrantState, Lane, Mechanism, Permit, Policy, Refusal, Request, RequestKey, Rule,
-    Sigma, StreamId,
+    AccessMode, AccessModes, BlockId, Blocks, Ceiling, ChargeOutcome, Context, ContextId, Cost, Delta, Epsilon, Fault,
+    FaultyLog, Filter, Gate, GateError, Grant, GrantId, GrantState, Lane, Mechanism, Permit, Policy, Refusal, Request,
+    RequestKey, Rule, Sigma, StreamId,
 };
 
 /// A small generator of numbers with a printed seed.
@@ -65,9 +65,10 @@ impl Book {
         total
     }
 
-    fn admits(&self, lane: Lane, block: u32, asked: &Numbers) -> bool {
-        let after: Numbers = self.total(lane, block).iter().zip(asked).map(|(spent, asked)| spent + asked).collect();
-        let within = |place: usize| after[place] <= self.caps[place];
+    fn admits(&self, lane: Lane, block: u32, requested: &Numbers) -> bool {
+        let after: Numbers =
+            self.total(lane, block).iter().zip(requested).map(|(spent, requested)| spent + requested).collect();
+        let within = |index: usize| after[index] <= self.caps[index];
         let alternatives = self.required..self.caps.len();
         (0..self.required).all(within) && (alternatives.is_empty() || alternatives.into_iter().any(within))
     }
@@ -158,7 +159,7 @@ impl World {
         let over = joint.then(|| filter(rule, JOINT));
         let contexts: Vec<Context> =
             ["one", "two"].iter().map(|name| Context { name: (*name).to_owned(), filter: own.clone() }).collect();
-        let policy = Policy::with_contexts(contexts, over.clone(), Doors::DeclaredToo).expect("a policy");
+        let policy = Policy::with_contexts(contexts, over.clone(), AccessModes::AttestedToo).expect("a policy");
         let mut gate = Gate::open(FaultyLog::default()).expect("an empty log");
         let stream = gate.create_stream(0, "rides", policy.clone()).expect("a stream");
         let book = |filter: &Filter, ceiling| Book {
@@ -208,7 +209,7 @@ impl World {
             context: ContextId(dice.below(2) as u32),
             blocks: Blocks::from_ranges(ranges).expect("blocks"),
             costs,
-            door: Door::Declared { author: "model".to_owned(), reason: "test".to_owned() },
+            access: AccessMode::Attested { author: "model".to_owned(), reason: "test".to_owned() },
             purpose: "test".to_owned(),
         }
     }
@@ -234,9 +235,9 @@ impl World {
         for (lane, cost) in Lane::BOTH.into_iter().zip(&request.costs) {
             let Some(cost) = cost else { continue };
             for book in self.books_of(request) {
-                let asked = numbers(self.filter_of(book), cost, lane, &request.blocks);
+                let requested = numbers(self.filter_of(book), cost, lane, &request.blocks);
                 for &block in &blocks {
-                    if !model.books[book].admits(lane, block, &asked) {
+                    if !model.books[book].admits(lane, block, &requested) {
                         return Expected::Full(lane, block);
                     }
                 }
@@ -254,10 +255,10 @@ impl World {
         for (lane, cost) in Lane::BOTH.into_iter().zip(&request.costs) {
             let Some(cost) = cost else { continue };
             for book in self.books_of(request) {
-                let asked = numbers(self.filter_of(book), cost, lane, &request.blocks);
+                let requested = numbers(self.filter_of(book), cost, lane, &request.blocks);
                 for block in (0..self.model.blocks + 8).filter(|&block| request.blocks.contains(BlockId(block))) {
                     let entries = self.model.books[book].entries.entry((lane, block)).or_default();
-                    entries.push((id, asked.clone()));
+                    entries.push((id, requested.clone()));
                 }
             }
         }
@@ -274,23 +275,23 @@ impl World {
 
     fn charge(&mut self, dice: &mut Dice) {
         let requests: Vec<Request> = (0..1 + dice.below(3)).map(|_| self.request(dice)).collect();
-        let answers = self.gate.charge(1, requests.clone()).expect("a healthy log");
-        assert_eq!(answers.len(), requests.len());
-        for (request, answer) in requests.iter().zip(answers) {
+        let outcomes = self.gate.charge(1, requests.clone()).expect("a healthy log");
+        assert_eq!(outcomes.len(), requests.len());
+        for (request, answer) in requests.iter().zip(outcomes) {
             match (self.expect(request), answer) {
-                (Expected::Granted, Answer::Granted(grant)) => {
+                (Expected::Granted, ChargeOutcome::Granted(grant)) => {
                     self.enter(grant.id().0, request);
                     self.held.push(grant);
                 }
-                (Expected::Repeated(charge), Answer::Repeated(grant, state, again)) => {
+                (Expected::Repeated(charge), ChargeOutcome::Repeated(grant, state, again)) => {
                     assert_eq!(charge, grant.0);
                     assert_eq!(again.is_some(), state == GrantState::Charged);
                     self.held.extend(again);
                 }
-                (Expected::Reused, Answer::Refused(Refusal::KeyReused(_)))
-                | (Expected::Unknown, Answer::Refused(Refusal::UnknownBlock(_)))
-                | (Expected::Retired, Answer::Refused(Refusal::RetiredBlock(_))) => {}
-                (Expected::Full(lane, block), Answer::Refused(Refusal::Ceiling(short))) => {
+                (Expected::Reused, ChargeOutcome::Refused(Refusal::KeyReused(_)))
+                | (Expected::Unknown, ChargeOutcome::Refused(Refusal::UnknownBlock(_)))
+                | (Expected::Retired, ChargeOutcome::Refused(Refusal::RetiredBlock(_))) => {}
+                (Expected::Full(lane, block), ChargeOutcome::Refused(Refusal::Ceiling(short))) => {
                     assert_eq!((short.lane, short.block), (lane, BlockId(block)));
                     self.check_shortfall(&short);
                 }
@@ -305,18 +306,18 @@ impl World {
             sage_kernel::Book::Context(name) => usize::from(name == "two"),
             sage_kernel::Book::Joint => 2,
         };
-        let place = self.filter_of(book).components().iter().position(|one| *one == short.component).expect("known");
-        let cap = self.filter_of(book).caps()[place];
+        let index = self.filter_of(book).components().iter().position(|one| *one == short.component).expect("known");
+        let cap = self.filter_of(book).caps()[index];
         let (mut spent, mut reserved) = (RBig::ZERO, RBig::ZERO);
         let unit = |number: &RBig| match self.model.books[book].rule {
-            Rule::Basic if place == 0 => number * RBig::from(10u64.pow(12)),
+            Rule::Basic if index == 0 => number * RBig::from(10u64.pow(12)),
             Rule::Basic => number * RBig::from(10u64.pow(18)),
             _ => number.clone(),
         };
         for (charge, numbers) in self.model.books[book].entries.get(&(short.lane, short.block.0)).into_iter().flatten()
         {
             let waiting = self.model.charges[charge].1 == Fate::Charged;
-            *(if waiting { &mut reserved } else { &mut spent }) += unit(&numbers[place]);
+            *(if waiting { &mut reserved } else { &mut spent }) += unit(&numbers[index]);
         }
         assert_eq!(RBig::from(short.spent), spent);
         assert_eq!(RBig::from(short.reserved), reserved);
@@ -375,23 +376,23 @@ impl World {
         let (own, joint) = dice.pick(&[("0.4", "0.9"), ("1", "1.5"), ("1.3", "1.8")]);
         let moved = |filter: &Filter, loss: &str| {
             let ceiling = Ceiling { epsilon: Epsilon::ceiling(loss).expect("a ceiling"), ..filter.ceiling() };
-            filter.under(ceiling).expect("a filter")
+            filter.with_ceiling(ceiling).expect("a filter")
         };
         let contexts = self.policy.contexts().iter();
         let contexts =
             contexts.map(|one| Context { name: one.name.clone(), filter: moved(&one.filter, own) }).collect();
         let over = self.policy.joint().map(|filter| moved(filter, joint));
-        let policy = Policy::with_contexts(contexts, over, Doors::DeclaredToo).expect("a policy");
+        let policy = Policy::with_contexts(contexts, over, AccessModes::AttestedToo).expect("a policy");
         let needed = self.policy.approvals_to_become(&policy).expect("it may follow");
         let people: Vec<String> = ["one", "two"][..needed].iter().map(|name| (*name).to_owned()).collect();
         let fewer = people[1..].to_vec();
         assert_eq!(self.gate.change_policy(8, self.stream, policy.clone(), fewer), Err(GateError::NotAllowed));
         self.gate.change_policy(8, self.stream, policy.clone(), people).expect("approved");
         self.policy = policy;
-        for place in 0..self.model.books.len() {
-            let filter = self.filter_of(place).clone();
-            let (text, chance) = if place == 2 { (joint, JOINT.1) } else { (own, CEILING.1) };
-            let book = &mut self.model.books[place];
+        for index in 0..self.model.books.len() {
+            let filter = self.filter_of(index).clone();
+            let (text, chance) = if index == 2 { (joint, JOINT.1) } else { (own, CEILING.1) };
+            let book = &mut self.model.books[index];
             book.caps = caps(&filter, (text, chance));
             book.loosest.iter_mut().zip(filter.caps()).for_each(|(most, &cap)| *most = cap.max(*most));
         }
@@ -399,7 +400,7 @@ impl World {
 
     /// Loses everything in memory, sometimes in the middle of a write.
     fn crash(&mut self, dice: &mut Dice) {
-        let mut log = FaultyLog::holding(self.gate.log().records().to_vec());
+        let mut log = FaultyLog::with_records(self.gate.log().records().to_vec());
         let fault = dice.pick(&[
             None,
             Some(Fault::Refuse),
@@ -423,10 +424,10 @@ impl World {
             }
             log = gate.into_log();
         }
-        self.gate = Gate::open(FaultyLog::holding(log.records().to_vec())).expect("a sound log");
+        self.gate = Gate::open(FaultyLog::with_records(log.records().to_vec())).expect("a sound log");
         // From a snapshot on or from the first record on: the same state.
         if let Some(snapshot) = &self.snapshot {
-            let log = FaultyLog::holding(self.gate.log().records().to_vec());
+            let log = FaultyLog::with_records(self.gate.log().records().to_vec());
             let short = Gate::open_from(log, snapshot).expect("a snapshot of this log");
             assert_eq!((short.ledger(), short.head()), (self.gate.ledger(), self.gate.head()));
             self.gate = short;
@@ -451,13 +452,13 @@ impl World {
                         None => stream.spent_jointly(BlockId(block), lane),
                     };
                     let cell = cell.expect("a cell");
-                    for (place, total) in model.total(lane, block).into_iter().enumerate() {
-                        let units = match (model.rule, place) {
+                    for (index, total) in model.total(lane, block).into_iter().enumerate() {
+                        let units = match (model.rule, index) {
                             (Rule::Basic, 0) => total * RBig::from(10u64.pow(12)),
                             (Rule::Basic, _) => total * RBig::from(10u64.pow(18)),
                             _ => total,
                         };
-                        assert_eq!(RBig::from(cell[place]), units);
+                        assert_eq!(RBig::from(cell[index]), units);
                     }
                     let short = cell
                         .iter()
@@ -517,7 +518,7 @@ fn random_operations_agree_with_the_naive_ledger() {
         }
         world.compare();
         // The state is a function of the log alone.
-        let again = Gate::open(FaultyLog::holding(world.gate.log().records().to_vec())).expect("a sound log");
+        let again = Gate::open(FaultyLog::with_records(world.gate.log().records().to_vec())).expect("a sound log");
         assert_eq!(again.ledger(), world.gate.ledger());
         for (_, fate) in world.model.charges.values() {
             *sometimes.entry(format!("{fate:?}")).or_insert(0u64) += 1;
@@ -541,20 +542,25 @@ fn the_order_of_charges_does_not_matter() {
         let mut admitted = Vec::new();
         for _ in 0..12 {
             let request = world.request(&mut dice);
-            if let [Answer::Granted(_)] = world.gate.charge(1, vec![request.clone()]).expect("healthy").as_slice() {
+            if let [ChargeOutcome::Granted(_)] =
+                world.gate.charge(1, vec![request.clone()]).expect("healthy").as_slice()
+            {
                 admitted.push(request);
             }
         }
         let totals = |world: &World| world.gate.ledger().stream(world.stream).expect("the stream").clone();
         for _ in 0..6 {
-            for place in (1..admitted.len()).rev() {
-                admitted.swap(place, dice.below(place as u64 + 1) as usize);
+            for index in (1..admitted.len()).rev() {
+                admitted.swap(index, dice.below(index as u64 + 1) as usize);
             }
             let mut other = World::new(rule, round % 2 == 0);
             other.gate.add_blocks(0, other.stream, vec!["a".into(), "b".into(), "c".into()]).expect("blocks");
             for request in &admitted {
-                let answers = other.gate.charge(1, vec![request.clone()]).expect("healthy");
-                assert!(matches!(answers.as_slice(), [Answer::Granted(_)]), "every prefix is admitted: {answers:?}");
+                let outcomes = other.gate.charge(1, vec![request.clone()]).expect("healthy");
+                assert!(
+                    matches!(outcomes.as_slice(), [ChargeOutcome::Granted(_)]),
+                    "every prefix is admitted: {outcomes:?}"
+                );
             }
             assert_eq!(totals(&other), totals(&world));
         }

@@ -1,10 +1,10 @@
-//! Filters as a log holds them: whoever wrote the bytes, a filter is read only if the theorem of its rule holds for its
-//! numbers. Each condition is derived here a second time, and forged fields come alone and in pairs.
+//! Filters stored in a log: a filter is decoded only if the theorem of its rule holds for its caps. Each condition is
+//! derived here a second time, and fields are forged alone and in pairs.
 
 use proptest::prelude::*;
 use sage_kernel::accountant::ORDERS;
 use sage_kernel::{
-    Amounts, Blocks, Ceiling, Cost, Declared, Delta, Epsilon, Event, Filter, FixedError, Gate, Lane, Mechanism,
+    Amounts, Blocks, Ceiling, Cost, DeclaredQuery, Delta, Epsilon, Event, Filter, FixedError, Gate, Lane, Mechanism,
     MemoryLog, Policy, Record, Rule,
 };
 
@@ -47,7 +47,7 @@ impl Stored {
             sage_kernel::Component::Epsilon => Part::Epsilon,
             sage_kernel::Component::Delta => Part::Delta,
             sage_kernel::Component::Rho => Part::Rho,
-            sage_kernel::Component::Order(place) => Part::Order(u64::from(place)),
+            sage_kernel::Component::Order(index) => Part::Order(u64::from(index)),
             sage_kernel::Component::Infinite => Part::Infinite,
             sage_kernel::Component::Declaration(_) => panic!("nothing is declared"),
         };
@@ -70,9 +70,9 @@ impl Stored {
                 Part::Epsilon => out.push(0),
                 Part::Delta => out.push(1),
                 Part::Rho => out.push(2),
-                Part::Order(place) => {
+                Part::Order(index) => {
                     out.push(3);
-                    number(&mut out, place);
+                    number(&mut out, index);
                 }
                 Part::Infinite => out.push(4),
             }
@@ -105,7 +105,7 @@ fn renyi_share(stored: &Stored) -> f64 {
         (1.0 - 1.0 / order).powf(order - 1.0) / order * (-(order - 1.0) * below).exp()
     };
     let each = stored.caps.iter().map(|&(part, cap)| match part {
-        Part::Order(place) if cap > 0 && cap <= stored.epsilon => share(ORDERS[place as usize], cap),
+        Part::Order(index) if cap > 0 && cap <= stored.epsilon => share(ORDERS[index as usize], cap),
         Part::Order(_) if cap > 0 => f64::INFINITY,
         _ => 0.0,
     });
@@ -139,10 +139,10 @@ fn strong_epsilon(stored: &Stored) -> f64 {
 /// Whether the theorem of the rule holds; None where the second derivation is too close to tell.
 fn holds(stored: &Stored) -> Option<bool> {
     let spendable = stored.delta - stored.delta / 2;
-    let clear = |value: f64, limit: f64, room: f64| {
-        if value <= limit - room {
+    let clear = |value: f64, limit: f64, slack: f64| {
+        if value <= limit - slack {
             Some(true)
-        } else if value > limit + room {
+        } else if value > limit + slack {
             Some(false)
         } else {
             None
@@ -222,7 +222,7 @@ proptest! {
             prop_assert_eq!(Stored::of(&filter).read(), Some(filter.clone()));
             for &units in &chain {
                 let to = Ceiling { epsilon: Epsilon::from_units(units).expect("ε"), ..from };
-                filter = filter.under(to).expect("the rule can be moved");
+                filter = filter.with_ceiling(to).expect("the rule can be moved");
                 prop_assert_eq!(Stored::of(&filter).read(), Some(filter.clone()));
             }
         }
@@ -248,13 +248,13 @@ proptest! {
         let half = (from.delta.units() / 2) as f64 / 1e18;
         let epsilon = from.epsilon.units() as f64 / UNITS;
         let total: f64 = weights.iter().map(|(_, weight)| f64::from(*weight)).sum();
-        let mut caps: Vec<(Part, u64)> = weights.iter().map(|&(place, weight)| {
-            let (order, share) = (ORDERS[place as usize], f64::from(weight) / total * scale * half);
+        let mut caps: Vec<(Part, u64)> = weights.iter().map(|&(index, weight)| {
+            let (order, share) = (ORDERS[index as usize], f64::from(weight) / total * scale * half);
             let below = ((1.0 - 1.0 / order).powf(order - 1.0) / order / share).ln() / (order - 1.0);
             let cap = ((epsilon - below).clamp(0.0, epsilon) * UNITS) as u64;
-            (Part::Order(place), cap.min(from.epsilon.units()))
+            (Part::Order(index), cap.min(from.epsilon.units()))
         }).collect();
-        caps.sort_by_key(|(part, _)| if let Part::Order(place) = *part { place } else { 0 });
+        caps.sort_by_key(|(part, _)| if let Part::Order(index) = *part { index } else { 0 });
         let ordered = caps.windows(2).all(|pair| pair[0].0 != pair[1].0);
         let spendable = from.delta.units() - from.delta.units() / 2;
         caps.insert(0, (Part::Delta, spendable));
@@ -318,7 +318,7 @@ fn forgeries_that_were_believed_are_refused() {
 
 fn honest_event() -> Event {
     let filter = Filter::new(Rule::Basic, ceiling("1", "1e-6")).expect("a filter");
-    Event::StreamCreated { name: "s".into(), policy: Policy::single(filter, sage_kernel::Doors::EnforcedOnly) }
+    Event::StreamCreated { name: "s".into(), policy: Policy::single(filter, sage_kernel::AccessModes::EnforcedOnly) }
 }
 
 /// A record whose hash fits its body again: `docs/reference/log-format.md`.
@@ -333,8 +333,8 @@ fn rehashed(mut record: Record) -> Record {
     record
 }
 
-fn declared(blocks: &[(u32, u32)], epsilon: &str, times: u32) -> Declared {
-    Declared {
+fn declared(blocks: &[(u32, u32)], epsilon: &str, times: u32) -> DeclaredQuery {
+    DeclaredQuery {
         blocks: Blocks::from_ranges(blocks.iter().copied()).expect("blocks"),
         lane: Lane::Train,
         cost: Cost::pure(Epsilon::cost(epsilon).expect("ε")).expect("a cost"),
@@ -347,15 +347,15 @@ fn declared(blocks: &[(u32, u32)], epsilon: &str, times: u32) -> Declared {
 #[test]
 fn a_forged_list_is_composed_again() {
     let filter = Filter::fixed(ceiling("1", "0"), vec![declared(&[(0, 0)], "0.1", 10)]).expect("within the ceiling");
-    let policy = Policy::single(filter, sage_kernel::Doors::EnforcedOnly);
+    let policy = Policy::single(filter, sage_kernel::AccessModes::EnforcedOnly);
     let bytes = Event::StreamCreated { name: "s".into(), policy }.to_bytes();
     assert!(Event::from_bytes(&bytes).is_ok());
-    let places: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] == 10).collect();
+    let indices: Vec<usize> = (0..bytes.len()).filter(|&at| bytes[at] == 10).collect();
     let mut read = Vec::new();
     for times in 1..=127u8 {
         // Every pair of bytes that could be the two fields.
-        for &one in &places {
-            for &other in &places {
+        for &one in &indices {
+            for &other in &indices {
                 let mut forged = bytes.clone();
                 (forged[one], forged[other]) = (times, times);
                 let Ok(Event::StreamCreated { policy, .. }) = Event::from_bytes(&forged) else { continue };
@@ -393,7 +393,7 @@ fn declarations_meet_in_every_range() {
     // The same, against every block on its own.
     let sets = [&[(0, 1)][..], &[(1, 1), (3, 3)], &[(0, 0), (2, 3)], &[(2, 2)], &[(0, 3)]];
     for mask in 1u32..32 {
-        let list: Vec<Declared> = (0..5)
+        let list: Vec<DeclaredQuery> = (0..5)
             .filter(|at| mask >> at & 1 == 1)
             .map(|at| declared(sets[at], ["0.3", "0.31", "0.32", "0.33", "0.34"][at], 1))
             .collect();
@@ -425,15 +425,15 @@ fn a_black_box_without_epsilon_costs_its_delta() {
     let full = ceiling("1", "1e-6");
     for (rule, times) in [(Rule::Basic, 100), (Rule::Strong, 50), (Rule::Renyi, 50)] {
         let filter = Filter::new(rule, full).expect("a filter");
-        let asked = price(rule, full, vec![perfect.clone()], "0");
-        for (component, &units) in filter.components().iter().zip(asked.units()) {
+        let requested = price(rule, full, vec![perfect.clone()], "0");
+        for (component, &units) in filter.components().iter().zip(requested.units()) {
             let expected = if *component == sage_kernel::Component::Delta { delta.units() } else { 0 };
             assert_eq!(units, expected, "{rule}: {component}");
         }
         let mut spent = vec![0u128; filter.caps().len()];
         let mut fits = 0;
-        while filter.admits(&spent, &asked) {
-            spent.iter_mut().zip(asked.units()).for_each(|(spent, &units)| *spent += u128::from(units));
+        while filter.admits(&spent, &requested) {
+            spent.iter_mut().zip(requested.units()).for_each(|(spent, &units)| *spent += u128::from(units));
             fits += 1;
         }
         assert_eq!(fits, times, "{rule}");
@@ -444,7 +444,7 @@ fn a_black_box_without_epsilon_costs_its_delta() {
         let differ = one.units().iter().zip(both.units()).filter(|(one, both)| one != both).count();
         assert_eq!(differ, 1, "{rule}");
     }
-    let one = |times| Declared {
+    let one = |times| DeclaredQuery {
         blocks: Blocks::range(0, 0).expect("a block"),
         lane: Lane::Train,
         cost: Cost::new(vec![perfect.clone()]).expect("a cost"),
@@ -454,7 +454,9 @@ fn a_black_box_without_epsilon_costs_its_delta() {
     assert!(Filter::fixed(full, vec![one(101)]).is_err());
     // With queries that only optimal composition admits, what it fails with is taken out of δ_g first.
     let many =
-        |times| Declared { cost: Cost::pure(Epsilon::cost("0.01").expect("ε")).expect("a cost"), times, ..one(1) };
+        |times| DeclaredQuery {
+            cost: Cost::pure(Epsilon::cost("0.01").expect("ε")).expect("a cost"), times, ..one(1)
+        };
     assert!(Filter::fixed(full, vec![many(300)]).is_ok());
     assert!(Filter::fixed(full, vec![many(300), one(50)]).is_ok());
     assert!(Filter::fixed(full, vec![many(300), one(101)]).is_err());
@@ -466,7 +468,7 @@ fn a_fixed_list_pays_for_its_draws() {
     let one = |coordinates, times| {
         let sigma = sage_kernel::Sigma::cost("1000000").expect("σ");
         let cost = Cost::new(vec![Mechanism::Gaussian { sigma, coordinates, count: 1 }]).expect("a cost");
-        Declared { blocks: Blocks::range(0, 0).expect("a block"), lane: Lane::Train, cost, times }
+        DeclaredQuery { blocks: Blocks::range(0, 0).expect("a block"), lane: Lane::Train, cost, times }
     };
     let full = ceiling("1", "1e-6");
     assert!(Filter::fixed(full, vec![one(1, 1 << 20)]).is_ok());
@@ -497,9 +499,9 @@ fn delta_is_set_aside_in_whole_units() {
         (["0.5", "0.25"], "0.75", false),
         (["0.1", "0.1"], "0.3", true),
     ] {
-        let asked = price(Rule::Basic, full, parts.map(curve).to_vec(), delta);
-        assert_eq!(asked.units()[0] < u64::MAX, priced, "{parts:?} of {delta}: {asked:?}");
-        assert_eq!(asked.units()[1], Delta::cost(delta).expect("δ").units());
+        let requested = price(Rule::Basic, full, parts.map(curve).to_vec(), delta);
+        assert_eq!(requested.units()[0] < u64::MAX, priced, "{parts:?} of {delta}: {requested:?}");
+        assert_eq!(requested.units()[1], Delta::cost(delta).expect("δ").units());
     }
 }
 
@@ -519,12 +521,12 @@ fn admission_is_right_for_every_small_number() {
         let caps = vec![(Part::Epsilon, one), (Part::Delta, two)];
         let filter = Stored { rule: 0, epsilon: 2, delta: 2, caps }.read().expect("within the ceiling");
         for (loss, mass) in (0..4).flat_map(|loss| (0..4).map(move |mass| (loss, mass))).skip(1) {
-            let asked = amounts(&filter, Mechanism::BlackBox { epsilon: unit(loss), delta: chance(mass) });
-            assert_eq!(asked.units(), [loss, mass]);
+            let requested = amounts(&filter, Mechanism::BlackBox { epsilon: unit(loss), delta: chance(mass) });
+            assert_eq!(requested.units(), [loss, mass]);
             for spent in (0..4u128).flat_map(|first| (0..4u128).map(move |second| [first, second])) {
                 let fits =
                     spent[0] + u128::from(loss) <= u128::from(one) && spent[1] + u128::from(mass) <= u128::from(two);
-                assert_eq!(filter.admits(&spent, &asked), fits, "{spent:?} {asked:?} of {one} {two}");
+                assert_eq!(filter.admits(&spent, &requested), fits, "{spent:?} {requested:?} of {one} {two}");
                 cases += 1;
             }
         }
@@ -539,12 +541,12 @@ fn admission_is_right_for_every_small_number() {
             orders[31] = (loss < 3).then(|| unit(loss));
             let infinite_bound = (most < 3).then(|| unit(most));
             let curve = sage_kernel::Curve { orders, infinite: infinite_bound, delta: chance(mass) };
-            let asked = amounts(&filter, Mechanism::Curve(Box::new(curve)));
+            let requested = amounts(&filter, Mechanism::Curve(Box::new(curve)));
             for code in 0..64u128 {
                 let spent = [code % 4, code / 4 % 4, code / 16];
-                let within = |at: usize| spent[at] + u128::from(asked.units()[at]) <= u128::from(filter.caps()[at]);
+                let within = |at: usize| spent[at] + u128::from(requested.units()[at]) <= u128::from(filter.caps()[at]);
                 let fits = within(0) && (within(1) || within(2));
-                assert_eq!(filter.admits(&spent, &asked), fits, "{spent:?} {asked:?} of {own} {infinite}");
+                assert_eq!(filter.admits(&spent, &requested), fits, "{spent:?} {requested:?} of {own} {infinite}");
                 cases += 1;
             }
         }

@@ -7,7 +7,7 @@ use crate::support::{
     sigma_of, size, unit_of,
 };
 use sage_kernel::{
-    Lane, LayerShape, Mechanism, MomentBounds, Pair, PlaceBounds, Range, Rate, Step, TableNoise, Taken, Triple,
+    Lane, LayerShape, Mechanism, MomentBounds, OneHotBounds, Pair, Range, Rate, Rounding, Step, TableNoise, Triple,
 };
 
 /// Runs one mechanism as often as a session allows, and projects each release.
@@ -89,7 +89,7 @@ fn laplace_table_cases(cases: &mut Vec<Case>) {
                 run: Box::new(move |session, count, out| {
                     for _ in 0..count {
                         let pairs =
-                            session.pairs(Lane::Train, 1, range, Taken::AsStatistic, noise, |row| Some((0, row[0])));
+                            session.pairs(Lane::Train, 1, range, Rounding::Nearest, noise, |row| Some((0, row[0])));
                         let Pair { above, below } = pairs.expect("covered")[0];
                         let score = laplace_score(&[(above, middle), (below, 1.0 - middle)]);
                         out(Sample::new(score, above, UNIT));
@@ -131,7 +131,7 @@ fn gaussian_table_cases(cases: &mut Vec<Case>) {
             parameter: sigma.to_owned(),
             run: Box::new(move |session, count, out| {
                 for _ in 0..count {
-                    let pairs = session.pairs(Lane::Train, 1, range, Taken::AsLoss, noise, |row| Some((0, row[0])));
+                    let pairs = session.pairs(Lane::Train, 1, range, Rounding::Up, noise, |row| Some((0, row[0])));
                     let pair = pairs.expect("covered")[0];
                     out(Sample::new(pair.above, pair.above, UNIT));
                 }
@@ -173,7 +173,7 @@ fn triple_cases(cases: &mut Vec<Case>) {
                 run: Box::new(move |session, count, out| {
                     for _ in 0..count {
                         let triples =
-                            session.triples(Lane::Train, 1, range, Taken::AsStatistic, noise, |row| Some((0, row[0])));
+                            session.triples(Lane::Train, 1, range, Rounding::Nearest, noise, |row| Some((0, row[0])));
                         let Triple { squares, rest, below } = triples.expect("covered")[0];
                         let square = middle * middle;
                         let shifts = [(squares, square), (rest, middle - square), (below, 1.0 - middle)];
@@ -196,7 +196,7 @@ fn triple_cases(cases: &mut Vec<Case>) {
             parameter: sigma.to_owned(),
             run: Box::new(move |session, count, out| {
                 for _ in 0..count {
-                    let triples = session.triples(Lane::Train, 1, range, Taken::AsLoss, noise, |row| Some((0, row[0])));
+                    let triples = session.triples(Lane::Train, 1, range, Rounding::Up, noise, |row| Some((0, row[0])));
                     let triple = triples.expect("covered")[0];
                     out(Sample::new(triple.squares, triple.squares, UNIT));
                 }
@@ -208,11 +208,11 @@ fn triple_cases(cases: &mut Vec<Case>) {
 }
 
 fn answer_cases(cases: &mut Vec<Case>) {
-    // The row's answer is the first of its key, so it shows in what the best function is right about. Among as many
-    // rows with the other answer it would show in what it is wrong about.
+    // The row's label is the first of its key, so it changes the number of correct predictions. Among as many rows with
+    // the other label it would change the number of wrong ones.
     let answered = |session: &mut Seeded, noise: TableNoise| {
-        let answers = session.best_answers(Lane::Train, 2, 2, noise, |row| Some((0, u32::from(row[0] > 0.5))));
-        answers.expect("covered")
+        let outcomes = session.majority_counts(Lane::Train, 2, 2, noise, |row| Some((0, u32::from(row[0] > 0.5))));
+        outcomes.expect("covered")
     };
     let crowd = vec![vec![0.0; 8]; 2];
     let outvoted: Vec<Vec<f64>> = crowd.iter().cloned().chain([vec![1.0; 8]]).collect();
@@ -220,16 +220,16 @@ fn answer_cases(cases: &mut Vec<Case>) {
         let noise = TableNoise::Laplace(epsilon_of(epsilon));
         let settings =
             [("right", 0, (Vec::new(), vec![vec![1.0; 8]])), ("wrong", 1, (crowd.clone(), outvoted.clone()))];
-        for (name, place, tight) in settings {
+        for (name, index, tight) in settings {
             cases.push(Case {
-                name: format!("best answers, {name}, Laplace {epsilon}"),
+                name: format!("majority counts, {name}, Laplace {epsilon}"),
                 claim: Claim::Pure(epsilon.parse().expect("a number")),
                 part: laplace_part,
                 count: 20_000,
                 parameter: epsilon.to_owned(),
                 run: Box::new(move |session, count, out| {
                     for _ in 0..count {
-                        let released = answered(session, noise)[place];
+                        let released = answered(session, noise)[index];
                         out(Sample::new(laplace_score(&[(released, 1.0)]), released, UNIT));
                     }
                 }),
@@ -242,7 +242,7 @@ fn answer_cases(cases: &mut Vec<Case>) {
         let noise = TableNoise::Gaussian(sigma_of(sigma));
         let width: f64 = sigma.parse().expect("a number");
         cases.push(Case {
-            name: format!("best answers, Gaussian {sigma}"),
+            name: format!("majority counts, Gaussian {sigma}"),
             claim: Claim::Gaussian(1.0 / width),
             part: concentrated_part,
             count: fitting(width),
@@ -259,16 +259,16 @@ fn answer_cases(cases: &mut Vec<Case>) {
     }
 }
 
-/// One place of two, and the constant feature.
-const PLACES: PlaceBounds = PlaceBounds { named: 1, places: 2, label_size: 1.0 };
+/// One active column of two, and the constant feature.
+const ONE_HOT: OneHotBounds = OneHotBounds { active: 1, columns: 2, label_size: 1.0 };
 /// Rows that name nothing. Where each names a place, the features of any rows depend on each other, and the
 /// smallest eigenvalue is zero for all of them.
-const NO_PLACES: PlaceBounds = PlaceBounds { named: 0, places: 0, label_size: 1.0 };
+const NO_COLUMNS: OneHotBounds = OneHotBounds { active: 0, columns: 0, label_size: 1.0 };
 
-/// The moments of rows that name their first number as a place and have their third as label.
-fn place_moments_of(session: &Seeded, bounds: PlaceBounds) -> sage_kernel::Moments {
-    let moments = session.place_moments(Lane::Train, bounds, |row, named| {
-        named.fill(row[0] as u32);
+/// The moments of rows whose first number is the active column and whose third is the label.
+fn one_hot_moments_of(session: &Seeded, bounds: OneHotBounds) -> sage_kernel::Moments {
+    let moments = session.one_hot_moments(Lane::Train, bounds, |row, indices| {
+        indices.fill(row[0] as u32);
         row[2]
     });
     moments.expect("granted")
@@ -278,11 +278,11 @@ fn place_cases(cases: &mut Vec<Case>) {
     for sigma in ["0.5", "1", "1.4"] {
         let multiplier = sigma_of(sigma);
         let width: f64 = sigma.parse().expect("a number");
-        // A one, where a row names as many places as these do.
+        // The grid unit of a one, for this number of active columns.
         let feature = |named: u64| 1.0 / ((1u64 << 40) / (named + 1)).isqrt() as f64;
         let mut push = |name: &str, run: Run| {
             cases.push(Case {
-                name: format!("{name} of places {sigma}"),
+                name: format!("{name} of one-hot rows {sigma}"),
                 claim: Claim::Gaussian(1.0 / width),
                 part: gaussian_part,
                 count: fitting(width),
@@ -294,17 +294,17 @@ fn place_cases(cases: &mut Vec<Case>) {
         };
         let unit = Grid::new(1 << 56, multiplier, 6).step * feature(1).powi(2) / 65_536.0;
         let run: Run = Box::new(move |session, count, out| {
-            let moments = place_moments_of(session, PLACES);
+            let moments = one_hot_moments_of(session, ONE_HOT);
             for _ in 0..count {
                 let matrix = session.noisy_matrix(&moments, multiplier).expect("covered");
-                // The row has a one at the second place and the constant.
+                // The row has a one at the second column and the constant.
                 out(Sample::new(matrix[4] + matrix[8] + 2.0 * matrix[5], matrix[4], unit));
             }
         });
         push("noisy matrix", run);
         let unit = Grid::new(1 << 40, multiplier, 3).step * feature(1) * unit_of(1.0, 1 << 20, 1);
         let run: Run = Box::new(move |session, count, out| {
-            let moments = place_moments_of(session, PLACES);
+            let moments = one_hot_moments_of(session, ONE_HOT);
             for _ in 0..count {
                 let cross = session.noisy_cross(&moments, multiplier).expect("covered");
                 out(Sample::new(cross[1] + cross[2], cross[1], unit));
@@ -313,7 +313,7 @@ fn place_cases(cases: &mut Vec<Case>) {
         push("noisy cross", run);
         let unit = Grid::new((1 << 40) + (1 << 21) + 1, multiplier, 1).step * feature(0).powi(2);
         let run: Run = Box::new(move |session, count, out| {
-            let moments = place_moments_of(session, NO_PLACES);
+            let moments = one_hot_moments_of(session, NO_COLUMNS);
             for _ in 0..count {
                 let value = session.noisy_smallest_eigenvalue(&moments, multiplier).expect("covered");
                 out(Sample::new(value, value, unit));
@@ -415,10 +415,10 @@ fn moment_cases(cases: &mut Vec<Case>, sigma: &str, claim: Claim) {
 
 fn loss_cases(cases: &mut Vec<Case>) {
     type Summed = fn(&Seeded) -> sage_kernel::Moments;
-    let places: Summed = |session| place_moments_of(session, PLACES);
-    for (kind, moments_of) in [("numbers", moments_of as Summed), ("places", places)] {
+    let one_hot: Summed = |session| one_hot_moments_of(session, ONE_HOT);
+    for (kind, moments_of) in [("dense", moments_of as Summed), ("one-hot", one_hot)] {
         for epsilon in ["0.5", "1", "3"] {
-            let asked = epsilon_of(epsilon);
+            let requested = epsilon_of(epsilon);
             cases.push(Case {
                 name: format!("least squared loss of {kind} {epsilon}"),
                 claim: Claim::Pure(epsilon.parse().expect("a number")),
@@ -428,7 +428,7 @@ fn loss_cases(cases: &mut Vec<Case>) {
                 run: Box::new(move |session, count, out| {
                     let moments = moments_of(session);
                     for _ in 0..count {
-                        let best = session.least_squared_loss(&moments, 1.0, asked).expect("covered");
+                        let best = session.least_squared_loss(&moments, 1.0, requested).expect("covered");
                         // The best model of one row has no loss, so the row shows in the rest.
                         out(Sample::new(laplace_score(&[(best.rest, 1.0)]), best.rest, UNIT));
                     }
@@ -441,7 +441,7 @@ fn loss_cases(cases: &mut Vec<Case>) {
 }
 
 fn gradient_cases(cases: &mut Vec<Case>) {
-    for (sigma, places, rate) in [
+    for (sigma, one_hot, rate) in [
         ("0.5", false, "0.5"),
         ("0.5", true, "0.5"),
         ("0.8", false, "0.5"),
@@ -450,12 +450,12 @@ fn gradient_cases(cases: &mut Vec<Case>) {
         ("0.5", true, "1"),
     ] {
         let width: f64 = sigma.parse().expect("a number");
-        let layers = [if places { LayerShape::named(2, 3, 2) } else { LayerShape::dense(3, 2) }];
+        let layers = [if one_hot { LayerShape::one_hot(2, 3, 2) } else { LayerShape::dense(3, 2) }];
         let step = Step { rate: rate_of(rate), sigma: sigma_of(sigma), clip: 1.0 };
         let unit = Grid::new(1 << 26, step.sigma, 8).step / (1u64 << 26) as f64;
         let sampled = rate != "1";
         cases.push(Case {
-            name: format!("sampled sum {sigma}, rate {rate}, places {places}"),
+            name: format!("sampled sum {sigma}, rate {rate}, one-hot {one_hot}"),
             claim: if sampled { Claim::Sampled { rate: 0.5, mu: 1.0 / width } } else { Claim::Gaussian(1.0 / width) },
             part: if sampled { sampled_part } else { whole_part },
             count: fitting(width),
@@ -464,10 +464,10 @@ fn gradient_cases(cases: &mut Vec<Case>) {
                 for _ in 0..count {
                     let sums = session.sampled_sum(Lane::Train, step, &layers, |sample, layers| {
                         layers[0].clear();
-                        for place in 0..sample.count() {
-                            let row = sample.row(place);
-                            if places {
-                                layers[0].places.extend([0, 2]);
+                        for index in 0..sample.count() {
+                            let row = sample.row(index);
+                            if one_hot {
+                                layers[0].indices.extend([0, 2]);
                             } else {
                                 layers[0].values.extend(row[..3].iter().map(|&value| value as f32));
                             }
@@ -476,9 +476,9 @@ fn gradient_cases(cases: &mut Vec<Case>) {
                     });
                     let sums = sums.expect("covered").concat();
                     // The gradient of a row of equal numbers: every weight it has, and the biases.
-                    let weights: &[usize] = if places { &[0, 1, 4, 5] } else { &[0, 1, 2, 3, 4, 5] };
-                    let input = if places { 1.0 } else { 50.0 };
-                    let along: f64 = weights.iter().map(|&place| f64::from(sums[place])).sum();
+                    let weights: &[usize] = if one_hot { &[0, 1, 4, 5] } else { &[0, 1, 2, 3, 4, 5] };
+                    let input = if one_hot { 1.0 } else { 50.0 };
+                    let along: f64 = weights.iter().map(|&index| f64::from(sums[index])).sum();
                     let biases = f64::from(sums[6]) + f64::from(sums[7]);
                     out(Sample::new(along * input + biases, f64::from(sums[0]), unit * 256.0));
                 }
@@ -508,9 +508,9 @@ fn claims_hold_and_stricter_claims_are_refuted() {
     let seed = run_seed("claims");
     let mut yard = Yard::new();
     let mut wrong = Vec::new();
-    for (place, case) in cases().iter().enumerate() {
+    for (index, case) in cases().iter().enumerate() {
         let samples = size(case.samples, 10_000_000);
-        let [one, other] = [0, 1].map(|side| mix(&[seed, place as u64, side]));
+        let [one, other] = [0, 1].map(|side| mix(&[seed, index as u64, side]));
         let without = collect(case, &mut yard, &case.tight.0, one, samples);
         let with = collect(case, &mut yard, &case.tight.1, other, samples);
         let (right, strict) = (judge(case.claim, &without, &with), judge(case.claim.stricter(1.25), &without, &with));
@@ -531,7 +531,7 @@ fn claims_hold_on_adversarial_neighbours() {
     let crowd: Vec<Vec<f64>> = [f64::MAX, f64::MIN, f64::NAN, 1e-300, 1.0, -1.0].map(row).to_vec();
     let values = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e308, 5e-324, -0.0, 1.0, -1.0];
     assert!(values.iter().all(|value| EXTREMES.iter().any(|known| known.to_bits() == value.to_bits())));
-    for (place, case) in cases().iter().enumerate() {
+    for (index, case) in cases().iter().enumerate() {
         // Alone, and among extreme others.
         let mut pairs: Vec<_> = values.map(|value| (Vec::new(), vec![row(value)])).to_vec();
         pairs.extend(
@@ -539,7 +539,7 @@ fn claims_hold_on_adversarial_neighbours() {
         );
         for (number, (without, with)) in pairs.iter().enumerate() {
             let samples = size(3_000, 1_000_000);
-            let [one, other] = [2, 3].map(|side| mix(&[seed, place as u64, number as u64, side]));
+            let [one, other] = [2, 3].map(|side| mix(&[seed, index as u64, number as u64, side]));
             let without = collect(case, &mut yard, without, one, samples);
             let with = collect(case, &mut yard, with, other, samples);
             let margin = judge(case.claim, &without, &with);

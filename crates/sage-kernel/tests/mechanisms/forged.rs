@@ -1,20 +1,21 @@
-//! Summaries that somebody with the directory's secret forged: whatever is accepted, one honest row of another block
-//! moves no release by more than is claimed. And small ones that no rows have are refused.
+//! Summaries forged with the directory's secret: for every accepted one, an honest row of another block changes no
+//! release by more than its claimed sensitivity. Summaries that no rows can have are refused.
 
 use std::sync::Arc;
 
 use crate::support::{Dice, Grid, TestRows, Yard, epsilon_of, gaussian, laplace, run_seed, sigma_of, size, unit_of};
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Cost, Door, Lane, MomentBounds, Part, Permit, PlaceBounds, SCALE, Session, Summary, SummaryKey, TableNoise, Tag,
+    AccessMode, BlockPart, Cost, Lane, MomentBounds, OneHotBounds, Permit, SCALE, Session, Summary, SummaryKey,
+    SummaryTag, TableNoise,
 };
 use sha2::{Digest, Sha256};
 
-const TAG: Tag = Tag([7; 32]);
+const TAG: SummaryTag = SummaryTag([7; 32]);
 const KEY: [u8; 32] = [5; 32];
 const WIDTH: usize = 3;
 const BOUNDS: MomentBounds = MomentBounds { width: WIDTH as u32, feature_norm: 1.0, label_size: 1.0 };
-const PLACES: PlaceBounds = PlaceBounds { named: 1, places: 2, label_size: 1.0 };
+const ONE_HOT: OneHotBounds = OneHotBounds { active: 1, columns: 2, label_size: 1.0 };
 /// Units of a vector, or a label, of the largest allowed size.
 const LENGTH: i64 = 1 << 20;
 const WEIGHT_NORM: f64 = 4.0;
@@ -41,7 +42,7 @@ fn the_code_of_the_test_is_that_of_the_standard() {
 /// A permit on a fresh block, and what forging a summary of that block takes.
 struct Forge {
     permit: Permit,
-    part: Part,
+    part: BlockPart,
     origin: [u8; 32],
 }
 
@@ -49,8 +50,8 @@ impl Forge {
     fn new(yard: &mut Yard) -> Self {
         let (epsilon, sigma) = (epsilon_of("1"), sigma_of("2"));
         let parts = vec![laplace(epsilon, 2), gaussian(sigma, 6, 4)];
-        let permit = yard.permit(Door::Enforced, [Some(Cost::new(parts).expect("a cost")), None]);
-        let part = Part { block: permit.blocks().ranges()[0].first(), lane: Lane::Train, source: [1; 32] };
+        let permit = yard.permit(AccessMode::Enforced, [Some(Cost::new(parts).expect("a cost")), None]);
+        let part = BlockPart { block: permit.blocks().ranges()[0].first(), lane: Lane::Train, source: [1; 32] };
         Self { permit, part, origin: yard.origin() }
     }
 
@@ -310,7 +311,7 @@ fn too_many_rows_count_as_zero_and_fail_nothing() {
     assert!((beyond.2 / limit as f64 - 1.0).abs() < 1e-6);
 }
 
-/// Tables and places are read back as they were sealed.
+/// Tables and one-hot moments are decoded as they were sealed.
 #[test]
 fn accepted_tables_add_what_they_hold() {
     let mut yard = Yard::new();
@@ -321,10 +322,10 @@ fn accepted_tables_add_what_they_hold() {
     let counts = session.histogram(Lane::Train, 2, TableNoise::Laplace(epsilon_of("1")), |_| None).expect("covered");
     assert!((counts[0] - 1_000.0).abs() < 50.0 && counts[1].abs() < 50.0);
     let forge = Forge::new(&mut yard);
-    let form = [1, 1, 2, PLACES.label_size.to_bits()];
+    let form = [1, 1, 2, ONE_HOT.label_size.to_bits()];
     let summary = forge.unseal(&forge.bytes(&form, 900, &[500, 0, 500, 0, 400, 400, 0, 900, 0, 0])).expect("as rows");
     let mut session = forge.session(summary, Vec::new());
-    let moments = session.place_moments(Lane::Train, PLACES, |_, _| 0.0).expect("granted");
+    let moments = session.one_hot_moments(Lane::Train, ONE_HOT, |_, _| 0.0).expect("granted");
     let matrix = session.noisy_matrix(&moments, sigma_of("2")).expect("covered");
     assert!((matrix[0] - 500.0).abs() < 50.0 && (matrix[8] - 900.0).abs() < 50.0, "{matrix:?}");
 }

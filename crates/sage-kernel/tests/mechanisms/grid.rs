@@ -4,7 +4,7 @@
 use crate::support::{
     Grid, Yard, concentrated, epsilon_of, gaussian, laplace, mix, run_seed, sampled, sigma_of, size, unit_of,
 };
-use sage_kernel::{Lane, LayerShape, MomentBounds, Range, Rate, SCALE, Step, TableNoise, Taken};
+use sage_kernel::{Lane, LayerShape, MomentBounds, Range, Rate, Rounding, SCALE, Step, TableNoise};
 
 /// Row values of the safety page, and the largest float.
 const VALUES: [f64; 8] = [0.0, 1.0, -0.0, 1e-300, 9_007_199_254_740_992.0, f64::MAX, f64::MIN, f64::NAN];
@@ -42,7 +42,7 @@ fn every_released_number_is_on_its_public_grid() {
                 outputs += numbers.len();
             };
             for noise in [TableNoise::Laplace(epsilon), TableNoise::Gaussian(sigma)] {
-                let pairs = session.pairs(Lane::Train, 2, range, Taken::AsLoss, noise, |row| Some((1, row[0])));
+                let pairs = session.pairs(Lane::Train, 2, range, Rounding::Up, noise, |row| Some((1, row[0])));
                 let pairs = pairs.expect("covered");
                 // Exactly: the unit is a power of two.
                 check("pairs", &pairs.iter().flat_map(|p| [p.above, p.below]).collect::<Vec<_>>(), table, 0.0);
@@ -72,8 +72,8 @@ fn every_released_number_is_on_its_public_grid() {
             let step = Step { rate: Rate::LIMIT, sigma, clip: 1.0 };
             let sums = session.sampled_sum(Lane::Train, step, &layers, |sample, layers| {
                 layers[0].clear();
-                for place in 0..sample.count() {
-                    layers[0].values.push(sample.row(place)[0] as f32);
+                for index in 0..sample.count() {
+                    layers[0].values.push(sample.row(index)[0] as f32);
                     layers[0].errors.push(0.5);
                 }
             });
@@ -102,8 +102,7 @@ fn neighbours_have_the_same_support() {
             for session in 0..size(1, 256) as u64 {
                 let mut session = yard.train(vec![laplace(epsilon, 16_384)], rows, mix(&[seed, session]));
                 for _ in 0..16_384 {
-                    let pairs =
-                        session.pairs(Lane::Train, 1, range, Taken::AsStatistic, noise, |row| Some((0, row[0])));
+                    let pairs = session.pairs(Lane::Train, 1, range, Rounding::Nearest, noise, |row| Some((0, row[0])));
                     let units = (pairs.expect("covered")[0].above * SCALE as f64) as i64;
                     seen[units.rem_euclid(64) as usize] += 1;
                 }

@@ -7,7 +7,7 @@ use sage_kernel::noise::{DiscreteGaussian, DiscreteLaplace, SeededNoise};
 
 const SCALE: f64 = 1_048_576.0;
 
-/// Randomness for a mechanism made up here.
+/// Randomness for the mechanisms of this file.
 /// A single draw.
 fn one(draw: impl FnOnce(&mut [i128]) -> Result<(), sage_kernel::noise::NoiseError>) -> i128 {
     let mut drawn = [0];
@@ -26,14 +26,14 @@ impl Source {
     /// Discrete Laplace noise for a loss of one where one row moves a sum by one, over `wrong`.
     fn laplace(&mut self, wrong: f64) -> f64 {
         let denominator = (1e6 * wrong) as u64;
-        let law = DiscreteLaplace::new(1_048_576 * 1_000_000, denominator).expect("a law");
-        one(|out| law.fill(&mut self.noise, out)) as f64 / SCALE
+        let distribution = DiscreteLaplace::new(1_048_576 * 1_000_000, denominator).expect("a distribution");
+        one(|out| distribution.fill(&mut self.noise, out)) as f64 / SCALE
     }
 
     /// Discrete Gaussian noise with multiplier one half.
     fn gaussian(&mut self) -> f64 {
-        let law = DiscreteGaussian::new(524_288, 1).expect("a law");
-        one(|out| law.fill(&mut self.noise, out)) as f64 / SCALE
+        let distribution = DiscreteGaussian::new(524_288, 1).expect("a distribution");
+        one(|out| distribution.fill(&mut self.noise, out)) as f64 / SCALE
     }
 }
 
@@ -171,9 +171,9 @@ fn planted_reuse() -> Vec<Planted> {
             wrong: |source, rows| {
                 source.second += 1;
                 let job = |value: f64| {
-                    let law = DiscreteLaplace::new(1_048_576, 1).expect("a law");
+                    let distribution = DiscreteLaplace::new(1_048_576, 1).expect("a distribution");
                     let mut noise = SeededNoise::new(source.second);
-                    value + one(|out| law.fill(&mut noise, out)) as f64 / SCALE
+                    value + one(|out| distribution.fill(&mut noise, out)) as f64 / SCALE
                 };
                 two(job(sum(rows)), job(0.0))
             },
@@ -188,8 +188,8 @@ fn planted_reuse() -> Vec<Planted> {
             wrong: |source, rows| {
                 let state = source.dice.word();
                 let mut children = [state, state].map(SeededNoise::new);
-                let law = DiscreteLaplace::new(1_048_576, 1).expect("a law");
-                let mut draw = |child: usize| one(|out| law.fill(&mut children[child], out)) as f64 / SCALE;
+                let distribution = DiscreteLaplace::new(1_048_576, 1).expect("a distribution");
+                let mut draw = |child: usize| one(|out| distribution.fill(&mut children[child], out)) as f64 / SCALE;
                 two(sum(rows) + draw(0), draw(1))
             },
             samples: 20_000,
@@ -262,9 +262,9 @@ fn planted_sizes() -> Vec<Planted> {
 fn planted_bugs_are_told_apart() {
     let seed = run_seed("planted");
     let mut missed = Vec::new();
-    for (place, bug) in planted().iter().enumerate() {
+    for (index, bug) in planted().iter().enumerate() {
         let collect = |release: Release, rows: &[f64], side: u64| {
-            let seed = mix(&[seed, place as u64, side]);
+            let seed = mix(&[seed, index as u64, side]);
             let mut source = Source { noise: SeededNoise::new(seed), dice: Dice::new(seed), second: seed };
             (0..bug.samples).map(|_| release(&mut source, rows)).collect::<Vec<Sample>>()
         };

@@ -1,5 +1,5 @@
 //! Record and replay: the same seed gives the same noise, so two runs on neighbouring rows differ by
-//! exactly what the one row did to the sums. That difference is held against the claimed sensitivity.
+//! exactly what the one row did to the sums. That difference is compared with the claimed sensitivity.
 
 use crate::support::{
     Dice, EXTREMES, Grid, Seeded, TestRows, Yard, concentrated, epsilon_of, gaussian, laplace, run_seed, sampled,
@@ -7,8 +7,8 @@ use crate::support::{
 };
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Cost, Door, Lane, LayerRows, LayerShape, MomentBounds, Moments, PlaceBounds, Range, Rate, Rows, SCALE, Sample,
-    Step, TableNoise, Taken,
+    AccessMode, Cost, Lane, LayerRows, LayerShape, MomentBounds, Moments, OneHotBounds, Range, Rate, Rounding, Rows,
+    SCALE, Sample, Step, TableNoise,
 };
 
 /// A row: a key, a number, three features, a label.
@@ -20,10 +20,12 @@ const CLIP: f64 = 1.5;
 const VECTOR_LENGTH: u64 = 1 << 30;
 const MOMENT_LENGTH: u64 = 1 << 20;
 const BOUNDS: MomentBounds = MomentBounds { width: WIDTH, feature_norm: 2.0, label_size: 0.75 };
-/// Few places, counted as columns of bits, and many, counted row by row.
-const PLACES: [PlaceBounds; 2] =
-    [PlaceBounds { named: 2, places: 5, label_size: 0.75 }, PlaceBounds { named: 1, places: 13, label_size: 0.75 }];
-const LAYERS: [LayerShape; 2] = [LayerShape::dense(WIDTH, 2), LayerShape::named(2, 5, 1)];
+/// Few columns, counted as bit columns, and many, counted row by row.
+const ONE_HOT: [OneHotBounds; 2] = [
+    OneHotBounds { active: 2, columns: 5, label_size: 0.75 },
+    OneHotBounds { active: 1, columns: 13, label_size: 0.75 },
+];
+const LAYERS: [LayerShape; 2] = [LayerShape::dense(WIDTH, 2), LayerShape::one_hot(2, 5, 1)];
 
 /// What one run released, each number as a whole number of its unit, but for the network's gradient.
 #[derive(Debug, PartialEq)]
@@ -46,7 +48,7 @@ fn backward(sample: &Sample<'_, TestRows>, layers: &mut [LayerRows]) {
         layers[0].values.extend(row[2..5].iter().map(|&value| value as f32));
         layers[0].errors.extend([row[1] as f32, row[5] as f32]);
         let key = key_of(row).unwrap_or(9);
-        layers[1].places.extend([key.min(4), 4]);
+        layers[1].indices.extend([key.min(4), 4]);
         layers[1].errors.push(row[5] as f32);
     }
 }
@@ -65,7 +67,7 @@ fn release(session: &mut Seeded) -> Released {
     let scale = i128::from(SCALE);
     let mut tables = Vec::new();
     let mut vectors = Vec::new();
-    for taken in [Taken::AsStatistic, Taken::AsLoss] {
+    for taken in [Rounding::Nearest, Rounding::Up] {
         for noise in [TableNoise::Laplace(epsilon), TableNoise::Gaussian(sigma)] {
             let pairs =
                 session.pairs(Lane::Train, KEYS, range, taken, noise, |row| key_of(row).map(|key| (key, row[1])));
@@ -86,7 +88,7 @@ fn release(session: &mut Seeded) -> Released {
     let vector_unit = grid.step * unit_of(CLIP, VECTOR_LENGTH, WIDTH as usize);
     vectors.push((grid.reach, sum.expect("covered").iter().map(|&sum| whole(sum, vector_unit)).collect()));
     release_moments(session, &mut tables, &mut vectors);
-    for taken in [Taken::AsStatistic, Taken::AsLoss] {
+    for taken in [Rounding::Nearest, Rounding::Up] {
         for noise in [TableNoise::Laplace(epsilon), TableNoise::Gaussian(sigma)] {
             let triples =
                 session.triples(Lane::Train, KEYS, range, taken, noise, |row| key_of(row).map(|key| (key, row[1])));
@@ -96,8 +98,8 @@ fn release(session: &mut Seeded) -> Released {
         }
     }
     for noise in [TableNoise::Laplace(epsilon), TableNoise::Gaussian(sigma)] {
-        let answers = session.best_answers(Lane::Train, KEYS, 2, noise, |row| Some((key_of(row)?, row[1] as u32)));
-        tables.push((scale, answers.expect("covered").map(|number| whole(number, unit)).to_vec()));
+        let outcomes = session.majority_counts(Lane::Train, KEYS, 2, noise, |row| Some((key_of(row)?, row[1] as u32)));
+        tables.push((scale, outcomes.expect("covered").map(|number| whole(number, unit)).to_vec()));
     }
     let step = Step { rate: Rate::LIMIT, sigma, clip: CLIP };
     let gradient = session.sampled_sum(Lane::Train, step, &LAYERS, backward).expect("covered");
@@ -111,15 +113,15 @@ fn release_moments(session: &mut Seeded, tables: &mut Vec<(i128, Vec<i128>)>, ve
     });
     let feature = unit_of(BOUNDS.feature_norm, MOMENT_LENGTH, WIDTH as usize);
     release_from(session, &moments.expect("granted"), WIDTH as usize, feature, tables, vectors);
-    for bounds in PLACES {
-        // Casts take hostile numbers to the first place, to the last and far beyond.
-        let moments = session.place_moments(Lane::Train, bounds, |row, named| {
-            let places = [row[0] as u32, row[1].abs().mul_add(2.0, 1.0) as u32];
-            named.iter_mut().zip(places).for_each(|(named, place)| *named = place);
+    for bounds in ONE_HOT {
+        // Casts turn hostile numbers into the first column, the last one and far beyond.
+        let moments = session.one_hot_moments(Lane::Train, bounds, |row, indices| {
+            let hostile = [row[0] as u32, row[1].abs().mul_add(2.0, 1.0) as u32];
+            indices.iter_mut().zip(hostile).for_each(|(index, value)| *index = value);
             row[5]
         });
-        let one = (MOMENT_LENGTH.pow(2) / (u64::from(bounds.named) + 1)).isqrt();
-        let width = bounds.places as usize + 1;
+        let one = (MOMENT_LENGTH.pow(2) / (u64::from(bounds.active) + 1)).isqrt();
+        let width = bounds.columns as usize + 1;
         release_from(session, &moments.expect("granted"), width, 1.0 / one as f64, tables, vectors);
     }
 }
@@ -133,8 +135,8 @@ fn release_from(
     let square = u128::from(MOMENT_LENGTH).pow(2);
     let matrix = session.noisy_matrix(moments, sigma).expect("covered");
     let grid = Grid::new(square << 16, sigma, (width * (width + 1) / 2) as u64);
-    let places = (0..width).flat_map(|row| (row..width).map(move |column| (row, column)));
-    let numbers = places.map(|(row, column)| {
+    let cells = (0..width).flat_map(|row| (row..width).map(move |column| (row, column)));
+    let numbers = cells.map(|(row, column)| {
         let weight = if row == column { 65_536.0 } else { 92_681.0 };
         whole(matrix[row * width + column] * weight, grid.step * feature * feature)
     });
@@ -257,7 +259,7 @@ fn order_and_batches_do_not_matter() {
     }
 }
 
-/// What a row that is no number counts as, seen through the same noise.
+/// What a NaN row counts as, seen through the same noise.
 #[test]
 fn what_is_no_number_counts_as_documented() {
     let mut yard = Yard::new();
@@ -315,7 +317,7 @@ fn large_samples_do_not_overflow() {
     let layers = [LayerShape::dense(0, 1)];
     let sigma = sigma_of("2");
     let cost = Cost::new(vec![sampled(Rate::LIMIT, sigma, 1, 1)]).expect("a cost");
-    let permit = Yard::new().permit(Door::Enforced, [Some(cost), None]);
+    let permit = Yard::new().permit(AccessMode::Enforced, [Some(cost), None]);
     let rows = [vec![Alike(count)], Vec::new()];
     let mut session = permit.open(SeededNoise::new(1), |_| Ok::<_, ()>(rows)).expect("opens");
     let step = Step { rate: Rate::LIMIT, sigma, clip: 1.0 };

@@ -1,4 +1,4 @@
-//! How a session behaves: what its charge allows, what its errors say, and that its numbers are right.
+//! The behaviour of a session: what its charge covers, its error messages, and the accuracy of its results.
 
 use crate::support::{
     Dice, EXTREMES, Seeded, TestRows, Yard, concentrated, epsilon_of, gaussian, laplace, rate_of, run_seed, sampled,
@@ -6,11 +6,11 @@ use crate::support::{
 };
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Cost, Door, Epsilon, Lane, LayerRows, LayerShape, Mechanism, MomentBounds, PlaceBounds, Range, Rate, SCALE, Sample,
-    SessionError, Sigma, Split, Step, TableNoise, Taken,
+    AccessMode, Cost, Epsilon, Lane, LayerRows, LayerShape, Mechanism, MomentBounds, OneHotBounds, Range, Rate,
+    Rounding, SCALE, Sample, SessionError, Sigma, Split, Step, TableNoise,
 };
 
-/// One thing asked of a session.
+/// One request to a session.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Laplace(&'static str),
@@ -27,7 +27,7 @@ fn ask(session: &mut Seeded, ask: Ask) -> Result<(), SessionError> {
     match ask {
         Ask::Laplace(epsilon) => {
             let noise = TableNoise::Laplace(epsilon_of(epsilon));
-            session.pairs(Lane::Train, 1, range, Taken::AsLoss, noise, |row| Some((0, row[0]))).map(drop)
+            session.pairs(Lane::Train, 1, range, Rounding::Up, noise, |row| Some((0, row[0]))).map(drop)
         }
         Ask::Test(epsilon) => {
             let noise = TableNoise::Laplace(epsilon_of(epsilon));
@@ -35,7 +35,7 @@ fn ask(session: &mut Seeded, ask: Ask) -> Result<(), SessionError> {
         }
         Ask::Table(sigma, keys) => {
             let noise = TableNoise::Gaussian(sigma_of(sigma));
-            session.pairs(Lane::Train, keys, range, Taken::AsLoss, noise, |row| Some((0, row[0]))).map(drop)
+            session.pairs(Lane::Train, keys, range, Rounding::Up, noise, |row| Some((0, row[0]))).map(drop)
         }
         Ask::Gaussian(sigma, width) => {
             session.vector_sum(Lane::Train, width, 1.0, sigma_of(sigma), |_, _| {}).map(drop)
@@ -48,7 +48,7 @@ fn ask(session: &mut Seeded, ask: Ask) -> Result<(), SessionError> {
     }
 }
 
-/// What was charged on the train lane, and what is asked in turn, each with whether it is covered.
+/// The charge on the train lane, and requests in order, each with whether it is covered.
 type Covered = (Vec<Mechanism>, Vec<(Ask, bool)>);
 
 fn covered() -> Vec<Covered> {
@@ -178,18 +178,18 @@ fn lanes_are_apart() {
     }
 }
 
-/// Rows come out in the open only through the door that was charged for it.
+/// Rows are handed out only in the attested access mode.
 #[test]
 fn the_declared_door_is_the_only_one_that_shows_rows() {
     let mut yard = Yard::new();
     let cost = || [Some(Cost::pure(epsilon_of("1")).expect("a cost")), None];
     let rows = || [vec![TestRows(vec![vec![1.0]])], Vec::new()];
     let session = yard.open(cost(), rows(), 1);
-    let Err(mut session) = session.into_declared() else { panic!("an enforced session showed its rows") };
+    let Err(mut session) = session.into_attested() else { panic!("an enforced session showed its rows") };
     assert_eq!(ask(&mut session, Ask::Laplace("1")), Ok(()));
-    let door = Door::Declared { author: "someone".to_owned(), reason: "a test".to_owned() };
-    let session = yard.open_through(door, cost(), rows(), 1);
-    let Ok(declared) = session.into_declared() else { panic!("a declared session kept its rows") };
+    let access = AccessMode::Attested { author: "someone".to_owned(), reason: "a test".to_owned() };
+    let session = yard.open_through(access, cost(), rows(), 1);
+    let Ok(declared) = session.into_attested() else { panic!("a declared session kept its rows") };
     assert_eq!(declared.lane(Lane::Train)[0].0, [[1.0]]);
     assert!(declared.lane(Lane::Test).is_empty());
 }
@@ -213,7 +213,7 @@ fn moments_belong_to_their_session() {
     assert!(one.least_squared_loss(&moments, 1.0, epsilon_of("1")).is_ok());
 }
 
-/// Whatever the parameters, an answer or a typed error, never a panic; and an error says something.
+/// For all parameters the result is a value or a typed error with a message, never a panic.
 #[test]
 fn hostile_parameters_get_typed_errors() {
     let seed = run_seed("hostile");
@@ -246,10 +246,10 @@ fn hostile_parameters_get_typed_errors() {
         };
         if let Some(range) = Range::new(clip, other) {
             let noise = TableNoise::Gaussian(sigma);
-            note(session.pairs(Lane::Train, keys, range, Taken::AsLoss, noise, |r| Some((width, r[0]))).map(drop));
+            note(session.pairs(Lane::Train, keys, range, Rounding::Up, noise, |r| Some((width, r[0]))).map(drop));
             let noise = TableNoise::Laplace(epsilon);
             note(session.histogram(Lane::Train, keys.min(9), noise, |_| Some(named)).map(drop));
-            note(session.best_answers(Lane::Train, keys, outputs, noise, |_| Some((named, width))).map(drop));
+            note(session.majority_counts(Lane::Train, keys, outputs, noise, |_| Some((named, width))).map(drop));
         }
         note(session.vector_sum(Lane::Train, width, clip, sigma, |row, out| out[0] = row[0]).map(drop));
         let bounds = MomentBounds { width: width.min(5), feature_norm: clip, label_size: other };
@@ -265,7 +265,7 @@ fn hostile_parameters_get_typed_errors() {
                 note(session.least_squared_loss(&moments, other, epsilon).map(drop));
             }
         }
-        let layer = [LayerShape::dense(width, outputs), LayerShape::named(named, width, outputs)][dice.below(2)];
+        let layer = [LayerShape::dense(width, outputs), LayerShape::one_hot(named, width, outputs)][dice.below(2)];
         let layers = vec![layer; dice.below(3)];
         note(session.sampled_sum(Lane::Train, Step { rate, sigma, clip }, &layers, |_, _| {}).map(drop));
     }
@@ -309,13 +309,13 @@ fn numbers_are_taken_as_documented() {
         (-0.0, scale / 4, scale / 4),
         (5e-324, scale / 4, scale / 4),
     ] {
-        assert_eq!(taken(value, Taken::AsStatistic), statistic, "{value:e} as a statistic");
-        assert_eq!(taken(value, Taken::AsLoss), loss, "{value:e} as a loss");
+        assert_eq!(taken(value, Rounding::Nearest), statistic, "{value:e} as a statistic");
+        assert_eq!(taken(value, Rounding::Up), loss, "{value:e} as a loss");
     }
     for (low, high) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (f64::MIN, f64::MAX)] {
         assert_eq!(Range::new(low, high), None, "{low:e} {high:e}");
     }
-    assert!(EXTREMES.iter().all(|&value| (0..=scale).contains(&taken(value, Taken::AsLoss))));
+    assert!(EXTREMES.iter().all(|&value| (0..=scale).contains(&taken(value, Rounding::Up))));
 }
 
 /// The three parts of a row add up to one row, none is negative, and the square is rounded up. The charge
@@ -327,7 +327,7 @@ fn squares_are_taken_as_documented() {
     for noise in [TableNoise::Laplace(epsilon_of("1")), TableNoise::Gaussian(sigma_of("2"))] {
         let mut sums = |rows: &[Vec<f64>]| {
             let mut session = yard.train(vec![noise.mechanism().expect("a price")], rows, 9);
-            let mut ask = || session.triples(Lane::Train, 1, range, Taken::AsLoss, noise, |row| Some((0, row[0])));
+            let mut ask = || session.triples(Lane::Train, 1, range, Rounding::Up, noise, |row| Some((0, row[0])));
             let first = ask().expect("covered")[0];
             assert_eq!(ask(), Err(SessionError::NotCovered));
             [first.squares, first.rest, first.below].map(|sum| (sum * SCALE as f64) as i64)
@@ -351,13 +351,13 @@ fn squares_are_taken_as_documented() {
 fn best_answers_are_those_of_a_search() {
     const KEYS: u32 = 3;
     const ANSWERS: u32 = 3;
-    let seed = run_seed("best answers");
+    let seed = run_seed("majority counts");
     let (mut dice, mut yard) = (Dice::new(seed), Yard::new());
     for noise in [TableNoise::Laplace(epsilon_of("1")), TableNoise::Gaussian(sigma_of("2"))] {
         let mut released = |rows: &[Vec<f64>]| {
             let mut session = yard.train(vec![noise.mechanism().expect("a price")], rows, 9);
             let value = |row: &[f64]| (row[0] >= 0.0).then_some((row[0] as u32, row[1] as u32));
-            let mut ask = || session.best_answers(Lane::Train, KEYS, ANSWERS, noise, value);
+            let mut ask = || session.majority_counts(Lane::Train, KEYS, ANSWERS, noise, value);
             let first = ask().expect("covered");
             assert_eq!(ask(), Err(SessionError::NotCovered));
             first
@@ -386,13 +386,12 @@ fn means_are_within_the_noise() {
     let seed = run_seed("means");
     let (mut dice, mut yard) = (Dice::new(seed), Yard::new());
     let rows: Vec<Vec<f64>> =
-        (0..5_000).map(|place| vec![f64::from(place % 4), dice.unit() * 6.0 - 2.0, dice.unit()]).collect();
+        (0..5_000).map(|index| vec![f64::from(index % 4), dice.unit() * 6.0 - 2.0, dice.unit()]).collect();
     let parts = vec![laplace(epsilon_of("1"), 1), concentrated(sigma_of("1"), 1), gaussian(sigma_of("1"), 8, 2)];
     let mut session = yard.train(parts, &rows, seed);
     let range = Range::new(-2.0, 4.0).expect("a range");
     for noise in [TableNoise::Laplace(epsilon_of("1")), TableNoise::Gaussian(sigma_of("1"))] {
-        let pairs =
-            session.pairs(Lane::Train, 4, range, Taken::AsStatistic, noise, |row| Some((row[0] as u32, row[1])));
+        let pairs = session.pairs(Lane::Train, 4, range, Rounding::Nearest, noise, |row| Some((row[0] as u32, row[1])));
         for (key, pair) in pairs.expect("covered").iter().enumerate() {
             let exact: f64 = rows.iter().filter(|row| row[0] as usize == key).map(|row| (row[1] + 2.0) / 6.0).sum();
             // Noise of size one: 25 is 18 of Laplace's deviations.
@@ -401,9 +400,9 @@ fn means_are_within_the_noise() {
         }
     }
     let sums = session.vector_sum(Lane::Train, 2, 10.0, sigma_of("1"), |row, out| out.copy_from_slice(&row[1..]));
-    for (place, sum) in sums.expect("covered").iter().enumerate() {
-        let exact: f64 = rows.iter().map(|row| row[place + 1]).sum();
-        assert!((sum - exact).abs() < 100.0, "{place}: {sum} {exact}");
+    for (index, sum) in sums.expect("covered").iter().enumerate() {
+        let exact: f64 = rows.iter().map(|row| row[index + 1]).sum();
+        assert!((sum - exact).abs() < 100.0, "{index}: {sum} {exact}");
     }
 }
 
@@ -453,20 +452,20 @@ fn every_coordinate_has_noise_of_its_own() {
     }
     draws.sort_by(f64::total_cmp);
     let equal = draws.windows(2).filter(|pair| pair[0] == pair[1]).count();
-    // Out of some 2^26 places, 40,000 draws meet by chance about eight times.
+    // Among 2^26 values, 40,000 draws collide about eight times by chance.
     assert!(equal < 40, "{equal}");
 }
 
-const NETWORK: [LayerShape; 2] = [LayerShape::dense(3, 2), LayerShape::named(2, 6, 2)];
+const NETWORK: [LayerShape; 2] = [LayerShape::dense(3, 2), LayerShape::one_hot(2, 6, 2)];
 
-/// Rows of ten numbers: three inputs, two errors, two places, two errors, one spare.
+/// Rows of ten numbers: three inputs, two errors, two one-hot indices, two errors, one spare.
 fn network_backward(sample: &Sample<'_, TestRows>, layers: &mut [LayerRows]) {
     layers.iter_mut().for_each(LayerRows::clear);
-    for place in 0..sample.count() {
-        let row = sample.row(place);
+    for index in 0..sample.count() {
+        let row = sample.row(index);
         layers[0].values.extend(row[..3].iter().map(|&value| value as f32));
         layers[0].errors.extend(row[3..5].iter().map(|&value| value as f32));
-        layers[1].places.extend(row[5..7].iter().map(|&value| value as u32));
+        layers[1].indices.extend(row[5..7].iter().map(|&value| value as u32));
         layers[1].errors.extend(row[7..9].iter().map(|&value| value as f32));
     }
 }
@@ -478,8 +477,8 @@ fn network_reference(row: &[f64], clip: f64) -> Vec<f64> {
     for input in row[..3].iter().chain(&[1.0]) {
         gradient.extend(row[3..5].iter().map(|&error| single(error) * single(*input)));
     }
-    for place in 0..=6 {
-        let taken = place == 6 || row[5] as usize == place || row[6] as usize == place;
+    for index in 0..=6 {
+        let taken = index == 6 || row[5] as usize == index || row[6] as usize == index;
         gradient.extend(row[7..9].iter().map(|&error| if taken { single(error) } else { 0.0 }));
     }
     let length = gradient.iter().map(|value| value * value).sum::<f64>().sqrt();
@@ -543,9 +542,9 @@ fn wrong_sizes_sum_nothing() {
     let spoils: [fn(&mut [LayerRows]); 6] = [
         |layers| layers[0].values.push(1.0),
         |layers| layers[0].errors.truncate(1),
-        |layers| layers[1].places.push(0),
+        |layers| layers[1].indices.push(0),
         |layers| layers[1].values.push(0.0),
-        |layers| layers[0].places.push(0),
+        |layers| layers[0].indices.push(0),
         |layers| layers.iter_mut().for_each(|layer| layer.errors.clear()),
     ];
     for spoil in spoils {
@@ -652,16 +651,16 @@ fn moments_equal_other_methods() {
         let weight_norm = [0.3, 1.0, 5.0][round / 3 % 3];
         let clean = clean_moments(&mut yard, &rows, weight_norm);
         let mut exact = vec![0.0; 9];
-        for (place, sum) in exact.iter_mut().enumerate() {
-            *sum = rows.iter().map(|row| row[place / 3] * row[place % 3]).sum();
+        for (index, sum) in exact.iter_mut().enumerate() {
+            *sum = rows.iter().map(|row| row[index / 3] * row[index % 3]).sum();
         }
         // Rounding to 2^-20 of the bound for each row, and to the lattice of the noise.
         let slack = 8.0 * rows.len() as f64 / SCALE as f64 + 1e-6;
         for (found, exact) in clean.matrix.iter().zip(&exact) {
             assert!((found - exact).abs() < slack, "matrix {found} {exact}");
         }
-        for (place, found) in clean.cross.iter().enumerate() {
-            let exact: f64 = rows.iter().map(|row| row[place] * row[3]).sum();
+        for (index, found) in clean.cross.iter().enumerate() {
+            let exact: f64 = rows.iter().map(|row| row[index] * row[3]).sum();
             assert!((found - exact).abs() < slack, "cross {found} {exact}");
         }
         let smallest = jacobi(&exact);
@@ -675,35 +674,35 @@ fn moments_equal_other_methods() {
     }
 }
 
-/// Rows that name places give what the same rows give when they are written out as numbers.
+/// One-hot rows give the same moments as the same rows written as dense vectors.
 #[test]
 fn places_equal_the_rows_they_stand_for() {
     let seed = run_seed("places");
     let (mut dice, mut yard) = (Dice::new(seed), Yard::new());
     let sigma = sigma_of("1");
-    for places in [6u32, 40] {
+    for columns in [6u32, 40] {
         let rows: Vec<Vec<f64>> = (0..3_000)
             .map(|_| {
-                let one = dice.below(places as usize - 1);
-                let other = one + 1 + dice.below(places as usize - 1 - one);
+                let one = dice.below(columns as usize - 1);
+                let other = one + 1 + dice.below(columns as usize - 1 - one);
                 vec![one as f64, other as f64, dice.unit() * 4.0 - 2.0]
             })
             .collect();
-        let width = places + 1;
+        let width = columns + 1;
         let mut run = |rows: &[Vec<f64>], written: Written| {
             let mut session = yard.train(vec![gaussian(sigma, width * (width + 1) / 2, 3)], rows, 5);
             let moments = match written {
-                Written::Places => {
-                    let bounds = PlaceBounds { named: 2, places, label_size: 1.5 };
-                    session.place_moments(Lane::Train, bounds, |row, named| {
-                        named.copy_from_slice(&[row[0] as u32, row[1] as u32]);
+                Written::OneHot => {
+                    let bounds = OneHotBounds { active: 2, columns, label_size: 1.5 };
+                    session.one_hot_moments(Lane::Train, bounds, |row, indices| {
+                        indices.copy_from_slice(&[row[0] as u32, row[1] as u32]);
                         row[2]
                     })
                 }
-                Written::Numbers => {
+                Written::Dense => {
                     let bounds = MomentBounds { width, feature_norm: 3f64.sqrt(), label_size: 1.5 };
                     session.moments(Lane::Train, bounds, |row, out| {
-                        (out[row[0] as usize], out[row[1] as usize], out[places as usize]) = (1.0, 1.0, 1.0);
+                        (out[row[0] as usize], out[row[1] as usize], out[columns as usize]) = (1.0, 1.0, 1.0);
                         row[2]
                     })
                 }
@@ -714,12 +713,12 @@ fn places_equal_the_rows_they_stand_for() {
             numbers.push(session.noisy_smallest_eigenvalue(&moments, sigma).expect("covered"));
             numbers
         };
-        let [places, numbers] = [Written::Places, Written::Numbers].map(|written| {
+        let [one_hot, dense] = [Written::OneHot, Written::Dense].map(|written| {
             let noise = run(&[], written);
             run(&rows, written).into_iter().zip(noise).map(|(noisy, noise)| noisy - noise).collect::<Vec<f64>>()
         });
-        assert!(places.iter().any(|number| number.abs() > 100.0));
-        for (one, other) in places.iter().zip(&numbers) {
+        assert!(one_hot.iter().any(|number| number.abs() > 100.0));
+        for (one, other) in one_hot.iter().zip(&dense) {
             assert!((one - other).abs() < 0.02, "{one} {other}");
         }
     }
@@ -727,8 +726,8 @@ fn places_equal_the_rows_they_stand_for() {
 
 #[derive(Clone, Copy)]
 enum Written {
-    Places,
-    Numbers,
+    OneHot,
+    Dense,
 }
 
 /// A released number goes into the rows it came from, and the next mechanism sees it there.
@@ -740,7 +739,7 @@ fn rows_are_rewritten_where_they_are() {
     let range = Range::new(0.0, 10.0).expect("a range");
     let noise = TableNoise::Laplace(epsilon);
     let sum = |session: &mut Seeded| {
-        let pairs = session.pairs(Lane::Train, 1, range, Taken::AsStatistic, noise, |row| Some((0, row[1])));
+        let pairs = session.pairs(Lane::Train, 1, range, Rounding::Nearest, noise, |row| Some((0, row[1])));
         pairs.expect("covered")[0].above
     };
     assert!(sum(&mut session).abs() < 1.0);
@@ -748,7 +747,7 @@ fn rows_are_rewritten_where_they_are() {
     assert!((sum(&mut session) - 50.0).abs() < 1.0);
 }
 
-/// A lane's coin falls as often as the split says; a split that would leave a lane empty does not exist.
+/// Lanes are drawn with the probability of the split; a split that would leave a lane empty is refused.
 #[test]
 fn coins_fall_as_the_split_says() {
     let seed = run_seed("coins");

@@ -1,25 +1,25 @@
-//! Sums of blocks give what the rows of the blocks would have given, and nothing else opens them.
+//! Cached block summaries: releases equal those from rows, and only a permit on the block opens them.
 
 use std::sync::Arc;
 
 use crate::support::{Dice, TestRows, concentrated, delta_of, epsilon_of, gaussian, laplace, run_seed, sigma_of};
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Door, Doors, Filter, Gate, Lane, MemoryLog, MomentBounds, Part,
-    Permit, PlaceBounds, Policy, Range, Request, RequestKey, Rule, Session, SessionError, StreamId, Summary,
-    SummaryKey, TableNoise, Tag, Taken,
+    AccessMode, AccessModes, BlockId, BlockPart, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Filter, Gate, Lane,
+    MemoryLog, MomentBounds, OneHotBounds, Permit, Policy, Range, Request, RequestKey, Rounding, Rule, Session,
+    SessionError, StreamId, Summary, SummaryKey, SummaryTag, TableNoise,
 };
 
 const BLOCKS: u32 = 6;
 const MOMENTS: MomentBounds = MomentBounds { width: 2, feature_norm: 1.5, label_size: 0.75 };
-const PLACES: PlaceBounds = PlaceBounds { named: 2, places: 5, label_size: 0.75 };
+const ONE_HOT: OneHotBounds = OneHotBounds { active: 2, columns: 5, label_size: 0.75 };
 const KEYS: u32 = 3;
-const TAG: Tag = Tag([7; 32]);
+const TAG: SummaryTag = SummaryTag([7; 32]);
 const KEY: SummaryKey = SummaryKey::from_bytes([5; 32]);
 
 struct Town {
     gate: Gate<MemoryLog>,
-    asked: u32,
+    requested: u32,
 }
 
 impl Town {
@@ -32,38 +32,39 @@ impl Town {
         for name in ["one", "other"] {
             let ceiling = Ceiling { epsilon: epsilon_of("55"), delta: delta_of("0.5") };
             let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");
-            let stream = gate.create_stream(time, name, Policy::single(filter, Doors::DeclaredToo)).expect("a stream");
+            let stream =
+                gate.create_stream(time, name, Policy::single(filter, AccessModes::AttestedToo)).expect("a stream");
             gate.add_blocks(0, stream, (0..BLOCKS).map(|block| block.to_string()).collect()).expect("blocks");
         }
-        Self { gate, asked: 0 }
+        Self { gate, requested: 0 }
     }
 
     /// Leave to read the train lane of these blocks.
     fn permit(&mut self, stream: u32, first: u32, last: u32) -> Permit {
-        self.permit_through(Door::Enforced, stream, first, last)
+        self.permit_through(AccessMode::Enforced, stream, first, last)
     }
 
-    fn permit_through(&mut self, door: Door, stream: u32, first: u32, last: u32) -> Permit {
-        self.asked += 1;
+    fn permit_through(&mut self, access: AccessMode, stream: u32, first: u32, last: u32) -> Permit {
+        self.requested += 1;
         let sigma = sigma_of("20");
         let parts = vec![laplace(epsilon_of("0.5"), 2), concentrated(sigma, 2), gaussian(sigma, 21, 6)];
         let request = Request {
-            key: RequestKey::from_text(&self.asked.to_string()),
+            key: RequestKey::from_text(&self.requested.to_string()),
             stream: StreamId(stream),
             context: ContextId(0),
             blocks: Blocks::range(first, last).expect("blocks"),
             costs: [Some(Cost::new(parts).expect("a cost")), None],
-            door,
+            access,
             purpose: "test".to_owned(),
         };
-        let answer = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
-        let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+        let outcome = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
+        let ChargeOutcome::Granted(grant) = outcome else { panic!("not granted: {outcome:?}") };
         self.gate.start(0, grant).expect("starts")
     }
 }
 
-const fn part(block: u32) -> Part {
-    Part { block: BlockId(block), lane: Lane::Train, source: [block as u8; 32] }
+const fn part(block: u32) -> BlockPart {
+    BlockPart { block: BlockId(block), lane: Lane::Train, source: [block as u8; 32] }
 }
 
 fn features(row: &[f64], out: &mut [f64]) -> f64 {
@@ -71,8 +72,8 @@ fn features(row: &[f64], out: &mut [f64]) -> f64 {
     row[2]
 }
 
-fn places(row: &[f64], named: &mut [u32]) -> f64 {
-    named.copy_from_slice(&[row[0] as u32, row[1] as u32]);
+fn one_hot(row: &[f64], indices: &mut [u32]) -> f64 {
+    indices.copy_from_slice(&[row[0] as u32, row[1] as u32]);
     row[2]
 }
 
@@ -84,15 +85,15 @@ fn keyed(row: &[f64]) -> Option<(u32, f64)> {
     key(row).map(|key| (key, row[2]))
 }
 
-fn span() -> (Range, Taken) {
-    (Range::new(-1.0, 1.0).expect("a range"), Taken::AsStatistic)
+fn span() -> (Range, Rounding) {
+    (Range::new(-1.0, 1.0).expect("a range"), Rounding::Nearest)
 }
 
 /// All four kinds of a block's summary.
 fn summarise(permit: &Permit, block: u32, rows: &[TestRows]) -> Result<Vec<Summary>, SessionError> {
     let all = [
         permit.summarise_moments(part(block), TAG, MOMENTS, rows, features)?,
-        permit.summarise_places(part(block), TAG, PLACES, rows, places)?,
+        permit.summarise_one_hot(part(block), TAG, ONE_HOT, rows, one_hot)?,
         permit.summarise_pairs(part(block), TAG, KEYS, span(), rows, keyed)?,
         permit.summarise_histogram(part(block), TAG, KEYS, rows, key)?,
     ];
@@ -112,7 +113,7 @@ fn release(session: &mut Open) -> Vec<u64> {
         numbers.extend(pairs.iter().flat_map(|pair| [pair.above, pair.below]));
         numbers.extend(session.histogram(lane, KEYS, noise, key).expect("covered"));
     }
-    for moments in [session.moments(lane, MOMENTS, features), session.place_moments(lane, PLACES, places)] {
+    for moments in [session.moments(lane, MOMENTS, features), session.one_hot_moments(lane, ONE_HOT, one_hot)] {
         let moments = moments.expect("granted");
         numbers.extend(session.noisy_matrix(&moments, sigma).expect("covered"));
         numbers.extend(session.noisy_cross(&moments, sigma).expect("covered"));
@@ -223,11 +224,11 @@ fn only_a_permit_on_the_block_makes_seals_and_opens() {
     let (covers, elsewhere, beside) = (town.permit(0, 0, 1), town.permit(0, 2, 3), town.permit(1, 0, 1));
     let foreign = Town::created_at(1).permit(0, 0, 1);
     assert!(matches!(summarise(&elsewhere, 0, &rows), Err(SessionError::NotCovered)));
-    let test_lane = Part { lane: Lane::Test, ..part(0) };
+    let test_lane = BlockPart { lane: Lane::Test, ..part(0) };
     let refused = covers.summarise_histogram(test_lane, TAG, KEYS, &rows, key);
     assert!(matches!(refused, Err(SessionError::NotCovered)));
-    let wide = PlaceBounds { places: 1 << 20, ..PLACES };
-    assert!(matches!(covers.summarise_places(part(0), TAG, wide, &rows, places), Err(SessionError::Parameter(_))));
+    let wide = OneHotBounds { columns: 1 << 20, ..ONE_HOT };
+    assert!(matches!(covers.summarise_one_hot(part(0), TAG, wide, &rows, one_hot), Err(SessionError::Parameter(_))));
     for summary in summarise(&covers, 0, &rows).expect("covered") {
         assert!(elsewhere.seal(&KEY, &summary).is_none() && beside.seal(&KEY, &summary).is_none());
         let bytes = covers.seal(&KEY, &summary).expect("covered");
@@ -235,17 +236,17 @@ fn only_a_permit_on_the_block_makes_seals_and_opens() {
         assert!(elsewhere.unseal(&KEY, part(0), TAG, &bytes).is_err());
         assert!(beside.unseal(&KEY, part(0), TAG, &bytes).is_err());
         assert!(covers.unseal(&KEY, part(1), TAG, &bytes).is_err());
-        assert!(covers.unseal(&KEY, Part { source: [9; 32], ..part(0) }, TAG, &bytes).is_err());
+        assert!(covers.unseal(&KEY, BlockPart { source: [9; 32], ..part(0) }, TAG, &bytes).is_err());
         // Another directory's secret, another function of the rows, the same block of another log.
         assert!(covers.unseal(&SummaryKey::from_bytes([6; 32]), part(0), TAG, &bytes).is_err());
-        assert!(covers.unseal(&KEY, part(0), Tag([8; 32]), &bytes).is_err());
+        assert!(covers.unseal(&KEY, part(0), SummaryTag([8; 32]), &bytes).is_err());
         assert!(foreign.unseal(&KEY, part(0), TAG, &bytes).is_err());
         assert!(Town::new().permit(0, 0, 1).unseal(&KEY, part(0), TAG, &bytes).is_ok(), "a copy of the same log");
-        for place in 0..bytes.len() {
+        for index in 0..bytes.len() {
             let mut damaged = bytes.clone();
-            damaged[place] ^= 1 << (place % 8);
-            assert!(covers.unseal(&KEY, part(0), TAG, &damaged).is_err(), "byte {place}");
-            assert!(covers.unseal(&KEY, part(0), TAG, &bytes[..place]).is_err(), "cut at {place}");
+            damaged[index] ^= 1 << (index % 8);
+            assert!(covers.unseal(&KEY, part(0), TAG, &damaged).is_err(), "byte {index}");
+            assert!(covers.unseal(&KEY, part(0), TAG, &bytes[..index]).is_err(), "cut at {index}");
         }
     }
 }
@@ -272,17 +273,17 @@ fn what_is_not_covered_or_of_another_kind_counts_nowhere() {
     let mut session = open(town.permit(0, 0, 1), Vec::new(), inside.clone());
     assert!(session.moments(lane, MOMENTS, features).is_ok());
     assert!(session.moments(lane, MomentBounds { label_size: 0.5, ..MOMENTS }, features).is_err());
-    assert!(session.place_moments(lane, PlaceBounds { places: 6, ..PLACES }, places).is_err());
+    assert!(session.one_hot_moments(lane, OneHotBounds { columns: 6, ..ONE_HOT }, one_hot).is_err());
     assert!(matches!(session.moments(Lane::Test, MOMENTS, features), Err(SessionError::NotCovered)));
     assert!(session.vector_sum(lane, 1, 1.0, sigma_of("20"), |_, _| ()).is_err());
     let (range, _) = span();
-    assert!(session.pairs(lane, KEYS, range, Taken::AsLoss, noise, keyed).is_err());
-    let opened = town.permit(0, 0, 1).open_with_summaries(SeededNoise::new(9), Tag([8; 32]), |_| {
+    assert!(session.pairs(lane, KEYS, range, Rounding::Up, noise, keyed).is_err());
+    let opened = town.permit(0, 0, 1).open_with_summaries(SeededNoise::new(9), SummaryTag([8; 32]), |_| {
         Ok::<_, ()>(([Vec::<TestRows>::new(), Vec::new()], inside.clone()))
     });
     assert!(opened.expect("opens").moments(lane, MOMENTS, features).is_err());
-    // The declared door shows rows, never sums.
-    let door = Door::Declared { author: "someone".to_owned(), reason: "a test".to_owned() };
-    let session = open(town.permit_through(door, 0, 0, 1), Vec::new(), inside);
-    assert!(session.into_declared().is_err());
+    // The attested access mode hands out rows, never summaries.
+    let access = AccessMode::Attested { author: "someone".to_owned(), reason: "a test".to_owned() };
+    let session = open(town.permit_through(access, 0, 0, 1), Vec::new(), inside);
+    assert!(session.into_attested().is_err());
 }

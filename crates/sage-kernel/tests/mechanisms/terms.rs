@@ -9,8 +9,8 @@ use dashu::rational::RBig;
 use sage_kernel::accountant::ORDERS;
 use sage_kernel::noise::{DiscreteGaussian, DiscreteLaplace, RoundedGaussian, SeededNoise};
 use sage_kernel::{
-    Blocks, Ceiling, Component, Cost, Delta, Door, Epsilon, Filter, Lane, LayerShape, Mechanism, MomentBounds, Range,
-    Rate, Rule, SCALE, Sigma, Step, TableNoise, Taken,
+    AccessMode, Blocks, Ceiling, Component, Cost, Delta, Epsilon, Filter, Lane, LayerShape, Mechanism, MomentBounds,
+    Range, Rate, Rounding, Rule, SCALE, Sigma, Step, TableNoise,
 };
 
 /// Integer noise from a seed.
@@ -50,16 +50,16 @@ fn every_table_has_exactly_the_noise_of_its_price() {
         };
         let open = |yard: &mut Yard| yard.train(vec![laplace(epsilon, 1)], &[], seed);
         let noise = TableNoise::Laplace(epsilon);
-        let pairs = open(yard).pairs(Lane::Train, 3, range, Taken::AsLoss, noise, |_| None).expect("covered");
+        let pairs = open(yard).pairs(Lane::Train, 3, range, Rounding::Up, noise, |_| None).expect("covered");
         let scale = 1u64 << 20;
         assert_eq!(in_units(pairs.iter().flat_map(|pair| [pair.above, pair.below]), unit), expected(6, scale));
-        let triples = open(yard).triples(Lane::Train, 2, range, Taken::AsLoss, noise, |_| None).expect("covered");
+        let triples = open(yard).triples(Lane::Train, 2, range, Rounding::Up, noise, |_| None).expect("covered");
         let numbers = triples.iter().flat_map(|triple| [triple.squares, triple.rest, triple.below]);
         assert_eq!(in_units(numbers, unit), expected(6, scale));
         let counts = open(yard).histogram(Lane::Train, 4, noise, |_| None).expect("covered");
         assert_eq!(in_units(counts, unit), expected(4, scale));
-        let answers = open(yard).best_answers(Lane::Train, 4, 3, noise, |_| None).expect("covered");
-        assert_eq!(in_units(answers, unit), expected(2, scale));
+        let outcomes = open(yard).majority_counts(Lane::Train, 4, 3, noise, |_| None).expect("covered");
+        assert_eq!(in_units(outcomes, unit), expected(2, scale));
         // The least loss is found to within a gap of 2^-10 rows: two runs may err in opposite ways, in both numbers.
         let mut session = open(yard);
         let bounds = MomentBounds { width: 2, feature_norm: 1.0, label_size: 1.0 };
@@ -81,8 +81,8 @@ fn every_table_has_exactly_the_noise_of_its_price() {
         let noise = TableNoise::Gaussian(sigma);
         let counts = open(yard).histogram(Lane::Train, 4, noise, |_| None).expect("covered");
         assert_eq!(in_units(counts, unit), expected(4));
-        let answers = open(yard).best_answers(Lane::Train, 4, 3, noise, |_| None).expect("covered");
-        assert_eq!(in_units(answers, unit), expected(2));
+        let outcomes = open(yard).majority_counts(Lane::Train, 4, 3, noise, |_| None).expect("covered");
+        assert_eq!(in_units(outcomes, unit), expected(2));
         // Its price is 1 / (2σ²), rounded up.
         let Ok(Mechanism::Zcdp { rho }) = noise.mechanism() else { panic!("a concentrated loss") };
         let square = UBig::from(sigma.units()) * UBig::from(sigma.units());
@@ -170,13 +170,13 @@ fn a_step_has_the_noise_of_its_price() {
 /// What the reader gives for a lane that was not charged is dropped, also where the rows themselves are handed out.
 #[test]
 fn rows_of_an_uncovered_lane_do_not_enter() {
-    let door = || Door::Declared { author: "someone".to_owned(), reason: "a test".to_owned() };
+    let access = || AccessMode::Attested { author: "someone".to_owned(), reason: "a test".to_owned() };
     let rows = || [vec![TestRows(vec![vec![1.0]; 3])], vec![TestRows(vec![vec![2.0]; 5])]];
     for charged in [Lane::Train, Lane::Test] {
         let cost = Cost::new(vec![laplace(epsilon_of("0.1"), 1)]).expect("a cost");
         let costs = Lane::BOTH.map(|lane| (lane == charged).then(|| cost.clone()));
-        let session = Yard::new().open_through(door(), costs, rows(), 1);
-        let Ok(shown) = session.into_declared() else { panic!("the charge is unused") };
+        let session = Yard::new().open_through(access(), costs, rows(), 1);
+        let Ok(shown) = session.into_attested() else { panic!("the charge is unused") };
         for lane in Lane::BOTH {
             let count: usize = shown.lane(lane).iter().map(|batch| batch.0.len()).sum();
             let own = if lane == Lane::Train { 3 } else { 5 };
@@ -239,13 +239,13 @@ fn caps_are_those_of_the_theorems() {
         let primary =
             (0..ORDERS.len()).max_by(|&one, &other| gain(ORDERS[one]).total_cmp(&gain(ORDERS[other]))).expect("orders");
         let mut listed = 0;
-        for (place, &order) in ORDERS.iter().enumerate() {
-            let weight = match place.abs_diff(primary) {
+        for (index, &order) in ORDERS.iter().enumerate() {
+            let weight = match index.abs_diff(primary) {
                 0 => 0.5,
                 distance => 0.25 * 0.5f64.powi(distance as i32),
             };
             let exact = (loss - conversion(order, weight * half)).min(loss);
-            let at = renyi.components().iter().position(|own| *own == Component::Order(place as u32));
+            let at = renyi.components().iter().position(|own| *own == Component::Order(index as u32));
             let Some(at) = at else {
                 assert!(exact <= 2e-9, "order {order} is left out at {exact}");
                 continue;
@@ -296,7 +296,7 @@ fn prices_are_rounded_up() {
         assert!(found >= *exact && found <= most, "seed {seed}: {what}: {found} for {exact}");
     };
     let order_at = |at: usize| match renyi.components()[at] {
-        Component::Order(place) => Some(RBig::try_from(ORDERS[place as usize]).expect("a quarter")),
+        Component::Order(index) => Some(RBig::try_from(ORDERS[index as usize]).expect("a quarter")),
         _ => None,
     };
     for _ in 0..size(3_000, 100_000) {

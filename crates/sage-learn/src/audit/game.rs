@@ -11,8 +11,8 @@ use libm::sqrt;
 use sage_kernel::accountant::{Composition, Loss as StepLoss};
 use sage_kernel::noise::{NoiseError, NoiseSource};
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism, MemoryLog,
-    MomentBounds, Policy, Request, RequestKey, Rule, Session, Sigma, StreamId,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Lane,
+    Mechanism, MemoryLog, MomentBounds, Policy, Request, RequestKey, Rule, Session, Sigma, StreamId,
 };
 
 use super::bound::{Claim, log_likelihood};
@@ -54,7 +54,7 @@ pub(super) struct Yard {
 impl Yard {
     pub(super) fn new(filter: Filter) -> Result<Self, AuditError> {
         let mut gate = Gate::open(MemoryLog::default()).map_err(AuditError::Gate)?;
-        let policy = Policy::single(filter.clone(), Doors::EnforcedOnly);
+        let policy = Policy::single(filter.clone(), AccessModes::EnforcedOnly);
         let stream = gate.create_stream(0, "audit", policy).map_err(AuditError::Gate)?;
         let keys = (0..BLOCKS).map(|block| block.to_string()).collect();
         gate.add_blocks(0, stream, keys).map_err(AuditError::Gate)?;
@@ -74,12 +74,12 @@ impl Yard {
             context: ContextId(0),
             blocks: Blocks::range(self.used, self.used).map_err(|_| AuditError::Refused)?,
             costs: [Some(cost), None],
-            door: Door::Enforced,
+            access: AccessMode::Enforced,
             purpose: "audit".to_owned(),
         };
         self.used += 1;
         let answer = self.gate.charge(0, vec![request]).map_err(AuditError::Gate)?.pop();
-        let Some(Answer::Granted(grant)) = answer else { return Err(AuditError::Refused) };
+        let Some(ChargeOutcome::Granted(grant)) = answer else { return Err(AuditError::Refused) };
         let permit = self.gate.start(0, grant).map_err(AuditError::Gate)?;
         permit.open(noise, |_| Ok([vec![rows], Vec::new()]))
     }

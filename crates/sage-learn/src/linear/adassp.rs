@@ -8,7 +8,8 @@
 use sage_kernel::accountant::{AccountantError, Certified};
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{
-    Lane, Mechanism, MomentBounds, Moments, Part, Permit, PlaceBounds, Rows, Session, SessionError, Sigma, Summary, Tag,
+    BlockPart, Lane, Mechanism, MomentBounds, Moments, OneHotBounds, Permit, Rows, Session, SessionError, Sigma,
+    Summary, SummaryTag,
 };
 
 use super::model::LinearModel;
@@ -165,7 +166,7 @@ impl AdaSsp {
     ) -> Result<LinearModel, LinearError> {
         let label = self.signed_label();
         let moments = match self.place_bounds() {
-            Some(bounds) => session.place_moments(lane, bounds, |row, named| {
+            Some(bounds) => session.one_hot_moments(lane, bounds, |row, named| {
                 name_places(&row, named);
                 label(row.label)
             })?,
@@ -182,11 +183,11 @@ impl AdaSsp {
     /// # Errors
     /// When the permit does not cover the block or there are more features than moments take.
     pub fn summarise(
-        &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[Encoded],
+        &self, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[Encoded],
     ) -> Result<Option<Summary>, SessionError> {
         let label = self.signed_label();
         match self.place_bounds() {
-            Some(bounds) => permit.summarise_places(part, tag, bounds, rows, |row, named| {
+            Some(bounds) => permit.summarise_one_hot(part, tag, bounds, rows, |row, named| {
                 name_places(&row, named);
                 label(row.label)
             }),
@@ -226,9 +227,9 @@ impl AdaSsp {
     }
 
     /// The bounds of the moments where rows are places alone.
-    pub fn place_bounds(&self) -> Option<PlaceBounds> {
+    pub fn place_bounds(&self) -> Option<OneHotBounds> {
         let Layout { numbers, named, places } = self.layout;
-        (numbers == 0).then_some(PlaceBounds { named, places, label_size: 1.0 })
+        (numbers == 0).then_some(OneHotBounds { active: named, columns: places, label_size: 1.0 })
     }
 
     /// The bounds of the moments where rows have numbers.
@@ -251,7 +252,7 @@ impl AdaSsp {
     /// The squared feature norm.
     fn square(&self) -> f64 {
         match self.place_bounds() {
-            Some(bounds) => f64::from(bounds.named) + 1.0,
+            Some(bounds) => f64::from(bounds.active) + 1.0,
             None => self.feature_norm * self.feature_norm,
         }
     }

@@ -38,14 +38,14 @@ const WORTH: u32 = 1 << 16;
 /// The dense layers of a network, each with the part of its weights that numbers meet.
 fn dense(network: &Network) -> impl Iterator<Item = (LayerShape, &[f32])> {
     let layers = network.shape().layers().into_iter().zip(network.parameters());
-    let met = |shape: LayerShape| shape.numbers as usize * shape.outputs as usize;
+    let met = |shape: LayerShape| shape.numeric as usize * shape.outputs as usize;
     layers.skip(network.shape().embeddings()).map(move |(shape, weights)| (shape, &weights[..met(shape)]))
 }
 
 /// What the dense layers need forward, in memory that was used before.
 fn forward(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<PackedWeights> {
     let ready = |(depth, (shape, weights)): (usize, (LayerShape, &[f32]))| {
-        let (numbers, outputs, memory) = (shape.numbers as usize, shape.outputs as usize, memory.pop());
+        let (numbers, outputs, memory) = (shape.numeric as usize, shape.outputs as usize, memory.pop());
         // What goes in was bent, behind the first layer.
         let left = if depth > 0 { LeftSide::ReluSparse } else { LeftSide::Dense };
         PackedWeights::new(left, weights, numbers, outputs, memory.unwrap_or_default())
@@ -62,7 +62,7 @@ fn back(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<Option<PackedWeight
         }
         // No errors go to the numbers of the row itself.
         let own = if depth == 0 { shape.layout().numbers as usize } else { 0 };
-        let (numbers, outputs, memory) = (layer.numbers as usize - own, layer.outputs as usize, memory.pop());
+        let (numbers, outputs, memory) = (layer.numeric as usize - own, layer.outputs as usize, memory.pop());
         let weights = &weights[own * outputs..];
         // Errors were bent, before the last layer.
         let left = if depth < shape.hidden().len() { LeftSide::ReluSparse } else { LeftSide::Dense };
@@ -92,7 +92,7 @@ impl Room {
     pub(super) fn new(network: &Network, rows: usize) -> Self {
         let layers = network.shape().layers();
         let dense = layers[network.shape().embeddings()..].iter();
-        Self { values: dense.map(|layer| vec![0.0; rows * layer.numbers as usize]).collect() }
+        Self { values: dense.map(|layer| vec![0.0; rows * layer.numeric as usize]).collect() }
     }
 }
 
@@ -149,10 +149,10 @@ impl<'net> Ready<'net> {
     /// The raw predictions of some rows.
     pub(super) fn predict(&self, room: &mut Room, examples: &[Example<'_>], predicted: &mut [f32]) {
         let count = examples.len();
-        self.fill_first(examples, &mut room.values[0][..count * self.layers[0].shape.numbers as usize]);
+        self.fill_first(examples, &mut room.values[0][..count * self.layers[0].shape.numeric as usize]);
         for (place, layer) in self.layers.iter().enumerate() {
             let (before, after) = room.values.split_at_mut(place + 1);
-            let values = &before[place][..count * layer.shape.numbers as usize];
+            let values = &before[place][..count * layer.shape.numeric as usize];
             if let Some(next) = after.first_mut() {
                 let next = &mut next[..count * layer.shape.outputs as usize];
                 layer.forward(values, examples, next);
@@ -167,7 +167,7 @@ impl<'net> Ready<'net> {
     pub(super) fn backward(&self, sample: &Sample<'_, Encoded>, filled: &mut [LayerRows]) {
         let examples: Vec<Example<'_>> = (0..sample.count()).map(|place| sample.row(place)).collect();
         let mut blocks: Vec<Block<'_>> = filled.iter_mut().map(Block::whole).collect();
-        let mut spare = vec![0.0; examples.len() * self.layers[0].shape.numbers as usize];
+        let mut spare = vec![0.0; examples.len() * self.layers[0].shape.numeric as usize];
         self.block(&examples, &mut blocks, &mut spare);
     }
 
@@ -193,7 +193,7 @@ impl<'net> Ready<'net> {
             dispatch(ReluGradient { errors, values: after[0].values });
         }
         if !embedded.is_empty() {
-            let width = self.layers[0].shape.numbers as usize - self.network.shape().layout().numbers as usize;
+            let width = self.layers[0].shape.numeric as usize - self.network.shape().layout().numbers as usize;
             let spare = &mut spare[..examples.len() * width];
             self.layers[0].back(dense[0].errors, spare);
             self.split_errors(spare, width, embedded);
@@ -202,7 +202,7 @@ impl<'net> Ready<'net> {
 
     /// What goes into the first dense layer as numbers. A row that does not fit becomes no number.
     fn fill_first(&self, examples: &[Example<'_>], values: &mut [f32]) {
-        let width = self.layers[0].shape.numbers as usize;
+        let width = self.layers[0].shape.numeric as usize;
         if width == 0 {
             return;
         }
@@ -219,7 +219,7 @@ impl<'net> Ready<'net> {
                 let outputs = embedding.outputs as usize;
                 let (target, behind) = std::mem::take(&mut targets).split_at_mut(outputs);
                 targets = behind;
-                match place.checked_sub(*start).filter(|&place| place < embedding.places) {
+                match place.checked_sub(*start).filter(|&place| place < embedding.columns) {
                     Some(place) => copy_short(&table[place as usize * outputs..][..outputs], target),
                     None => target.fill(0.0),
                 }
@@ -271,7 +271,7 @@ impl<'net> Ready<'net> {
 
 impl<'data> Block<'data> {
     fn whole(rows: &'data mut LayerRows) -> Self {
-        Self { values: &mut rows.values, places: &mut rows.places, errors: &mut rows.errors }
+        Self { values: &mut rows.values, places: &mut rows.indices, errors: &mut rows.errors }
     }
 }
 
@@ -334,10 +334,10 @@ impl Layer<'_> {
     fn forward(&self, values: &[f32], examples: &[Example<'_>], out: &mut [f32]) {
         let outputs = self.shape.outputs as usize;
         let (rest, bias) = self.weights.split_at(self.weights.len() - outputs);
-        if self.shape.named == 0 && self.shape.numbers > 0 {
+        if self.shape.active == 0 && self.shape.numeric > 0 {
             return self.forward.product(values, out, Initial::Bias(bias));
         }
-        let table = &rest[self.shape.numbers as usize * outputs..];
+        let table = &rest[self.shape.numeric as usize * outputs..];
         dispatch(OneHotSum { table, bias, examples, out });
         self.forward.product(values, out, Initial::Existing);
     }

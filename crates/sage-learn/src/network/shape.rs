@@ -127,7 +127,7 @@ impl Shape {
         let mut layers = Vec::new();
         let mut first = LayerShape::dense(u32::try_from(self.first_numbers()).unwrap_or(u32::MAX), 0);
         match &self.inputs {
-            Inputs::Direct => (first.named, first.places) = (self.layout.named, self.layout.places),
+            Inputs::Direct => (first.active, first.columns) = (self.layout.named, self.layout.places),
             Inputs::Embedded { fields, width } => {
                 layers.extend(fields.iter().map(|&places| LayerShape::embedding(places, *width)));
             }

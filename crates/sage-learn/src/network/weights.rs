@@ -31,7 +31,7 @@ impl Network {
         let mut parameters = Vec::new();
         for (place, layer) in shape.layers().into_iter().enumerate() {
             let mut weights = vec![0.0; layer.parameters() as usize];
-            let active = f64::from(layer.numbers) + f64::from(layer.named);
+            let active = f64::from(layer.numeric) + f64::from(layer.active);
             let reach = match place {
                 _ if shape.hidden().is_empty() && place >= embeddings => 0.0,
                 _ if place < embeddings => 0.1,

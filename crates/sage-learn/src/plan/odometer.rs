@@ -4,7 +4,7 @@
 //! may stand behind a ledger, and an odometer read after outputs is no bound for a rule that stops by it.
 
 use sage_kernel::accountant::{AccountantError, Certified, conversion};
-use sage_kernel::{Amounts, Ceiling, Declared, Epsilon, Filter, Rule};
+use sage_kernel::{Amounts, Ceiling, DeclaredQuery, Epsilon, Filter, Rule};
 
 use super::number::{not_negative, probability, raise};
 
@@ -64,7 +64,8 @@ pub fn odometer(filter: &Filter, spent: &[u128]) -> Epsilon {
 fn fixed(filter: &Filter, spent: &[u128]) -> Epsilon {
     let times = |count: &u128| u32::try_from(*count).unwrap_or(u32::MAX);
     let used = filter.declared().iter().zip(spent).filter(|(_, count)| **count > 0);
-    let used: Vec<Declared> = used.map(|(one, count)| Declared { times: times(count), ..one.clone() }).collect();
+    let used: Vec<DeclaredQuery> =
+        used.map(|(one, count)| DeclaredQuery { times: times(count), ..one.clone() }).collect();
     let ceiling = filter.ceiling();
     let part = |share: u64| {
         let units = u128::from(ceiling.epsilon.units()) * u128::from(share) / 4096;

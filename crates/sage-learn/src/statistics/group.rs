@@ -1,7 +1,7 @@
 //! Numbers by key: histograms, and counts, sums and means of groups.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Part, Permit, Rows, Session, Summary, TableNoise, Tag, Taken};
+use sage_kernel::{BlockPart, Lane, Mechanism, Pair, Permit, Rounding, Rows, Session, Summary, SummaryTag, TableNoise};
 
 use super::interval::{StatisticError, charge_for, noise_reach, range};
 use super::number::mean_of;
@@ -39,7 +39,8 @@ impl Histogram {
     /// # Errors
     /// When the permit does not cover the block or a parameter is out of range.
     pub fn summarise<R: Rows>(
-        &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[R], key: impl Fn(R::Row<'_>) -> Option<u32>,
+        &self, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[R],
+        key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Option<Summary>, StatisticError> {
         Ok(permit.summarise_histogram(part, tag, self.keys, rows, key)?)
     }
@@ -97,7 +98,7 @@ impl GroupBy {
         let chance = chance / f64::from(self.keys.max(1));
         let (reach, fewest) = (noise_reach(self.noise, chance / 8.0)?, self.fewest()?);
         let value = |row: R::Row<'_>| with_value(value(row));
-        let pairs = session.pairs(lane, self.keys, range(self.bounds)?, Taken::AsStatistic, self.noise, value)?;
+        let pairs = session.pairs(lane, self.keys, range(self.bounds)?, Rounding::Nearest, self.noise, value)?;
         Ok(pairs.into_iter().map(|pair| self.group(pair, reach, fewest, chance)).collect())
     }
 
@@ -106,9 +107,10 @@ impl GroupBy {
     /// # Errors
     /// When the permit does not cover the block or a parameter is out of range.
     pub fn summarise<R: Rows>(
-        &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[R], value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
+        &self, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[R],
+        value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Option<Summary>, StatisticError> {
-        let taken = (range(self.bounds)?, Taken::AsStatistic);
+        let taken = (range(self.bounds)?, Rounding::Nearest);
         Ok(permit.summarise_pairs(part, tag, self.keys, taken, rows, |row| with_value(value(row)))?)
     }
 

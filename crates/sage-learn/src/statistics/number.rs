@@ -1,7 +1,7 @@
 //! One number of all rows: count, sum, mean, variance.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Rows, SCALE, Session, TableNoise, Taken};
+use sage_kernel::{Lane, Mechanism, Pair, Rounding, Rows, SCALE, Session, TableNoise};
 
 use super::interval::{StatisticError, charge_for, noise_reach, range, shares};
 use crate::encode::present;
@@ -142,7 +142,7 @@ fn pair<R: Rows, N: NoiseSource>(
     session: &mut Session<R, N>, lane: Lane, bounds: (f64, f64), noise: TableNoise, value: impl Fn(R::Row<'_>) -> f64,
 ) -> Result<Pair, StatisticError> {
     let value = |row: R::Row<'_>| present(value(row)).map(|value| (0, value));
-    let pairs = session.pairs(lane, 1, range(bounds)?, Taken::AsStatistic, noise, value)?;
+    let pairs = session.pairs(lane, 1, range(bounds)?, Rounding::Nearest, noise, value)?;
     pairs.first().copied().ok_or(StatisticError::Bounds)
 }
 

@@ -51,7 +51,7 @@ impl BestAnswersCheck {
         &self, session: &mut Session<R, N>, value: impl Fn(R::Row<'_>) -> Option<(u32, u32)>,
     ) -> Result<Verdict, SessionError> {
         let [right, wrong] =
-            session.best_answers(Lane::Train, self.keys.get(), self.answers.get(), self.noise, value)?;
+            session.majority_counts(Lane::Train, self.keys.get(), self.answers.get(), self.noise, value)?;
         Ok(self.judge(right, wrong))
     }
 

@@ -4,7 +4,7 @@
 //! cancels. The old model's earlier estimates play no part.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Range, Rows, Session, SessionError, TableNoise, Taken};
+use sage_kernel::{Lane, Mechanism, Pair, Range, Rounding, Rows, Session, SessionError, TableNoise};
 
 use super::decide::{Tail, accepts, interval, mean};
 use super::help::{found, remedy, short};
@@ -49,7 +49,7 @@ impl ComparisonCheck {
             let (new, old) = losses(row).into()?;
             Some((0, self.target.of_row(new, old)))
         };
-        let sums = session.pairs(Lane::Test, 1, range, Taken::AsLoss, self.noise, value)?;
+        let sums = session.pairs(Lane::Test, 1, range, Rounding::Up, self.noise, value)?;
         Ok(self.judge(sums[0]))
     }
 

@@ -1,7 +1,7 @@
 //! Does the mean loss stay below its target?
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Rows, Session, SessionError, TableNoise, Taken, Triple};
+use sage_kernel::{Lane, Mechanism, Pair, Rounding, Rows, Session, SessionError, TableNoise, Triple};
 
 use super::decide::{Tail, accepts, accepts_by_variance, interval, mean};
 use super::help::{found, remedy, short};
@@ -73,7 +73,7 @@ impl LossCheck {
     pub fn run<R: Rows, N: NoiseSource, L: Into<Option<f64>>>(
         &self, session: &mut Session<R, N>, loss: impl Fn(R::Row<'_>) -> L,
     ) -> Result<Verdict, SessionError> {
-        let (range, taken) = (self.target.range, Taken::AsLoss);
+        let (range, taken) = (self.target.range, Rounding::Up);
         let value = |row: R::Row<'_>| loss(row).into().map(|loss| (0, loss));
         match self.bound {
             Bound::OfPair(tail) => {

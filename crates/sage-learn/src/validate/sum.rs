@@ -6,7 +6,7 @@
 use std::num::NonZeroU32;
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Range, Rows, SCALE, Session, SessionError, TableNoise, Taken};
+use sage_kernel::{Lane, Mechanism, Pair, Range, Rounding, Rows, SCALE, Session, SessionError, TableNoise};
 
 use super::decide::{interval, mean};
 use super::help::{percent, remedy, short};
@@ -59,7 +59,7 @@ impl SumCheck {
         &self, session: &mut Session<R, N>, lane: Lane, value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<(Vec<Pair>, Verdict), SessionError> {
         let value = |row: R::Row<'_>| value(row).and_then(|(group, value)| Some((group, present(value)?)));
-        let sums = session.pairs(lane, self.groups.get(), self.range, Taken::AsStatistic, self.noise, value)?;
+        let sums = session.pairs(lane, self.groups.get(), self.range, Rounding::Nearest, self.noise, value)?;
         let verdict = self.judge(&sums);
         Ok((sums, verdict))
     }

@@ -6,7 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use sage_kernel::{BlockId, Lane, Part, Rows, SessionError, Sigma, Tag};
+use sage_kernel::{BlockId, BlockPart, Lane, Rows, SessionError, Sigma, SummaryTag};
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::{
     AdaSsp, Cholesky, LinearError, LinearModel, Ridge, ridge_target, sigma_for, solve_bounded, solve_ridge,
@@ -184,12 +184,12 @@ fn bounds_and_charges_are_checked() {
 fn models_come_from_summaries_too() {
     let plan = plan(PLACES, "7.4", Ridge::Adaptive);
     let (label, bounds) = (plan.signed_label(), plan.place_bounds().unwrap());
-    let opened = permit(plan.mechanisms(), 4).open_with_summaries(noise(), Tag([1; 32]), |permit| {
+    let opened = permit(plan.mechanisms(), 4).open_with_summaries(noise(), SummaryTag([1; 32]), |permit| {
         let mut kept = Vec::new();
         for block in 0..4 {
-            let part = Part { block: BlockId(block), lane: Lane::Train, source: [0; 32] };
+            let part = BlockPart { block: BlockId(block), lane: Lane::Train, source: [0; 32] };
             let rows = [rows(PLACES, 25_000, u64::from(block))];
-            let summary = permit.summarise_places(part, Tag([1; 32]), bounds, &rows, |row, named| {
+            let summary = permit.summarise_one_hot(part, SummaryTag([1; 32]), bounds, &rows, |row, named| {
                 named.copy_from_slice(row.places);
                 label(row.label)
             })?;

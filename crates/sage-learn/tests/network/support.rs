@@ -4,8 +4,8 @@
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, MemoryLog, Policy, Request,
-    RequestKey, Rule, Session,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, MemoryLog,
+    Policy, Request, RequestKey, Rule, Session,
 };
 use sage_learn::encode::Encoded;
 use sage_learn::network::Shape;
@@ -18,7 +18,7 @@ pub(crate) fn opened(cost: Cost, rows: Vec<Encoded>, noise: SeededNoise) -> Sess
     };
     let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let stream = gate.create_stream(0, "rows", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+    let stream = gate.create_stream(0, "rows", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
     gate.add_blocks(0, stream, vec!["0".to_owned()]).expect("a block");
     let request = Request {
         key: RequestKey::from_text("test"),
@@ -26,11 +26,11 @@ pub(crate) fn opened(cost: Cost, rows: Vec<Encoded>, noise: SeededNoise) -> Sess
         context: ContextId(0),
         blocks: Blocks::range(0, 0).expect("a block"),
         costs: [Some(cost), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "test".to_owned(),
     };
     let answer = gate.charge(0, vec![request]).expect("the log takes it").remove(0);
-    let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+    let ChargeOutcome::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
     let permit = gate.start(0, grant).expect("starts");
     permit.open(noise, |_| Ok::<_, ()>([rows, Vec::new()])).expect("opens")
 }

@@ -1,7 +1,9 @@
 //! What is left and what was spent, against the kernel's own filters.
 
 use sage_kernel::accountant::rho_for;
-use sage_kernel::{Amounts, Blocks, Ceiling, Cost, Declared, Delta, Epsilon, Filter, Lane, Mechanism, Rule, Sigma};
+use sage_kernel::{
+    Amounts, Blocks, Ceiling, Cost, DeclaredQuery, Delta, Epsilon, Filter, Lane, Mechanism, Rule, Sigma,
+};
 use sage_learn::plan::{epsilon_from_zcdp, fits, odometer};
 
 use super::shared::ZCDP;
@@ -92,7 +94,7 @@ fn the_renyi_odometer_turns_over_at_the_ceiling() {
 /// A fixed list reads what was used of it, composed.
 #[test]
 fn a_fixed_odometer_counts_what_was_used() {
-    let declared = |cost: Cost| Declared { blocks: anywhere(), lane: Lane::Train, cost, times: 1 };
+    let declared = |cost: Cost| DeclaredQuery { blocks: anywhere(), lane: Lane::Train, cost, times: 1 };
     let filter = Filter::fixed(ceiling("1", "1e-6"), vec![declared(laplace("0.8")), declared(laplace("0.2"))]).unwrap();
     let asked = filter.price(&laplace("0.8"), Lane::Train, &anywhere()).unwrap();
     assert_eq!(odometer(&filter, &times(&asked, 0)), Epsilon::ZERO);

@@ -2,8 +2,8 @@
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, MemoryLog, Policy,
-    Request, RequestKey, Rule, Session, Sigma,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Lane,
+    MemoryLog, Policy, Request, RequestKey, Rule, Session, Sigma,
 };
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::{AdaSsp, LinearModel, Ridge, sigma_for};
@@ -19,7 +19,7 @@ fn ceiling(epsilon: &str) -> Ceiling {
 fn opened(cost: Cost, epsilon: &str, rows: Encoded) -> Session<Encoded> {
     let filter = Filter::new(Rule::Renyi, ceiling(epsilon)).expect("a filter");
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let stream = gate.create_stream(0, "rows", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+    let stream = gate.create_stream(0, "rows", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
     gate.add_blocks(0, stream, vec!["0".to_owned()]).expect("a block");
     let request = Request {
         key: RequestKey::from_text("one"),
@@ -27,11 +27,11 @@ fn opened(cost: Cost, epsilon: &str, rows: Encoded) -> Session<Encoded> {
         context: ContextId(0),
         blocks: Blocks::range(0, 0).expect("a block"),
         costs: [Some(cost), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "quality".to_owned(),
     };
     let answer = gate.charge(0, vec![request]).expect("the log takes it").remove(0);
-    let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+    let ChargeOutcome::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
     let permit = gate.start(0, grant).expect("starts");
     let noise = SecureNoise::new().expect("randomness");
     permit.open(noise, |_| Ok::<_, ()>([vec![rows], Vec::new()])).expect("opens")

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism, MemoryLog,
-    MomentBounds, Policy, Range, Request, RequestKey, Rows, Rule, Session, SessionError, Sigma, StreamId, TableNoise,
-    Taken,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Lane,
+    Mechanism, MemoryLog, MomentBounds, Policy, Range, Request, RequestKey, Rounding, Rows, Rule, Session,
+    SessionError, Sigma, StreamId, TableNoise,
 };
 use sage_learn::validate::decide::{Tail, accepts, accepts_accuracy, accepts_by_variance};
 use sage_learn::validate::{
@@ -42,7 +42,7 @@ impl Yard {
     fn new() -> Self {
         let mut gate = Gate::open(MemoryLog::default()).unwrap();
         let ceiling = Ceiling { epsilon: Epsilon::cost("50").unwrap(), delta: Delta::cost("1e-3").unwrap() };
-        let policy = Policy::single(Filter::new(Rule::Renyi, ceiling).unwrap(), Doors::EnforcedOnly);
+        let policy = Policy::single(Filter::new(Rule::Renyi, ceiling).unwrap(), AccessModes::EnforcedOnly);
         let stream = gate.create_stream(0, "rows", policy).unwrap();
         gate.add_blocks(0, stream, (0..64).map(|block| block.to_string()).collect()).unwrap();
         Self { gate, stream, used: 0 }
@@ -55,12 +55,12 @@ impl Yard {
             context: ContextId(0),
             blocks: Blocks::range(self.used, self.used).unwrap(),
             costs,
-            door: Door::Enforced,
+            access: AccessMode::Enforced,
             purpose: "test".to_owned(),
         };
         self.used += 1;
         let answer = self.gate.charge(0, vec![request]).unwrap().remove(0);
-        let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+        let ChargeOutcome::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
         let permit = self.gate.start(0, grant).unwrap();
         permit.open(SeededNoise::new(11), |_| Ok::<_, ()>([vec![Numbers(train)], vec![Numbers(test)]])).unwrap()
     }
@@ -125,11 +125,11 @@ fn a_verdict_is_a_function_of_the_release() {
             let share = check.target.share();
             let expected = match bound {
                 Bound::OfPair(tail) => {
-                    let sums = again.pairs(Lane::Test, 1, range, Taken::AsLoss, check.noise, value).unwrap();
+                    let sums = again.pairs(Lane::Test, 1, range, Rounding::Up, check.noise, value).unwrap();
                     accepts(sums[0], share, Margin::one_sided(check.noise.into(), check.risk), tail)
                 }
                 Bound::EmpiricalBernstein => {
-                    let sums = again.triples(Lane::Test, 1, range, Taken::AsLoss, check.noise, value).unwrap();
+                    let sums = again.triples(Lane::Test, 1, range, Rounding::Up, check.noise, value).unwrap();
                     accepts_by_variance(sums[0], share, Margin::of_triple(check.noise.into(), check.risk))
                 }
             };

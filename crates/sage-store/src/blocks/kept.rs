@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use sage_kernel::{Lane, Tag};
+use sage_kernel::{Lane, SummaryTag};
 
 use super::keys::{self, is_encrypted};
 use super::{BlockKeys, BlockStore, Part, StoreError};
@@ -202,7 +202,7 @@ mod tests {
     const SOURCE: [u8; 32] = [7; 32];
 
     fn place(block: &str, number: u8) -> Place<'_> {
-        Place { stream: "rides", block, lane: Lane::Train, tag: Tag([number; 32]) }
+        Place { stream: "rides", block, lane: Lane::Train, tag: SummaryTag([number; 32]) }
     }
 
     fn kept() -> (tempfile::TempDir, KeptSums) {

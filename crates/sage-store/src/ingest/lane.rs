@@ -13,13 +13,13 @@ use sage_kernel::{Lane, LaneKey, Split};
 pub(super) fn of_users(split: Split, key: &LaneKey, users: &ArrayRef, lanes: &mut [bool]) -> Option<()> {
     if let Some(numbers) = users.as_primitive_opt::<Int64Type>() {
         for (lane, number) in lanes.iter_mut().zip(numbers.values()) {
-            *lane = split.of_unit(key, &number.to_le_bytes()) == Lane::Test;
+            *lane = split.lane_of_unit(key, &number.to_le_bytes()) == Lane::Test;
         }
         return Some(());
     }
     let texts = users.as_string_opt::<i32>()?;
     for (lane, text) in lanes.iter_mut().zip(texts.iter()) {
-        *lane = split.of_unit(key, text.unwrap_or_default().as_bytes()) == Lane::Test;
+        *lane = split.lane_of_unit(key, text.unwrap_or_default().as_bytes()) == Lane::Test;
     }
     Some(())
 }

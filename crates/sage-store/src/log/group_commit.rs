@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
-use sage_kernel::{Answer, Gate, GateError, Head, Log, Request};
+use sage_kernel::{ChargeOutcome, Gate, GateError, Head, Log, Request};
 
 use super::heads::{Heads, HeadsError, Sound};
 
@@ -104,17 +104,17 @@ struct Exports {
 struct Batch {
     /// Tells the first of the batch, who waits with the line locked, that the gate is free.
     turn: Condvar,
-    answers: OnceLock<Result<Vec<Mutex<Option<Answer>>>, GateError>>,
+    answers: OnceLock<Result<Vec<Mutex<Option<ChargeOutcome>>>, GateError>>,
 }
 
 impl Batch {
-    fn tell(&self, answers: Result<Vec<Answer>, GateError>) {
+    fn tell(&self, answers: Result<Vec<ChargeOutcome>, GateError>) {
         let each = answers.map(|answers| answers.into_iter().map(|answer| Mutex::new(Some(answer))).collect());
         // A batch is served once, so nothing was told before.
         let _ = self.answers.set(each);
     }
 
-    fn wait(&self, place: usize) -> Result<Answer, GateError> {
+    fn wait(&self, place: usize) -> Result<ChargeOutcome, GateError> {
         match self.answers.wait() {
             Err(error) => Err(error.clone()),
             // The gate answers all or none; who finds nothing is told to ask again.
@@ -151,7 +151,7 @@ impl<L: Log> GroupCommit<L> {
     /// # Errors
     /// When the log fails. Whether the charge was written is then open; ask again with the same key once the
     /// log is opened anew.
-    pub fn charge(&self, request: Request) -> Result<Answer, GateError> {
+    pub fn charge(&self, request: Request) -> Result<ChargeOutcome, GateError> {
         let mut line = lock(&self.line);
         let (batch, place) = (Arc::clone(&line.batch), line.count);
         line.requests.push_back(request);

@@ -2,7 +2,7 @@
 //!
 //! No number of it ever passes through a float: the kernel reads the text as it is written.
 
-use sage_kernel::{Ceiling, Context, Delta, Doors, Epsilon, Filter, Policy, Rule};
+use sage_kernel::{AccessModes, Ceiling, Context, Delta, Epsilon, Filter, Policy, Rule};
 
 use crate::document::{DocumentError, Section, list, quoted};
 
@@ -47,7 +47,7 @@ pub struct PolicyFile {
     /// The ceilings.
     pub limits: Limits,
     /// Which ways of reading rows are open.
-    pub doors: Doors,
+    pub doors: AccessModes,
 }
 
 const RULES: [(&str, Rule); 3] = [("basic", Rule::Basic), ("strong", Rule::Strong), ("renyi", Rule::Renyi)];
@@ -83,9 +83,9 @@ impl PolicyFile {
     pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         section.only(&["epsilon", "delta", "filter", "doors", "contexts", "joint"])?;
         let doors = match section.texts("doors", DOORS)?.as_deref() {
-            None => Doors::EnforcedOnly,
-            Some([one]) if one == "enforced" => Doors::EnforcedOnly,
-            Some([one, two]) if one == "enforced" && two == "declared" => Doors::DeclaredToo,
+            None => AccessModes::EnforcedOnly,
+            Some([one]) if one == "enforced" => AccessModes::EnforcedOnly,
+            Some([one, two]) if one == "enforced" && two == "declared" => AccessModes::AttestedToo,
             Some(_) => return Err(section.wrong("doors", DOORS)),
         };
         let limits = if section.has("contexts") { read_contexts(section)? } else { read_single(section)? };
@@ -98,8 +98,8 @@ impl PolicyFile {
             limit.write(out);
         }
         out.push_str(match self.doors {
-            Doors::EnforcedOnly => "doors = [\"enforced\"]\n",
-            Doors::DeclaredToo => "doors = [\"enforced\", \"declared\"]\n",
+            AccessModes::EnforcedOnly => "doors = [\"enforced\"]\n",
+            AccessModes::AttestedToo => "doors = [\"enforced\", \"declared\"]\n",
         });
         if let Limits::Contexts { contexts, joint } = &self.limits {
             for ContextLimit { name, limit, members } in contexts {

@@ -211,7 +211,7 @@ fn first_release() -> Vec<Record> {
     furnish(&mut gate, 3);
     let mut grants = Vec::new();
     for answer in gate.charge(1_763_251_200_000, vec![request("one"), request("two")]).expect("a healthy log") {
-        let Answer::Granted(grant) = answer else { panic!("it fits") };
+        let ChargeOutcome::Granted(grant) = answer else { panic!("it fits") };
         grants.push(grant);
     }
     let [one, two] = <[_; 2]>::try_from(grants).expect("two");
@@ -239,6 +239,6 @@ fn the_log_of_the_first_release_opens() {
     let mut gate = crate::world::gate(place.path());
     assert_eq!(gate.log().read(0, usize::MAX), Ok(first_release()));
     assert_eq!(gate.ledger().waiting().count() + gate.ledger().running().count(), 0);
-    assert!(matches!(gate.charge(1, vec![request("three")]).expect("a healthy log")[0], Answer::Granted(_)));
+    assert!(matches!(gate.charge(1, vec![request("three")]).expect("a healthy log")[0], ChargeOutcome::Granted(_)));
     assert_eq!(gate.head().length, 9);
 }

@@ -24,8 +24,8 @@ fn storm<L: Log + Send>(group_commit: &GroupCommit<L>, threads: usize, charges: 
                             assert_eq!(found, Some(grant.id()), "an answer went to somebody else");
                             granted.lock().expect("no panic").push(grant.id().0);
                         }
-                        Answer::Refused(_) => {}
-                        Answer::Repeated(..) => panic!("no key was used twice"),
+                        ChargeOutcome::Refused(_) => {}
+                        ChargeOutcome::Repeated(..) => panic!("no key was used twice"),
                     }
                 }
             });
@@ -125,7 +125,7 @@ fn a_panic_in_the_store_takes_nobody_else_along() {
     let answers = answers(&group_commit);
     let panicked = answers.iter().filter(|answer| answer.is_none()).count();
     assert_eq!(panicked, 1, "one client led the batch that panicked");
-    let granted = answers.iter().filter(|answer| matches!(answer, Some(Ok(Answer::Granted(_))))).count();
+    let granted = answers.iter().filter(|answer| matches!(answer, Some(Ok(ChargeOutcome::Granted(_))))).count();
     let closed = answers.iter().filter(|answer| matches!(answer, Some(Err(GateError::Closed)))).count();
     assert_eq!(granted + closed + panicked, 80);
     assert!(closed < 16, "only those of the batch that panicked go without");

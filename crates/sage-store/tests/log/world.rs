@@ -5,8 +5,8 @@
 use std::path::Path;
 
 use sage_kernel::{
-    Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Log, Mechanism, Policy, Request,
-    RequestKey, Rule, StreamId,
+    AccessMode, AccessModes, Blocks, Ceiling, ContextId, Cost, Delta, Epsilon, Filter, Gate, Log, Mechanism, Policy,
+    Request, RequestKey, Rule, StreamId,
 };
 use sage_store::log::{BoxedLog, Checked, Directory, GroupCommit, Heads, Sound};
 
@@ -20,7 +20,7 @@ pub(crate) const FITTING: u32 = 100_000;
 pub(crate) fn policy(fitting: u32) -> Policy {
     let epsilon = Epsilon::ceiling(&format!("{fitting}e-6")).expect("a ceiling");
     let ceiling = Ceiling { epsilon, delta: Delta::ceiling("1e-6").expect("a ceiling") };
-    Policy::single(Filter::new(Rule::Basic, ceiling).expect("a filter"), Doors::EnforcedOnly)
+    Policy::single(Filter::new(Rule::Basic, ceiling).expect("a filter"), AccessModes::EnforcedOnly)
 }
 
 /// A stream with all its blocks, if the log is empty.
@@ -40,7 +40,7 @@ pub(crate) fn request(key: &str) -> Request {
         context: ContextId(0),
         blocks: Blocks::range(0, BLOCKS - 1).expect("blocks"),
         costs: [Some(Cost::new(vec![part]).expect("a cost")), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "test".to_owned(),
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use sage_kernel::{
-    Answer, BlockId, ContextId, Event, Gate, GateError, Grant, GrantId, GrantState, Head, Lane, Log, StreamId,
+    BlockId, ChargeOutcome, ContextId, Event, Gate, GateError, Grant, GrantId, GrantState, Head, Lane, Log, StreamId,
 };
 use sage_store::log::{BoxedLog, Directory, GroupCommit, Heads, Sound};
 
@@ -181,7 +181,7 @@ fn storm(place: &Path, round: &str) {
                                 say(&format!("started {}", id.0));
                             }
                         }
-                        Ok(Answer::Granted(grant)) => say(&format!("granted {} {key}", grant.id().0)),
+                        Ok(ChargeOutcome::Granted(grant)) => say(&format!("granted {} {key}", grant.id().0)),
                         other => return say(&format!("violation: {other:?}")),
                     }
                 }

@@ -94,7 +94,7 @@ fn a_file_is_read_in_the_users_words() {
     assert_eq!(taxi.access[&Role::PrivacyOfficer], ["ada"]);
     let Limits::Single(limit) = taxi.policy.limits else { panic!("one limit") };
     assert_eq!((limit.ceiling.epsilon.to_string(), limit.rule), ("1".to_owned(), Rule::Renyi));
-    assert_eq!(taxi.policy.doors, Doors::EnforcedOnly);
+    assert_eq!(taxi.policy.doors, AccessModes::EnforcedOnly);
     assert_eq!(
         taxi.schema().fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>(),
         ["pickup", "distance", "payment", "_lane"]
@@ -109,7 +109,7 @@ fn a_file_is_read_in_the_users_words() {
     // A ceiling between two units is rounded down, so that nobody gains by many digits.
     assert_eq!(policy.contexts()[1].filter.ceiling().epsilon.to_string(), "0.3");
     assert!(policy.joint().is_some());
-    assert_eq!(policy.doors(), Doors::DeclaredToo);
+    assert_eq!(policy.access_modes(), AccessModes::AttestedToo);
     assert!(matches!(retail.columns[3].kind, Kind::Text { longest: 1024 }));
     assert_eq!(retail.unit_text(), "all rows of one user within one block");
 }

@@ -116,7 +116,7 @@ fn charges_each_second(engine: &Engine, blocks: &[String], keys: &AtomicU64) -> 
                         context: None,
                         blocks: blocks[key as usize * 7 % (blocks.len() - WINDOW)..][..WINDOW].to_vec(),
                         costs: [Some(cost), None],
-                        door: Door::Declared { author: "mia".to_owned(), reason: "bench".to_owned() },
+                        door: AccessMode::Attested { author: "mia".to_owned(), reason: "bench".to_owned() },
                         purpose: "bench".to_owned(),
                     };
                     let _granted = engine.charge(&mia, ask).expect("everything fits");

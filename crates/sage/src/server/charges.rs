@@ -35,7 +35,7 @@ pub(super) fn charge(call: &Call<'_>) -> Result<Answer, Problem> {
             "\"train\" or \"test\" says what is lost: {\"epsilon\": \"0.1\", \"delta\": \"1e-9\"}",
         ));
     }
-    let door = Door::Declared { author: call.who()?.name().to_owned(), reason: purpose.to_owned() };
+    let door = AccessMode::Attested { author: call.who()?.name().to_owned(), reason: purpose.to_owned() };
     let context = asked["context"].as_str().map(str::to_owned);
     let (key, purpose) = (format!("{} {key}", call.who()?.name()), purpose.to_owned());
     let ask = ChargeRequest { key, stream: stream.to_owned(), context, blocks, costs, door, purpose };

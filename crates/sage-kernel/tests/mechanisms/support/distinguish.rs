@@ -73,13 +73,13 @@ impl Sample {
             released.is_nan(),
             released == 0.0,
         ];
-        for (place, &test) in tests.iter().enumerate() {
-            bits |= u32::from(test) << (place + 1);
+        for (index, &test) in tests.iter().enumerate() {
+            bits |= u32::from(test) << (index + 1);
         }
         // Is it a multiple of 2^-j? Naive floats differ here from what they are added to.
-        for (place, power) in [30, 40, 48, 50, 52, 53, 54, 56, 58].into_iter().enumerate() {
+        for (index, power) in [30, 40, 48, 50, 52, 53, 54, 56, 58].into_iter().enumerate() {
             let shifted = released * 2f64.powi(power);
-            bits |= u32::from(shifted == shifted.floor()) << (place + 12);
+            bits |= u32::from(shifted == shifted.floor()) << (index + 12);
         }
         Self { statistic, bits }
     }
@@ -169,7 +169,7 @@ fn choose(claim: Claim, likely: Likely, rare: &[Sample], common: &[Sample]) -> i
         }
     }
     let mut bit = (f64::NEG_INFINITY, Event::Bit(0));
-    for event in (0..21).flat_map(|place| [Event::Bit(place), Event::NotBit(place)]) {
+    for event in (0..21).flat_map(|index| [Event::Bit(index), Event::NotBit(index)]) {
         let value = score(event.count(rare), event.count(common));
         if value > bit.0 {
             bit = (value, event);

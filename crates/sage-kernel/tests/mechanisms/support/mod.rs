@@ -1,11 +1,11 @@
-//! What the tests of the session's mechanisms share: rows, charges, seeds and the public grids.
+//! Shared by the tests of the mechanisms: rows, charges, seeds and the public grids.
 
 pub(crate) mod distinguish;
 
 use sage_kernel::noise::{SeededNoise, uniform_below};
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Mechanism, MemoryLog, Permit,
-    Policy, Rate, Request, RequestKey, Rows, Rule, Session, Sigma, StreamId,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Mechanism,
+    MemoryLog, Permit, Policy, Rate, Request, RequestKey, Rows, Rule, Session, Sigma, StreamId,
 };
 
 /// A batch of rows of numbers.
@@ -19,8 +19,8 @@ impl Rows for TestRows {
         self.0.len()
     }
 
-    fn row(&self, place: usize) -> &[f64] {
-        &self.0[place]
+    fn row(&self, index: usize) -> &[f64] {
+        &self.0[index]
     }
 }
 
@@ -43,7 +43,7 @@ impl Yard {
         let streams = [(Rule::Basic, "1000000", "basic"), (Rule::Renyi, "55", "renyi")].map(|(rule, epsilon, name)| {
             let ceiling = Ceiling { epsilon: epsilon_of(epsilon), delta: delta_of("0.5") };
             let filter = Filter::new(rule, ceiling).expect("a filter");
-            let policy = Policy::single(filter, Doors::DeclaredToo);
+            let policy = Policy::single(filter, AccessModes::AttestedToo);
             let stream = gate.create_stream(0, name, policy).expect("a stream");
             let keys = (0..BLOCKS).map(|block| block.to_string()).collect();
             gate.add_blocks(0, stream, keys).expect("blocks");
@@ -56,17 +56,17 @@ impl Yard {
     ///
     /// Costs with Gaussian parts go to a stream under the Rényi rule, others to one under the basic rule.
     pub(crate) fn open(&mut self, costs: [Option<Cost>; 2], rows: [Vec<TestRows>; 2], seed: u64) -> Seeded {
-        self.open_through(Door::Enforced, costs, rows, seed)
+        self.open_through(AccessMode::Enforced, costs, rows, seed)
     }
 
     pub(crate) fn open_through(
-        &mut self, door: Door, costs: [Option<Cost>; 2], rows: [Vec<TestRows>; 2], seed: u64,
+        &mut self, access: AccessMode, costs: [Option<Cost>; 2], rows: [Vec<TestRows>; 2], seed: u64,
     ) -> Seeded {
-        self.permit(door, costs).open(SeededNoise::new(seed), |_| Ok::<_, ()>(rows)).expect("opens")
+        self.permit(access, costs).open(SeededNoise::new(seed), |_| Ok::<_, ()>(rows)).expect("opens")
     }
 
     /// Leave to read under a charge on a fresh block.
-    pub(crate) fn permit(&mut self, door: Door, costs: [Option<Cost>; 2]) -> Permit {
+    pub(crate) fn permit(&mut self, access: AccessMode, costs: [Option<Cost>; 2]) -> Permit {
         if self.used == BLOCKS {
             *self = Self::new();
         }
@@ -78,12 +78,12 @@ impl Yard {
             context: ContextId(0),
             blocks: Blocks::range(self.used, self.used).expect("a block"),
             costs,
-            door,
+            access,
             purpose: "test".to_owned(),
         };
         self.used += 1;
-        let answer = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
-        let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+        let outcome = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
+        let ChargeOutcome::Granted(grant) = outcome else { panic!("not granted: {outcome:?}") };
         self.gate.start(0, grant).expect("starts")
     }
 
@@ -189,7 +189,7 @@ impl Dice {
     }
 }
 
-/// Values that break sums: edges, rounding ties, overflow, subnormals, payloads of what is no number.
+/// Values that break sums: edges, rounding ties, overflow, subnormals, NaN payloads.
 pub(crate) const EXTREMES: [f64; 28] = [
     0.0,
     -0.0,

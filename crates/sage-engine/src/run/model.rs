@@ -109,10 +109,10 @@ fn training(descent: &Descent, threads: usize) -> Training {
 /// The model of labels in their own units.
 fn stretched(fitted: Fitted, label: Option<(f64, f64)>) -> Result<Fitted, Lost> {
     Ok(match (fitted, label) {
-        (Fitted::Linear(model), Some(bounds)) => Fitted::Linear(model.stretched(bounds)),
+        (Fitted::Linear(model), Some(bounds)) => Fitted::Linear(model.rescaled(bounds)),
         (Fitted::Network(network), Some(bounds)) => {
             let diverged = || Lost("a weight left the range of numbers; take a smaller learning rate".to_owned());
-            Fitted::Network(network.stretched(bounds).ok_or_else(diverged)?)
+            Fitted::Network(network.rescaled(bounds).ok_or_else(diverged)?)
         }
         (fitted, None) => fitted,
     })
@@ -162,7 +162,7 @@ impl Test<'_> {
         match self.fitted {
             Fitted::Linear(model) => Box::new(|row| model.predict(row)),
             Fitted::Network(network) => {
-                let one = network.one_by_one();
+                let one = network.row_predictor();
                 Box::new(move |row| f64::from(one.forward(row)))
             }
         }

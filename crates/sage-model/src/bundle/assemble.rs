@@ -1,8 +1,8 @@
-//! From an encoding and a trained model to a graph: what a row went through before training, written down.
+//! From an encoding and a trained model to a graph that contains the whole preprocessing of a row.
 //!
-//! The encoding looks at columns by their place; here each of them is a feature with its formula. What an encoding
-//! can say and a graph cannot (a hash of text, a list of hundreds of whole numbers that do not follow each other) is
-//! refused, so that a pipeline learns of it before anything is charged: [`fields`] needs no model.
+//! The encoding refers to columns by index; here each column is a feature with its formula. What an encoding supports
+//! and a graph does not (a hash of text, a list of hundreds of non-consecutive integers) is refused before anything is
+//! charged: [`fields`] needs no model.
 
 use super::graph::{
     Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights, refused,
@@ -15,7 +15,7 @@ use sage_learn::encode::{Categories, Encoding, FieldKind, INTEGER_SEED, Join, Ke
 use sage_learn::linear::LinearModel;
 use sage_learn::network::{Inputs, Loss, Network};
 
-/// The most whole numbers of a list that are told apart one by one.
+/// The most integers of a list that are compared one by one.
 const LISTED: usize = 400;
 
 /// What was trained.
@@ -88,6 +88,15 @@ impl Fields {
             }
         };
         Graph::new(Outline { schema, features, fields, layers: shapes, link, steps: Vec::new() }, weights)
+    }
+
+    /// The graph of a model that is given layer by layer, for learners with models of their own.
+    ///
+    /// # Errors
+    /// If the weights do not fit the fields or each other, or the graph is too large.
+    pub fn with_layers(self, layers: Vec<Shape>, weights: Weights, link: Link) -> Result<Graph, GraphRefusal> {
+        let Self { schema, features, fields } = self;
+        Graph::new(Outline { schema, features, fields, layers, link, steps: Vec::new() }, weights)
     }
 }
 

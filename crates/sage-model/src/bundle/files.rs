@@ -1,9 +1,9 @@
-//! A bundle: files in memory, written from a graph, or read back and held against it.
+//! A bundle: files in memory, written from a graph, or read back and compared with it.
 //!
-//! Reading believes nothing. The description and the weights are parsed by readers that stop at limits, and what can
-//! be written from them, the graph for ONNX among it, is written again and must be the same to the last byte. So no
-//! graph of others is ever run, and no Parquet of others is parsed. What cannot be written again (card, receipt and
-//! tables) is text or bytes for other readers; the digest vouches for it.
+//! A bundle that is read is not trusted. The description and the weights are parsed within limits; every file that
+//! follows from them, such as the ONNX graph, is written again and must be identical to the last byte. So no untrusted
+//! graph is executed and no untrusted Parquet file is parsed. The files that do not follow from them (card, receipt and
+//! tables) are text or bytes for other readers, covered by the digest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -171,7 +171,7 @@ impl Bundle {
         check_sizes(&self.files)
     }
 
-    /// Looks at what is not written again: it must be there, of its format, and alone.
+    /// Checks the files that are not written again: each must exist and have its format, and there must be no others.
     fn check_others(&self) -> Result<(), BundleError> {
         let file = |name: &str| self.files.get(name).ok_or_else(|| BundleError::Missing(name.to_owned()));
         std::str::from_utf8(file(CARD)?).map_err(|error| unreadable(CARD, error))?;

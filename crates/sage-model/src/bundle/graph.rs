@@ -231,7 +231,7 @@ impl Outline {
         })
     }
 
-    /// How many numbers a prediction has.
+    /// The number of outputs of a prediction.
     pub fn outputs(&self) -> u32 {
         if self.steps.is_empty() {
             return self.layers.last().map_or(1, |shape| shape.outputs);
@@ -264,7 +264,7 @@ impl Outline {
         sizes
     }
 
-    /// The features by name, each with the kind of its values; texts are told apart.
+    /// The features by name, each with the kind of its values.
     pub(super) fn feature(&self, name: &str) -> Option<&Feature> {
         self.features.iter().find(|feature| feature.name == name)
     }

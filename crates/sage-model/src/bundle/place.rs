@@ -46,7 +46,7 @@ pub enum Place {
         feature: String,
         /// The edges, growing.
         edges: Vec<f64>,
-        /// The place of what is null or no number, at most one more than the number of edges.
+        /// The index of null and NaN, at most one more than the number of edges.
         otherwise: u32,
     },
     /// A hash of a whole number of at most 2⁵³, either sign.

@@ -91,7 +91,7 @@ impl Predictor {
         Ok(Self { program: Program::new(&outline)?, model: Model::new(graph), outline })
     }
 
-    /// How many numbers a prediction has.
+    /// The number of outputs of a prediction.
     pub fn outputs(&self) -> usize {
         match &self.model {
             Model::Layers(layers) => layers.outputs(),
@@ -122,10 +122,10 @@ impl Predictor {
         self.batch(&batch.collect::<Result<Vec<Cells>, PredictError>>()?)
     }
 
-    /// The first number of each row's prediction, for rows that nobody has looked through.
+    /// The first output of each row's prediction, for unchecked rows.
     ///
-    /// What a row gets depends on that row alone: one that the graph does not take, such as one with a null where there
-    /// can be none, gets what is no number, and the others get what they would have got without it.
+    /// A row's result depends on that row alone: a row that the graph does not accept, such as one with a null in a
+    /// column without nulls, gets NaN, and the others are not affected.
     pub fn each(&self, rows: &[Vec<Cell>]) -> Vec<f32> {
         let mut found: Vec<f32> = Vec::with_capacity(rows.len());
         for some in rows.chunks(TOGETHER) {
@@ -142,7 +142,7 @@ impl Predictor {
         found
     }
 
-    /// What the model makes of the fields of so many rows.
+    /// Evaluates the model on the fields of `count` rows.
     fn predict(&self, values: &[FieldValues<'_>], count: usize) -> Vec<f32> {
         let mut found = self.model.run(values, count);
         let outputs = self.outputs().max(1);

@@ -1,4 +1,4 @@
-//! Released tables as Parquet files, for whoever wants the features without the model.
+//! Released tables as Parquet files, for users who want the features without the model.
 //!
 //! They are copies: the graph and its description hold the numbers too, and nothing here ever parses one.
 

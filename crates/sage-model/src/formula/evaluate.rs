@@ -12,7 +12,7 @@ use super::tree::{Arithmetic, Case, Comparison, Formula, Function, Lookup};
 pub enum Cell {
     /// None.
     Null,
-    /// A number. In a row, what is no number is null.
+    /// A number. In a row, NaN is null.
     Number(f64),
     /// A whole number, or a time in seconds from 1970. Formulas give numbers instead.
     Whole(i64),
@@ -24,7 +24,7 @@ pub enum Cell {
 
 impl Formula {
     /// Its value for a row that has a cell for each column of the schema. A cell that is not of its column's type
-    /// counts as null; `check` is what tells whether the formula makes sense.
+    /// counts as null; `check` decides whether the formula is valid.
     pub fn evaluate(&self, schema: &Schema, row: &[Cell]) -> Cell {
         match self {
             Self::Column(name) => column(schema, name, row),

@@ -167,7 +167,7 @@ impl Formula {
         }
     }
 
-    /// The names of the columns it looks at, in the order of the tree, with repetitions.
+    /// The names of the columns it reads, in the order of the tree, with repetitions.
     pub fn columns(&self) -> Vec<&str> {
         match self {
             Self::Column(name) => vec![name],

@@ -75,7 +75,7 @@ fn onnxruntime_agrees_with_the_file_that_was_translated() {
     let folder = tempfile::tempdir().unwrap();
     let original = import::made::everything().bytes();
     let graph = sage_model::bundle::import_onnx(&original, &import::made::columns()).unwrap();
-    let rows = sage_model::bundle::made_up_rows(&graph.outline().schema, 200);
+    let rows = sage_model::bundle::synthetic_rows(&graph.outline().schema, 200);
     let expected = sage_model::bundle::Predictor::new(&graph).unwrap().rows(&rows).unwrap();
     let mut columns = serde_json::Map::new();
     for (place, column) in graph.outline().schema.columns().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What of an ONNX file is looked at: nodes, constants, inputs and outputs, within limits, where they lie.
+//! Parses an ONNX file in place, within limits: nodes, constants, inputs and outputs.
 //!
 //! Everything by which a file could reach beyond itself or be more than a list of nodes is refused here: data in other
 //! files, functions, graphs within nodes, sparse arrays, training. Texts for people are passed over.
@@ -18,7 +18,7 @@ const MOST_PROPERTIES: usize = 256;
 /// The versions of the operators that are known here.
 const VERSIONS: std::ops::RangeInclusive<i64> = 13..=28;
 
-/// A file as far as it is looked at.
+/// The parsed parts of a file.
 #[derive(Default)]
 pub(super) struct File<'file> {
     /// The version of the operators.
@@ -45,7 +45,7 @@ pub(super) struct Node<'file> {
 #[derive(Default)]
 pub(super) struct Declared<'file> {
     pub(super) name: &'file str,
-    /// The type of its elements, by its number; nothing where it is no array.
+    /// The number of its element type; `None` if it is not an array.
     pub(super) element: Option<i64>,
     /// Its dimensions, where they are numbers.
     pub(super) shape: Option<Vec<Option<i64>>>,

@@ -83,7 +83,7 @@ impl Tensor {
         }
     }
 
-    /// Its numbers; nothing if it is of whole ones.
+    /// Its numbers; `None` if they are integers.
     pub(super) fn numbers(&self) -> Option<&[f32]> {
         match &self.data {
             Data::Numbers(numbers) => Some(numbers),
@@ -91,7 +91,7 @@ impl Tensor {
         }
     }
 
-    /// Its whole numbers; nothing if it is of others.
+    /// Its integers; `None` if they are of another type.
     pub(super) fn wholes(&self) -> Option<&[i64]> {
         match &self.data {
             Data::Wholes(wholes) => Some(wholes),

@@ -222,7 +222,7 @@ impl Translation<'_> {
         self.push(Step::Pick { of: value as u32, places }, count)
     }
 
-    /// Adds a step that gives so many numbers.
+    /// Adds a step with `width` outputs.
     pub(super) fn push(&mut self, step: Step, width: usize) -> Result<u32, ImportRefusal> {
         let together: usize = self.widths.iter().sum::<usize>().saturating_add(width);
         if width == 0 || width as u64 > WIDEST || together > 1 << 18 || self.steps.len() >= MOST_STEPS {
@@ -242,7 +242,7 @@ impl Translation<'_> {
         self.push(step, width)
     }
 
-    /// Before so many numbers are held: one constant can be named by thousands of nodes.
+    /// Limits the total of held numbers: one constant can be referenced by thousands of nodes.
     pub(super) fn hold(&mut self, numbers: usize) -> Result<(), ImportRefusal> {
         self.held = self.held.saturating_add(numbers as u64);
         if self.held > MOST_NUMBERS { Err(refused("all weights together are more than 2^24")) } else { Ok(()) }

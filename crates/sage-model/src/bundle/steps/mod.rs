@@ -1,9 +1,9 @@
-//! A model that is not layers one after the other: steps, each from values that are already there.
+//! Models that are not a sequence of layers: a list of steps, each computed from earlier values.
 //!
-//! Every value is so many numbers for each row, and there is no step from one row to another: what a step of a row
-//! looks at are values of that row and arrays of weights. So whatever is written in this form, a row's prediction is
-//! its own. The fields are the first values, a field of places as zeros and a one; each step adds one more, and the
-//! last one is the prediction. Models that others made are translated into this form.
+//! Every value is a vector for each row, and no step reads another row: its operands are values of the same row and
+//! arrays of weights. So in every model of this form a row's prediction depends on that row alone. The first values are
+//! the fields, categories one-hot encoded; each step adds one value, and the last one is the prediction. Imported ONNX
+//! models are translated into this form.
 
 mod run;
 mod write;
@@ -81,7 +81,7 @@ pub enum Step {
 pub enum Operand {
     /// A value.
     Value(u32),
-    /// An array with so many numbers, the same for every row.
+    /// An array of this length, the same for every row.
     Array(u32),
 }
 

@@ -149,7 +149,7 @@ impl<'a> Lowering<'a> {
                 let within = self.nodes.node("And", &[&from, &until]);
                 Lowered { value: seconds, null: Some(self.nodes.node("Not", &[&within])) }
             }
-            // A bare column of numbers can hold what is no number whatever was declared; that is null.
+            // A bare column of numbers can contain NaN whatever was declared; that is null.
             _ => Lowered { null: Some(self.not_a_number(&input)), value: input },
         }
     }

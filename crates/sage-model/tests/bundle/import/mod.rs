@@ -4,7 +4,7 @@ mod hostile;
 pub mod made;
 
 use made::{DOUBLE, FLOAT, TEXT, WHOLE, everything, file, list, whole};
-use sage_model::bundle::{Bundle, Predictor, import_onnx, made_up_rows};
+use sage_model::bundle::{Bundle, Predictor, import_onnx, synthetic_rows};
 use sage_model::formula::Cell;
 use tract_onnx::prelude::{
     Framework as _, InferenceModelExt as _, IntoRunnable as _, IntoTValue as _, Tensor, tensor1,
@@ -43,7 +43,7 @@ fn what_is_taken_gives_what_its_file_gives() {
         .node("Gemm", &["bent", "v"], "out", vec![whole("transB", 1)]);
     let graph = import_onnx(&made.bytes(), &made::columns()).unwrap();
     let predictor = try_out(&graph).unwrap();
-    let rows = made_up_rows(&graph.outline().schema, 50);
+    let rows = synthetic_rows(&graph.outline().schema, 50);
     let found = predictor.rows(&rows).unwrap();
     let number = |row: &Vec<Cell>, place: usize| match row[place] {
         Cell::Number(number) => number,
@@ -63,7 +63,7 @@ fn everything_that_is_taken_is_tried_released_and_read_back() {
     let predictor = try_out(&graph).unwrap();
     let names: Vec<&str> = predictor.columns().iter().map(|column| column.name.as_str()).collect();
     assert_eq!(names, ["x", "z", "gap", "count", "color"]);
-    let rows = made_up_rows(&graph.outline().schema, 300);
+    let rows = synthetic_rows(&graph.outline().schema, 300);
     let expected = predictor.rows(&rows).unwrap();
     assert!(rows.iter().any(|row| row[2] == Cell::Null), "nulls are among them");
     let alone: Vec<f32> = rows.iter().flat_map(|row| predictor.rows(std::slice::from_ref(row)).unwrap()).collect();

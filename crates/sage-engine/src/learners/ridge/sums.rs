@@ -1,66 +1,51 @@
-//! What the train lane of a block is summed to where a linear model is fitted.
+//! The moments of a block's training rows, which replace the rows in later attempts.
 //!
 //! A linear model is a function of sums over rows, so a block that was summed for one attempt need not be read for the
-//! next. It must sum exactly what training and the test of hopeless classes ask the session for.
+//! next. The sums must be exactly those that training and the rejection test ask the session for.
 
 use sage_kernel::{MomentBounds, Part, Permit, Rows, Summary, Tag};
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::AdaSsp;
 use sage_learn::statistics::StatisticError;
 
-use super::model::{dense, least_bounds};
-use crate::pipeline::{Metric, Train};
-use crate::plan::{Bill, Inputs, Recipe, Trained, linear};
+use crate::learners::BlockSums;
+use crate::plan::Inputs;
+use crate::run::dense;
 
 /// The sums of a linear model.
-pub(crate) struct LinearSums<'recipe> {
+pub(super) struct MomentSums<'recipe> {
     inputs: &'recipe Inputs,
     learner: AdaSsp,
-    /// The bounds of the test that no linear model does it, where there is one that asks for sums of its own.
-    least: Option<MomentBounds>,
+    /// The bounds of the rejection test's moments, if they differ from those of training.
+    certificate: Option<MomentBounds>,
 }
 
-impl<'recipe> LinearSums<'recipe> {
-    /// Those of a pipeline; nothing where it asks something else of the rows it learns from: means by group that are
-    /// fitted in the session and put into its rows, how often the best classifier is right, or another learner's steps.
-    pub(crate) fn of(recipe: &'recipe Recipe, bill: &Bill) -> Option<Self> {
-        let (Train::Ridge(term), Trained::Moments(sigma)) = (&recipe.pipeline().train, &bill.noises.train) else {
-            return None;
-        };
-        let inputs = recipe.inputs()?;
-        let rejects = bill.noises.reject.is_some();
-        let metric = recipe.pipeline().validate.as_ref().map(|validate| validate.metric);
-        let unfitted = inputs.encoding().joins().any(|(.., join)| join.table.is_empty());
-        if unfitted || rejects && metric == Some(Metric::Accuracy) {
-            return None;
-        }
-        let learner = linear(inputs, *sigma, *term).ok()?;
+impl<'recipe> MomentSums<'recipe> {
+    pub(super) fn new(inputs: &'recipe Inputs, learner: AdaSsp, certificate: Option<MomentBounds>) -> Self {
         // Where rows have numbers, the test asks for the sums that training asks for.
         let trained = learner.place_bounds().is_none().then(|| learner.moment_bounds());
-        let least = rejects.then(|| least_bounds(inputs.encoding().layout())).filter(|least| trained != Some(*least));
-        Some(Self { inputs, learner, least })
+        Self { inputs, learner, certificate: certificate.filter(|certificate| trained != Some(*certificate)) }
     }
+}
 
-    /// How rows are encoded, and which sums with which bounds are made of them.
-    pub(crate) fn what(&self) -> String {
-        let bounds = (self.learner.place_bounds(), self.learner.moment_bounds(), self.least);
+impl BlockSums for MomentSums<'_> {
+    fn key(&self) -> String {
+        let bounds = (self.learner.place_bounds(), self.learner.moment_bounds(), self.certificate);
         format!("moments {:?} {bounds:?}", self.inputs.encoding().stated())
     }
 
-    /// The sums of a block. None where its rows take less room: a small block is read quickly.
-    pub(crate) fn sum(
-        &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[Encoded],
-    ) -> Result<Vec<Summary>, StatisticError> {
+    /// Empty if the rows take less memory than the sums: a small block is read quickly.
+    fn sum(&self, permit: &Permit, (part, tag): (Part, Tag), rows: &[Encoded]) -> Result<Vec<Summary>, StatisticError> {
         let layout = self.inputs.encoding().layout();
         let count: usize = rows.iter().map(Rows::count).sum();
-        let summaries = 1 + usize::from(self.least.is_some());
+        let summaries = 1 + usize::from(self.certificate.is_some());
         if summaries * sum_bytes(layout) > count * row_bytes(layout) {
             return Ok(Vec::new());
         }
         let Some(trained) = self.learner.summarise(permit, (part, tag), rows)? else { return Ok(Vec::new()) };
-        let Some(bounds) = self.least else { return Ok(vec![trained]) };
-        let least = permit.summarise_moments(part, tag, bounds, rows, |row, features| dense(&row, features))?;
-        Ok(least.map_or_else(Vec::new, |least| vec![trained, least]))
+        let Some(bounds) = self.certificate else { return Ok(vec![trained]) };
+        let certificate = permit.summarise_moments(part, tag, bounds, rows, |row, features| dense(&row, features))?;
+        Ok(certificate.map_or_else(Vec::new, |certificate| vec![trained, certificate]))
     }
 }
 

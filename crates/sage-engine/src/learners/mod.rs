@@ -13,6 +13,7 @@
 mod dp_sgd;
 mod fitting;
 mod keys;
+mod logistic;
 mod network;
 mod registry;
 mod ridge;
@@ -23,6 +24,7 @@ use std::fmt;
 pub use dp_sgd::{DpSgd, RateSchedule};
 pub use fitting::{FitError, FittedModel, Fitting};
 pub use keys::TrainKeys;
+pub use logistic::LogisticLearner;
 pub use network::NetworkLearner;
 pub use registry::{KindTaken, LearnerKind, kind_names, register};
 pub(crate) use registry::{NOT_LEARNERS, kinds};

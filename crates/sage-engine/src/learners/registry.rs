@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Learner, TrainKeys, network, ridge};
+use super::{Learner, TrainKeys, logistic, network, ridge};
 use crate::pipeline::PipelineFileError;
 
 /// The learners of this crate. A new one gets its line here.
-const BUILT_IN: &[LearnerKind] = &[ridge::KIND, network::LOGISTIC, network::KIND];
+const BUILT_IN: &[LearnerKind] = &[ridge::KIND, logistic::KIND, network::KIND];
 
 /// The learners that other crates have registered in this process.
 static REGISTERED: RwLock<Vec<LearnerKind>> = RwLock::new(Vec::new());

@@ -7,7 +7,9 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 
-use sage_engine::learners::{Learner, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm, kind_names};
+use sage_engine::learners::{
+    Learner, LogisticLearner, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm, kind_names,
+};
 use sage_engine::pipeline::{
     Feature, Goal, Handover, Keys, Label, Metric, Missing, Pipeline, Source, Statistic, TestBound, Train, Validate,
 };
@@ -52,10 +54,13 @@ fn learner(of: &dyn Learner) -> Vec<&'static str> {
     if let Some(RidgeLearner { term }) = any.downcast_ref() {
         return vec![ridge(term)];
     }
-    let Some(NetworkLearner { layers, training }) = any.downcast_ref() else {
+    if let Some(LogisticLearner { training }) = any.downcast_ref() {
+        return vec!["train: logistic", schedule(&training.schedule)];
+    }
+    let Some(NetworkLearner { layers: _, training }) = any.downcast_ref() else {
         panic!("the learner `{}` has no test on neighbouring streams", of.kind());
     };
-    vec![BY_STEPS[usize::from(!layers.is_empty())], schedule(&training.schedule)]
+    vec!["train: mlp", schedule(&training.schedule)]
 }
 
 kinds!(schedule, SCHEDULES, RateSchedule {

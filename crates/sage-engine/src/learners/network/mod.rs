@@ -22,13 +22,6 @@ pub(super) const KIND: LearnerKind = LearnerKind {
     parse: |keys| Ok(Arc::new(NetworkLearner { layers: parse_layers(keys)?, training: DpSgd::parse(keys)? })),
 };
 
-/// Logistic regression, a network without hidden layers.
-pub(super) const LOGISTIC: LearnerKind = LearnerKind {
-    name: "logistic",
-    keys: &dp_sgd::KEYS,
-    parse: |keys| Ok(Arc::new(NetworkLearner { layers: Vec::new(), training: DpSgd::parse(keys)? })),
-};
-
 /// A network with hidden layers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkLearner {
@@ -49,18 +42,16 @@ fn parse_layers(keys: &TrainKeys<'_>) -> Result<Vec<u32>, PipelineFileError> {
 
 impl Learner for NetworkLearner {
     fn kind(&self) -> &'static str {
-        if self.layers.is_empty() { LOGISTIC.name } else { KIND.name }
+        KIND.name
     }
 
     fn write_keys(&self, out: &mut String) {
-        if !self.layers.is_empty() {
-            out.push_str(&format!("layers = {:?}\n", self.layers));
-        }
+        out.push_str(&format!("layers = {:?}\n", self.layers));
         self.training.write(out);
     }
 
     fn targets(&self) -> Targets {
-        if self.layers.is_empty() { Targets::Classes } else { Targets::Both }
+        Targets::Both
     }
 
     fn declared_rows(&self) -> Option<u32> {

@@ -1,8 +1,8 @@
 //! How far a released number can be from what it estimates.
 //!
 //! A pair of sums of shares gives an interval for the mean of the distribution that the rows are drawn from: the
-//! relative entropy of Chernoff and Hoeffding on both sides, with the pair moved against us by as much as the noise may have
-//! moved it for us. Post-processing throughout.
+//! relative entropy bound of Chernoff and Hoeffding on both sides, with the pair shifted in the unfavourable direction
+//! by as much as the noise may have shifted it. All of it is post-processing.
 
 use sage_kernel::accountant::AccountantError;
 use sage_kernel::{Epsilon, Mechanism, Pair, Range, SessionError, TableNoise};

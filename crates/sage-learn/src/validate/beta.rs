@@ -18,8 +18,8 @@ const STEPS: u32 = 20_000_000;
 /// I_x(a, b), the probability that a beta variable is below x; for whole numbers the probability of at least `a`
 /// successes in a + b − 1 trials.
 ///
-/// Within 1e-10 of itself where it is at most one half. Nothing unless a and b are above zero, together at most 10^12, and
-/// x is from zero to one.
+/// Relative error below 1e-10 where it is at most one half. `None` unless a and b are above zero, together at most
+/// 10^12, and x is from zero to one.
 pub fn incomplete_beta(x: f64, a: f64, b: f64) -> Option<f64> {
     let fine = a >= f64::MIN_POSITIVE && b >= f64::MIN_POSITIVE && a + b <= LARGEST && (0.0..=1.0).contains(&x);
     if !fine {

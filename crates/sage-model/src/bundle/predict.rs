@@ -1,6 +1,6 @@
-//! Runs a graph in this process.
+//! Evaluates a graph in this process.
 //!
-//! Everything is computed from the graph's description, never from bytes that others wrote: formulas and fields by a
+//! Everything is computed from the checked description, never from untrusted bytes: formulas and fields by a
 //! [`Program`] over columns, layers and steps by the products of training. The exported ONNX file describes the same
 //! computation for other runtimes; tests compare the two.
 
@@ -14,19 +14,19 @@ use super::steps::Steps;
 use crate::formula::proto::DataType;
 use crate::formula::{Cell, Column, Domain, Missing};
 
-/// How many rows one call takes.
+/// The most rows of one call.
 const MOST_ROWS: usize = 1 << 20;
-/// How many rows are asked about together where one of them may not be taken.
+/// How many unchecked rows are evaluated together.
 const TOGETHER: usize = 1 << 13;
 
-/// A graph that is ready to run.
+/// A compiled graph.
 pub struct Predictor {
     program: Program,
     model: Model,
     outline: Outline,
 }
 
-/// What is behind the fields.
+/// The model behind the fields.
 enum Model {
     Layers(Layers),
     Steps(Steps),
@@ -69,7 +69,7 @@ pub enum PredictError {
         /// Why.
         why: &'static str,
     },
-    /// The graph does not run; the text speaks of the graph, not of rows.
+    /// The graph cannot be evaluated; the text is about the graph, not about rows.
     Graph(String),
 }
 
@@ -85,7 +85,7 @@ impl fmt::Display for PredictError {
 impl std::error::Error for PredictError {}
 
 impl Predictor {
-    /// Makes a graph ready to run.
+    /// Compiles a graph.
     pub fn new(graph: &Graph) -> Result<Self, PredictError> {
         let outline = graph.outline().clone();
         Ok(Self { program: Program::new(&outline)?, model: Model::new(graph), outline })

@@ -20,7 +20,7 @@ pub enum TrialRefusal {
     Broken(PredictError),
     /// Its prediction is not finite for a row that it does not leave out, or is for one that it does.
     NotFinite,
-    /// A row alone gets another answer than among others.
+    /// The prediction of a row depends on the rows beside it.
     Unsteady,
 }
 
@@ -45,7 +45,7 @@ pub fn synthetic_rows(schema: &Schema, count: u64) -> Vec<Vec<Cell>> {
     (0..count).map(row).collect()
 }
 
-/// Loads a graph and tries it; what comes back is ready to serve.
+/// Compiles a graph and runs it on synthetic rows; returns the predictor, ready to serve.
 pub fn try_out(graph: &Graph) -> Result<Predictor, TrialRefusal> {
     let predictor = Predictor::new(graph).map_err(TrialRefusal::Broken)?;
     let rows = synthetic_rows(&graph.outline().schema, ROWS);
@@ -101,7 +101,7 @@ fn cell(column: &Column, row: u64, drawn: u64) -> Cell {
     }
 }
 
-/// SplitMix64: a fixed, public way to numbers that look random.
+/// SplitMix64: a fixed, public pseudo-random sequence.
 const fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,4 +1,4 @@
-//! Per-row features as formulas: what can be computed here, and written into an ONNX graph that computes the same.
+//! Per-row features as formulas, which are evaluated here and lowered to an ONNX graph that computes the same.
 //!
 //! A [`Formula`] is a tree over the columns of a row. Its numbers are `f64`, its truth values and numbers may be
 //! null, and every row has a value: nothing in it can fail. The rules are those of the engine's queries: `x / 0` is

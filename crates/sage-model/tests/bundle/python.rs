@@ -1,4 +1,4 @@
-//! onnxruntime gives what the plain forward pass gives, and the formats are read by those who made them.
+//! onnxruntime agrees with the reference forward pass, and the formats are read by their own libraries.
 //!
 //! It needs an interpreter with these packages, named by `SAGE_PYTHON`; `cargo xtask check --all` has one.
 
@@ -65,9 +65,9 @@ fn shown(cell: &Cell, missing: Missing) -> serde_json::Value {
     }
 }
 
-/// The file of somebody else, and the bundle that is made from it, give the same in a runtime that made neither.
+/// An imported file and the bundle written from it give the same predictions in onnxruntime.
 #[test]
-fn onnxruntime_agrees_with_the_file_that_was_translated() {
+fn onnxruntime_agrees_with_the_imported_file() {
     let Some(python) = std::env::var_os("SAGE_PYTHON") else {
         println!("left out: SAGE_PYTHON names no interpreter with onnxruntime");
         return;

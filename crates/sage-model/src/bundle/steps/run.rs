@@ -22,7 +22,7 @@ pub(in crate::bundle) struct Steps {
 struct PreparedStep {
     step: Step,
     product: Option<PackedWeights>,
-    /// Those of its sides that are arrays, the left one first.
+    /// Its array operands, the left one first.
     arrays: Vec<Vec<f32>>,
 }
 
@@ -176,7 +176,7 @@ impl PreparedStep {
     }
 }
 
-/// One side of a pair.
+/// An operand of a pair.
 enum Side<'step> {
     Value(u32),
     Array(&'step [f32]),

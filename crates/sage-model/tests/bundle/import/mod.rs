@@ -27,7 +27,7 @@ fn close(one: f32, other: f32) -> bool {
 }
 
 #[test]
-fn what_is_taken_gives_what_its_file_gives() {
+fn imported_models_predict_like_their_files() {
     let made = file()
         .column("x")
         .input("z", DOUBLE, &[None])
@@ -58,7 +58,7 @@ fn what_is_taken_gives_what_its_file_gives() {
 }
 
 #[test]
-fn everything_that_is_taken_is_tried_released_and_read_back() {
+fn every_supported_operator_is_tried_released_and_read_back() {
     let graph = import_onnx(&everything().bytes(), &made::columns()).unwrap();
     let predictor = try_out(&graph).unwrap();
     let names: Vec<&str> = predictor.columns().iter().map(|column| column.name.as_str()).collect();
@@ -104,7 +104,7 @@ fn one_input_may_be_several_columns_if_it_says_which() {
 }
 
 #[test]
-fn null_is_handed_over_as_what_is_no_number_and_must_be_filled() {
+fn null_is_passed_as_nan_and_must_be_filled() {
     let unfilled = file().column("gap").node("Relu", &["gap"], "out", vec![]);
     let graph = import_onnx(&unfilled.bytes(), &made::columns()).unwrap();
     let refused = try_out(&graph).err().unwrap().to_string();
@@ -116,7 +116,7 @@ fn null_is_handed_over_as_what_is_no_number_and_must_be_filled() {
 }
 
 #[test]
-fn categories_that_nobody_listed_are_zeros() {
+fn categories_that_are_not_listed_are_zeros() {
     let hot = vec![made::texts("cats_strings", &["green", "red"])];
     let made = file()
         .input("color", TEXT, &[None])

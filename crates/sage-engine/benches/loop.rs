@@ -165,7 +165,7 @@ fn bare(engine: &Engine, text: &str, blocks: &[String], turn: usize) {
     let training = Training { rates: Rates::Constant(0.3), momentum: 0.0, decay: 0.0, threads: 2 };
     let network = Network::new(shape, 1);
     let network = network::train(&mut session, Lane::Train, &plan, &training, network).expect("trained");
-    let one = network.one_by_one();
+    let one = network.row_predictor();
     let target = LossTarget::new(0.1, 1.0).expect("a target");
     let check = LossCheck { target, bound: Bound::default(), noise, risk: Risk::new(0.05).expect("a risk") };
     let miss = |row: sage_learn::encode::Example<'_>| 2.5 * f64::from(one.forward(&row) - row.label);

@@ -5,6 +5,7 @@
 //! that decide no privacy question themselves:
 //!
 //! - [`pipeline`]: what the file of a pipeline says;
+//! - [`learners`]: what `kind` in `[train]` can select, and how another crate adds one;
 //! - [`plan`]: a pipeline held against its stream, and what an attempt of it will be charged;
 //! - [`allocate`]: which pipeline may spend how much of which block;
 //! - [`adapt`]: what a pipeline tries next after an attempt that was not enough;
@@ -29,6 +30,7 @@ pub mod backup;
 mod catalog;
 pub mod doctor;
 pub mod generate;
+pub mod learners;
 mod orders;
 pub mod pipeline;
 pub mod plan;

@@ -78,7 +78,7 @@ impl Task {
     }
 }
 
-/// A session on made-up rows with steps enough, and the plan of a run of so many of them.
+/// A session on synthetic rows with steps enough, and the plan of a run of so many of them.
 fn opened(task: Task, rows: usize, steps: u32) -> (Session<Encoded, SecureNoise>, Plan) {
     let target = Ceiling {
         epsilon: Epsilon::ceiling("10").expect("a ceiling"),

@@ -39,13 +39,13 @@ impl Tree {
         self.levels
     }
 
-    /// The nodes to release when so many steps are done, beyond those released before.
+    /// The nodes to release after `steps` steps, beyond those released before.
     pub fn completed(self, steps: u64) -> impl Iterator<Item = Node> {
         let levels = if steps == 0 { 0 } else { self.levels.min(steps.trailing_zeros() + 1) };
         (0..levels).map(move |level| Node { level, first: steps - (1 << level) })
     }
 
-    /// The nodes whose sums add up to the first so many steps.
+    /// The nodes whose sums add up to the first steps.
     pub fn prefix(self, steps: u64) -> impl Iterator<Item = Node> {
         let top = self.levels - 1;
         let whole = (0..steps >> top).map(move |place| Node { level: top, first: place << top });
@@ -54,10 +54,10 @@ impl Tree {
     }
 }
 
-/// How far above the truth a sum of discrete Laplace noises of this ε each may be, but for a chance of `beta`.
+/// How far above the truth a sum of discrete Laplace noises of this ε each may be, except with a probability of `beta`.
 ///
 /// The exponential bound: for every s below ε, P(X > t) ≤ M(s)^terms · e^(−st), and the best s is searched.
-/// Nothing where the parameters are none.
+/// `None` if a parameter is out of range.
 pub fn laplace_sum_quantile(terms: u32, epsilon: f64, beta: f64) -> Option<f64> {
     let sensible = terms > 0 && epsilon > 0.0 && epsilon.is_finite() && beta > 0.0 && beta < 1.0;
     if !sensible {

@@ -3,7 +3,7 @@
 /// An estimate and how far it may be off, in its own units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The estimate; nothing where the noise hides all rows.
+    /// The estimate; `None` if the noise hides all rows.
     pub value: Option<f64>,
     /// The lower limit.
     pub low: f64,

@@ -19,8 +19,9 @@ pub use budget::{Adaptation, Budget, Shares};
 pub use feature::{Feature, Features, Missing, ReleasedTable, Source};
 pub use limits::Limits;
 pub use parts::{Bounds, Extent, Keys};
+pub(crate) use parts::{read_count, read_number};
 pub use statistic::Statistic;
-pub use train::{Descent, Handover, RidgeTerm, Schedule, Train};
+pub use train::{Handover, Train};
 pub use validate::{Goal, Metric, TestBound, Validate};
 
 pub use crate::document::DocumentError as PipelineFileError;

@@ -137,13 +137,13 @@ impl fmt::Display for Extent {
 }
 
 /// A whole number from one up to a limit.
-pub(super) fn read_count(section: &Section<'_>, key: &str, limit: u32, allowed: &str) -> Result<u32, DocumentError> {
+pub(crate) fn read_count(section: &Section<'_>, key: &str, limit: u32, allowed: &str) -> Result<u32, DocumentError> {
     let count = u32::try_from(section.whole_number(key, allowed)?).ok();
     count.filter(|count| (1..=limit).contains(count)).ok_or_else(|| section.wrong(key, allowed))
 }
 
 /// A number for which the test holds, or the default.
-pub(super) fn read_number(
+pub(crate) fn read_number(
     section: &Section<'_>, key: &str, allowed: &str, default: Option<f64>, fits: impl Fn(f64) -> bool,
 ) -> Result<f64, DocumentError> {
     if let (false, Some(default)) = (section.has(key), default) {

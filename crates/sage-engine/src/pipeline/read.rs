@@ -157,7 +157,7 @@ fn check_label(section: &Section<'_>, label: &Label, train: &Train, metric: Metr
     const CLASS: &str = "{ truth = \"...\" } or a column of truth values: learner or metric is about classes";
     const NUMBER: &str =
         "{ sql = \"...\", bounds = [0, 1] } or a column of numbers: learner or metric is about numbers";
-    let classes = matches!(metric, Metric::LogLoss { .. } | Metric::Accuracy) || matches!(train, Train::Logistic(_));
+    let classes = metric.is_of_classes() || train.learns_classes();
     match label {
         Label::Number { .. } if classes => Err(section.wrong("label", CLASS)),
         Label::Truth(_) if !classes => Err(section.wrong("label", NUMBER)),

@@ -3,6 +3,7 @@
 use super::parts::{read_number, read_release, without};
 use super::train::Train;
 use crate::document::{DocumentError, Section, quoted};
+use crate::learners::Targets;
 
 /// What is measured on the test lane.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -103,6 +104,11 @@ impl Metric {
         }
     }
 
+    /// Whether it measures predictions of classes.
+    pub(crate) const fn is_of_classes(self) -> bool {
+        matches!(self, Self::LogLoss { .. } | Self::Accuracy)
+    }
+
     fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         const BOUND: &str = "a number above 0 and at most 1000000000: the most that one row's loss counts for";
         let word = section.choice("metric", &WORDS, None)?;
@@ -166,11 +172,7 @@ impl Validate {
         let confidence =
             read_number(section, "confidence", CONFIDENCE, Some(CONFIDENCE_DEFAULT), |sure| sure > 0.0 && sure < 1.0)?;
         let reject = section.flag("reject", false)?;
-        let certified = match metric {
-            Metric::SquaredError { .. } => matches!(train, Train::Ridge(_)),
-            Metric::Accuracy => matches!(train, Train::Logistic(_) | Train::Network { .. }),
-            _ => false,
-        };
+        let certified = matches!(train, Train::Model(learner) if learner.can_reject(metric));
         if reject && (!certified || matches!(goal, Goal::BetterThan { .. })) {
             let why = "false: what is known well enough to reject is the best ridge regression by mse, and the best \
                        classifier of categories by accuracy, each with a target";
@@ -201,15 +203,8 @@ impl Validate {
 /// The metric is one that this kind of result has.
 fn check_metric(section: &Section<'_>, metric: Metric, train: &Train) -> Result<(), DocumentError> {
     let (fits, allowed) = match train {
-        Train::Ridge(_) => {
-            (matches!(metric, Metric::SquaredError { .. } | Metric::AbsoluteError { .. }), "\"mse\" or \"absolute\"")
-        }
-        Train::Logistic(_) => {
-            (matches!(metric, Metric::LogLoss { .. } | Metric::Accuracy), "\"log_loss\" or \"accuracy\"")
-        }
-        Train::Network { .. } | Train::Command { .. } | Train::Released { .. } => {
-            (metric != Metric::Precision, "\"mse\", \"absolute\", \"log_loss\" or \"accuracy\"")
-        }
+        Train::Model(learner) => (learner.targets().allow(metric), learner.targets().metrics()),
+        Train::Command { .. } | Train::Released { .. } => (Targets::Both.allow(metric), Targets::Both.metrics()),
         Train::Statistic(_) => (metric == Metric::Precision, "\"precision\""),
     };
     if fits { Ok(()) } else { Err(section.wrong("metric", format!("{allowed} for what [train] says"))) }

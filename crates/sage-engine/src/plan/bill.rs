@@ -4,25 +4,21 @@
 //! training and the certificate that rejects, on the test lane the test. Each stage gets the least noise that its
 //! share pays for.
 
-use sage_kernel::{Cost, Delta, Epsilon, Filter, Mechanism, Rate, Sigma, Step, TableNoise};
-use sage_learn::linear::{AdaSsp, Ridge};
-use sage_learn::network::{self, Loss, Shape, Work};
+use sage_kernel::{Cost, Delta, Epsilon, Filter, Mechanism, Rate, TableNoise};
 use sage_learn::statistics::Quantiles;
 
-use super::inputs::Inputs;
 use super::price::Prices;
 use super::refusal::PlanRefusal;
+use super::training::TrainingBudget;
 use super::{Recipe, terms::Terms};
 use crate::allocate::Resources;
-use crate::pipeline::{Descent, RidgeTerm, Statistic, Train};
+use crate::pipeline::{Statistic, Train};
 
 /// The noise of training, and what else it needs to know beforehand.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trained {
-    /// Of noisy moments.
-    Moments(Sigma),
-    /// Of steps.
-    Steps(Box<network::Plan>),
+    /// Of a learner: the mechanisms that it is charged.
+    Model(Vec<Mechanism>),
     /// Of a statistic's tables, each with this noise.
     Tables(TableNoise),
     /// None: nothing is trained.
@@ -122,7 +118,7 @@ pub(crate) const fn of_both_lanes(statistic: &Statistic) -> bool {
     matches!(statistic, Statistic::Count | Statistic::Sum { .. } | Statistic::Histogram { .. })
 }
 
-fn some<T>(noise: Option<T>, stage: &str) -> Result<T, PlanRefusal> {
+pub(super) fn some<T>(noise: Option<T>, stage: &str) -> Result<T, PlanRefusal> {
     let why = "its share of an attempt is too small for any noise; raise epsilon0 or its share in [budget] split";
     noise.ok_or_else(|| PlanRefusal::part(stage, why))
 }
@@ -136,14 +132,15 @@ fn trained(
 ) -> Result<(Trained, Vec<Mechanism>), PlanRefusal> {
     let inputs = || recipe.inputs().ok_or_else(|| PlanRefusal::part("features", "a model needs features"));
     match &recipe.pipeline().train {
-        Train::Ridge(term) => {
-            let inputs = inputs()?;
-            let parts = |sigma| linear(inputs, sigma, *term).map_or_else(|_| Vec::new(), |plan| plan.mechanisms());
-            let sigma = some(prices.least_sigma(most, parts)?, "train")?;
-            Ok((Trained::Moments(sigma), parts(sigma)))
+        Train::Model(learner) => {
+            let budget = TrainingBudget { prices: *prices, most, rows: known.rows };
+            let parts = learner.mechanisms(inputs()?, &budget)?;
+            if !parts.iter().all(Mechanism::is_enforceable) {
+                let why = format!("the learner `{}` asks for a mechanism that the kernel does not run", learner.kind());
+                return Err(PlanRefusal::part("train", why));
+            }
+            Ok((Trained::Model(parts.clone()), parts))
         }
-        Train::Logistic(descent) => steps(inputs()?, &[], descent, prices, most, known),
-        Train::Network { layers, descent } => steps(inputs()?, layers, descent, prices, most, known),
         Train::Statistic(statistic) => {
             let tables = tables(statistic)?;
             let noise = some(prices.table(most, tables)?, "train")?;
@@ -156,46 +153,6 @@ fn trained(
             Ok((Trained::Declared(epsilon, delta), vec![Mechanism::BlackBox { epsilon, delta }]))
         }
     }
-}
-
-/// The learner of a linear model with this noise.
-pub(crate) fn linear(inputs: &Inputs, sigma: Sigma, term: RidgeTerm) -> Result<AdaSsp, PlanRefusal> {
-    let ridge = match term {
-        RidgeTerm::Adaptive => Ridge::Adaptive,
-        RidgeTerm::Fixed => Ridge::Fixed,
-    };
-    AdaSsp::new(inputs.encoding().layout(), (0.0, 1.0), sigma, ridge)
-        .map_err(|error| PlanRefusal::part("train", error.to_string()))
-}
-
-/// What a network looks like.
-pub(crate) fn shape(inputs: &Inputs, layers: &[u32]) -> Result<Shape, PlanRefusal> {
-    let loss = if inputs.label().is_some() { Loss::Squared } else { Loss::Logistic };
-    Shape::new(inputs.encoding().layout(), network::Inputs::Direct, layers.to_vec(), loss)
-        .map_err(|error| PlanRefusal::part("train", error.to_string()))
-}
-
-fn steps(
-    inputs: &Inputs, layers: &[u32], descent: &Descent, prices: &Prices<'_>, most: u64, known: Known<'_>,
-) -> Result<(Trained, Vec<Mechanism>), PlanRefusal> {
-    let missing = "how many rows a block has, about, is needed to train by steps: say `rows` in [train], or have the \
-                   stream counted by a census";
-    let rows = known.rows.filter(|rows| *rows >= 1.0).ok_or_else(|| PlanRefusal::part("train", missing))?;
-    let shape = shape(inputs, layers)?;
-    let work = Work::epochs(rows, f64::from(descent.batch), descent.epochs, descent.clip);
-    let rate = ((work.batch / work.rows).min(1.0) * Rate::LIMIT.units() as f64).round() as u64;
-    let rate = Rate::from_units(rate).filter(|rate| *rate > Rate::ZERO);
-    let rate = rate.ok_or_else(|| PlanRefusal::part("batch", "a larger share of the rows"))?;
-    let plan = |sigma| {
-        let step = Step { rate, sigma, clip: work.clip };
-        let plan = network::Plan::with_noise(&shape, step, work.steps, work.batch);
-        plan.map(|plan| plan.stated_at(known.terms.delta()))
-    };
-    let parts = |sigma| plan(sigma).map_or_else(|_| Vec::new(), |plan| vec![plan.mechanism()]);
-    let sigma = some(prices.least_sigma(most, parts)?, "train")?;
-    let plan = plan(sigma).map_err(|error| PlanRefusal::part("train", error.to_string()))?;
-    let mechanism = plan.mechanism();
-    Ok((Trained::Steps(Box::new(plan)), vec![mechanism]))
 }
 
 /// How many tables a statistic releases.

@@ -13,9 +13,7 @@ use sage_model::formula::{Column as GraphColumn, Domain, Missing};
 
 use super::refusal::PlanRefusal;
 use super::{Table, Tables};
-use crate::pipeline::{
-    Bounds, Feature, Keys, Label, Metric, Missing as Absent, Pipeline, ReleasedTable, Source, Train,
-};
+use crate::pipeline::{Bounds, Feature, Keys, Label, Metric, Missing as Absent, Pipeline, ReleasedTable, Source};
 use crate::read::{Expression, Query, formula};
 use crate::stream::{Column, Kind, StreamFile};
 use crate::suggest::nearest;
@@ -209,8 +207,7 @@ pub(super) fn label_of(pipeline: &Pipeline, file: &StreamFile) -> Result<(String
 /// Whether learner and metric are about what the label is: classes have no bounds, numbers do.
 pub(super) fn bounds_of(pipeline: &Pipeline, bounds: Option<(f64, f64)>) -> Result<(), PlanRefusal> {
     let metric = pipeline.validate.as_ref().map(|validate| validate.metric);
-    let by_metric = matches!(metric, Some(Metric::LogLoss { .. } | Metric::Accuracy));
-    let classes = by_metric || matches!(pipeline.train, Train::Logistic(_));
+    let classes = metric.is_some_and(Metric::is_of_classes) || pipeline.train.learns_classes();
     match (classes, bounds) {
         (true, Some(_)) => Err(PlanRefusal::part("label", "a class: { truth = \"...\" } or a column of truth values")),
         (false, None) => {

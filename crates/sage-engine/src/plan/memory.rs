@@ -4,7 +4,6 @@
 //! trains, and a learner keeps sums and copies of its weights. It is an estimate, meant to be high rather than low.
 //! What an attempt uses in the end is not held against it: that would tell how many rows there were.
 
-use super::bill::shape;
 use super::{Recipe, key_names};
 use crate::pipeline::{Statistic, Train};
 use crate::stream::StreamFile;
@@ -13,10 +12,6 @@ use crate::stream::StreamFile;
 const NUMBER: f64 = 4.0;
 /// A number of a row, read and not encoded, with whether it is there; a text counts as several.
 const CELL: f64 = 9.0;
-/// A weight: itself, its pace, a copy each way, the step's sum and noise, and the sums of two threads.
-const WEIGHT: f64 = 56.0;
-/// A moment of two inputs: the sums of two threads, the noisy matrix and its factors.
-const MOMENT: f64 = 64.0;
 /// A key of a table: sums, noise, its line, its name.
 const KEY: f64 = 128.0;
 /// What a process needs apart from rows: code, buffers of files, a block as it is read.
@@ -40,13 +35,9 @@ pub(crate) fn memory_bytes(recipe: &Recipe, file: &StreamFile, rows: Option<f64>
     let layout = inputs.encoding().layout();
     let beside = inputs.encoding().joins().count() + 1;
     let row = NUMBER * (f64::from(layout.numbers) + f64::from(layout.named) + 1.0 + beside as f64);
-    let width = f64::from(layout.inputs()) + 1.0;
     let model = match &recipe.pipeline().train {
-        Train::Network { layers, .. } => {
-            WEIGHT * shape(inputs, layers).map_or(0.0, |shape| f64::from(shape.parameters()))
-        }
-        Train::Ridge(_) => MOMENT * width * width,
-        _ => WEIGHT * width,
+        Train::Model(learner) => learner.memory_bytes(inputs),
+        _ => 0.0,
     };
     BASE + rows * row + model
 }

@@ -18,11 +18,13 @@ mod question;
 mod refusal;
 mod search;
 mod terms;
-mod time;
+pub(crate) mod time;
+mod training;
 
 pub(crate) use apart::{NamedTables, plan_apart};
 pub use bill::{Bill, Noises, Trained};
-pub(crate) use bill::{Known, linear, of_both_lanes, quantiles, shape};
+pub(crate) use bill::{Known, of_both_lanes, quantiles};
+pub(crate) use charged::charged_table_noise;
 pub use inputs::Inputs;
 pub(crate) use inputs::graph_columns;
 pub use limits::AttemptLimits;
@@ -33,6 +35,7 @@ pub(crate) use price::{OneRelease, one_release};
 pub(crate) use question::Priced;
 pub use refusal::PlanRefusal;
 pub use terms::Terms;
+pub use training::TrainingBudget;
 
 use crate::pipeline::{Bounds, Keys, Pipeline, Statistic, Train};
 use crate::read::{self, Expression, Query};
@@ -102,7 +105,7 @@ impl Recipe {
                 tested = Some(label);
                 query
             }
-            _ => {
+            Train::Model(learner) => {
                 let (query, of_model) = inputs::of(&pipeline, file, tables)?;
                 let reject = pipeline.validate.as_ref().is_some_and(|validate| {
                     validate.reject && matches!(validate.metric, crate::pipeline::Metric::Accuracy)
@@ -112,6 +115,7 @@ impl Recipe {
                                with at most 8388608 combinations";
                     return Err(PlanRefusal::part("validate.reject", why));
                 }
+                learner.check_inputs(&of_model)?;
                 inputs = Some(of_model);
                 query
             }

@@ -40,7 +40,8 @@ pub enum PlanRefusal {
 }
 
 impl PlanRefusal {
-    pub(crate) fn part(part: impl Into<String>, why: impl Into<String>) -> Self {
+    /// A part of the pipeline that does not fit, with what would.
+    pub fn part(part: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Part { part: part.into(), why: why.into() }
     }
 }

@@ -6,11 +6,9 @@
 //! a measurement would make the verdict depend on what else the machine does. An attempt that takes longer than its
 //! forecast is burnt, with the reason of every attempt without a result.
 
-use sage_learn::network::{Shape, Work};
-
-use super::bill::shape;
 use super::{Recipe, key_names};
-use crate::pipeline::{Descent, Statistic, Train};
+use crate::learners::active_inputs;
+use crate::pipeline::{Statistic, Train};
 use crate::stream::StreamFile;
 
 /// Seconds to read a row, apart from its columns.
@@ -20,13 +18,13 @@ const CELL: f64 = 50e-9;
 /// Seconds to encode one input of a row.
 const INPUT: f64 = 20e-9;
 /// Seconds of a row in a training step or a test, apart from its weights.
-const PASS: f64 = 2e-6;
+pub(crate) const PASS: f64 = 2e-6;
 /// Seconds of one weight for one row, forward and backward.
-const WEIGHT: f64 = 0.5e-9;
+pub(crate) const WEIGHT: f64 = 0.5e-9;
 /// Seconds to draw and add the noise of one released number.
-const NOISE: f64 = 50e-9;
+pub(crate) const NOISE: f64 = 50e-9;
 /// Seconds of one product of two inputs of a row, and of one product when a matrix is factored.
-const PRODUCT: f64 = 1e-9;
+pub(crate) const PRODUCT: f64 = 1e-9;
 
 /// About how many seconds an attempt on so many rows of the train lane takes; with none known, what its shape alone
 /// takes. What a program of its author's does with its rows is not in it: its sandbox limits that.
@@ -38,41 +36,12 @@ pub(crate) fn time_seconds(recipe: &Recipe, file: &StreamFile, rows: Option<f64>
     let Some(inputs) = recipe.inputs() else {
         return read + all_rows * PASS + NOISE * released_numbers(&recipe.pipeline().train);
     };
-    let layout = inputs.encoding().layout();
-    let active = f64::from(layout.numbers) + f64::from(layout.named) + 1.0;
-    let width = f64::from(layout.inputs()) + 1.0;
-    let trained = match &recipe.pipeline().train {
-        Train::Network { layers, descent } => {
-            shape(inputs, layers).map_or(0.0, |shape| descent_seconds(&shape, descent, train_rows, active))
-        }
-        Train::Logistic(descent) => {
-            shape(inputs, &[]).map_or(0.0, |shape| descent_seconds(&shape, descent, train_rows, active))
-        }
-        Train::Ridge(_) => {
-            let moments = train_rows * active * active * PRODUCT;
-            moments + width * width * NOISE + width * width * width * PRODUCT
-        }
-        _ => 0.0,
-    };
-    let tested = match &recipe.pipeline().train {
-        Train::Network { layers, .. } => shape(inputs, layers).map_or(0.0, |shape| weights_per_row(&shape, active)),
-        _ => active,
+    let active = active_inputs(inputs);
+    let (trained, tested) = match &recipe.pipeline().train {
+        Train::Model(learner) => (learner.training_seconds(inputs, train_rows), learner.weights_per_row(inputs)),
+        _ => (0.0, active),
     };
     read + all_rows * (INPUT * active + PASS + WEIGHT * tested) + trained
-}
-
-/// Seconds of a training by steps.
-fn descent_seconds(shape: &Shape, descent: &Descent, rows: f64, active: f64) -> f64 {
-    let steps = f64::from(Work::epochs(rows, f64::from(descent.batch), descent.epochs, descent.clip).steps);
-    let passes = steps * f64::from(descent.batch);
-    passes * (PASS + WEIGHT * weights_per_row(shape, active)) + steps * NOISE * f64::from(shape.parameters())
-}
-
-/// Weights that one row touches: of the first layer those of its active inputs, of the others all.
-fn weights_per_row(shape: &Shape, active: f64) -> f64 {
-    let widths: Vec<f64> = shape.hidden().iter().map(|&width| f64::from(width)).chain([1.0]).collect();
-    let inner: f64 = widths.windows(2).map(|pair| (pair[0] + 1.0) * pair[1]).sum();
-    active * widths.first().copied().unwrap_or(1.0) + inner
 }
 
 /// How many numbers a statistic releases.

@@ -4,7 +4,6 @@
 //! bill. What is not there in the end is lost, with a reason that follows from public and released things, never
 //! from a row.
 
-mod linear;
 mod model;
 mod report;
 mod statistic;
@@ -19,8 +18,7 @@ use sage_model::bundle::Graph;
 use crate::adapt::Attempt;
 use crate::pipeline::Pipeline;
 
-pub(crate) use linear::LinearSums;
-pub(crate) use model::{OwnTest, row_loss, train_and_test};
+pub(crate) use model::{OwnTest, block_sums, dense, row_loss, train_and_test};
 pub use report::{Interval, Report};
 pub use statistic::{Line, Published};
 pub(crate) use statistic::{compute, summarise};

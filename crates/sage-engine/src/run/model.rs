@@ -1,22 +1,20 @@
 //! An attempt at a model: group means, training, the test on the other lane, the graph.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Epsilon, Lane, MomentBounds, Rows, Session, TableNoise};
+use sage_kernel::{Epsilon, MomentBounds, Rows, Session, TableNoise};
 use sage_learn::encode::{Encoded, Example, LabelKind, Layout};
-use sage_learn::linear::LinearModel;
-use sage_learn::network::{self, Network, Rates, Training};
 use sage_learn::statistics::fit_join;
 use sage_learn::validate::decide::Tail;
 use sage_learn::validate::{
     AccuracyCheck, AccuracyTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget, LeastLossCheck,
     LossCheck, LossTarget, Risk, Verdict,
 };
-use sage_model::bundle::Model;
 
 use super::{Done, Lost, Product, Stage, Watch, risks};
 use crate::adapt::Attempt;
-use crate::pipeline::{Descent, Goal, Metric, Schedule, TestBound, Train, Validate};
-use crate::plan::{Bill, Inputs, Recipe, Trained, linear, shape};
+use crate::learners::{BlockSums, FittedModel, Fitting};
+use crate::pipeline::{Goal, Metric, TestBound, Train, Validate};
+use crate::plan::{Bill, Inputs, Recipe, Trained};
 use crate::read::{Batch, Row};
 
 /// The longest weights of a linear model that can be rejected, for inputs scaled to [−1, 1] and labels from −1 to 1: as
@@ -24,16 +22,9 @@ use crate::read::{Batch, Row};
 /// that no model does it speaks of this class, so training stays within it.
 const WEIGHT_NORM: f64 = 16.0;
 
-/// What was trained, of labels from 0 to 1 where they are numbers.
-enum Fitted {
-    Linear(LinearModel),
-    Network(Network),
-}
-
 /// Runs an attempt on a session of its rows. Where a rival is to be beaten, its losses stand beside the rows, last.
-pub(crate) fn train_and_test<N: NoiseSource>(
-    mut session: Session<Encoded, N>, recipe: &Recipe, bill: &Bill, attempt: &Attempt, threads: usize,
-    watch: &dyn Watch,
+pub(crate) fn train_and_test(
+    mut session: Session<Encoded>, recipe: &Recipe, bill: &Bill, attempt: &Attempt, threads: usize, watch: &dyn Watch,
 ) -> Result<Done, Lost> {
     watch.enter(Stage::Training)?;
     let none = |what: &str| Lost(format!("this pipeline has no {what}"));
@@ -48,7 +39,7 @@ pub(crate) fn train_and_test<N: NoiseSource>(
     }
     let fitted = fit(&mut session, recipe, inputs, bill, threads, watch)?;
     watch.enter(Stage::Validating)?;
-    let test = Test { inputs, validate, fitted: &fitted };
+    let test = Test { inputs, validate, fitted: &*fitted };
     let (accept, reject) = risks(recipe.pipeline(), attempt)?;
     let accepting = test.run(&mut session, bill, accept)?;
     let mut rejecting = Vec::new();
@@ -56,76 +47,45 @@ pub(crate) fn train_and_test<N: NoiseSource>(
         rejecting.push(test.out_of_reach(&mut session, epsilon, risk)?);
     }
     let verdict = Verdict::together(vec![accepting], rejecting);
-    let stretched = stretched(fitted, inputs.label())?;
-    let model = match &stretched {
-        Fitted::Linear(model) => Model::Linear(model),
-        Fitted::Network(network) => Model::Network(network),
-    };
-    let graph = inputs.graph(&encoding).and_then(|fields| fields.with(model)).map_err(Lost::because)?;
+    let fields = inputs.graph(&encoding).map_err(Lost::because)?;
+    let graph = fitted.graph(fields, inputs.label()).map_err(Lost::because)?;
     Ok(Done { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
 }
 
-fn fit<N: NoiseSource>(
-    session: &mut Session<Encoded, N>, recipe: &Recipe, inputs: &Inputs, bill: &Bill, threads: usize, watch: &dyn Watch,
-) -> Result<Fitted, Lost> {
-    let mut descend = |layers: &[u32], descent: &Descent, plan: &network::Plan| {
-        let start = Network::new(shape(inputs, layers).map_err(Lost::because)?, START);
-        let mut stopped = None;
-        let mut goes_on = |step: u32| {
-            stopped = watch.step(step, plan.steps()).err();
-            stopped.is_none()
-        };
-        let training = training(descent, threads);
-        let network = network::train_while(session, Lane::Train, plan, &training, start, &mut goes_on);
-        network.map(Fitted::Network).map_err(|error| stopped.unwrap_or_else(|| Lost::because(error)))
+fn fit(
+    session: &mut Session<Encoded>, recipe: &Recipe, inputs: &Inputs, bill: &Bill, threads: usize, watch: &dyn Watch,
+) -> Result<Box<dyn FittedModel>, Lost> {
+    let (Train::Model(learner), Trained::Model(charged)) = (&recipe.pipeline().train, &bill.noises.train) else {
+        return Err(Lost("the bill is of another kind of training".to_owned()));
     };
-    match (&recipe.pipeline().train, &bill.noises.train) {
-        (Train::Logistic(descent), Trained::Steps(plan)) => descend(&[], descent, plan),
-        (Train::Network { layers, descent }, Trained::Steps(plan)) => descend(layers, descent, plan),
-        (Train::Ridge(term), Trained::Moments(sigma)) => {
-            let mut learner = linear(inputs, *sigma, *term).map_err(Lost::because)?;
-            if bill.noises.reject.is_some() {
-                learner = learner.with_weight_norm(WEIGHT_NORM).map_err(Lost::because)?;
-            }
-            learner.train(session, Lane::Train).map(Fitted::Linear).map_err(Lost::because)
-        }
-        _ => Err(Lost("the bill is of another kind of training".to_owned())),
+    let weight_norm = bill.noises.reject.map(|_| WEIGHT_NORM);
+    learner.fit(session, &Fitting { inputs, charged, threads, weight_norm, watch }).map_err(Lost::because)
+}
+
+/// The sums that can replace the rows of blocks in an attempt. `None` if the attempt asks something else of its training
+/// rows: group means that are fitted in the session, how often the best classifier is right, or a learner's own steps.
+pub(crate) fn block_sums<'recipe>(recipe: &'recipe Recipe, bill: &Bill) -> Option<Box<dyn BlockSums + 'recipe>> {
+    let (Train::Model(learner), Trained::Model(charged)) = (&recipe.pipeline().train, &bill.noises.train) else {
+        return None;
+    };
+    let inputs = recipe.inputs()?;
+    let rejects = bill.noises.reject.is_some();
+    let metric = recipe.pipeline().validate.as_ref().map(|validate| validate.metric);
+    let unfitted = inputs.encoding().joins().any(|(.., join)| join.table.is_empty());
+    if unfitted || rejects && metric == Some(Metric::Accuracy) {
+        return None;
     }
-}
-
-/// Where the weights of networks start from: public, and the same for everyone.
-const START: u64 = 1;
-
-fn training(descent: &Descent, threads: usize) -> Training {
-    let start = descent.learning_rate;
-    let rates = match descent.schedule {
-        Schedule::Constant => Rates::Constant(start),
-        Schedule::Cosine => Rates::Cosine(start),
-        Schedule::Stepwise { factor, every } => Rates::Stepwise { start, factor, every },
-    };
-    Training { rates, momentum: descent.momentum, decay: descent.decay, threads }
-}
-
-/// The model of labels in their own units.
-fn stretched(fitted: Fitted, label: Option<(f64, f64)>) -> Result<Fitted, Lost> {
-    Ok(match (fitted, label) {
-        (Fitted::Linear(model), Some(bounds)) => Fitted::Linear(model.stretched(bounds)),
-        (Fitted::Network(network), Some(bounds)) => {
-            let diverged = || Lost("a weight left the range of numbers; take a smaller learning rate".to_owned());
-            Fitted::Network(network.stretched(bounds).ok_or_else(diverged)?)
-        }
-        (fitted, None) => fitted,
-    })
+    learner.block_sums(inputs, charged, rejects.then(|| least_bounds(inputs.encoding().layout())))
 }
 
 /// The bounds of the moments that the certificate is made from.
-pub(super) fn least_bounds(layout: Layout) -> MomentBounds {
+fn least_bounds(layout: Layout) -> MomentBounds {
     let feature_norm = f64::from(layout.numbers + layout.named + 1).sqrt();
     MomentBounds { width: layout.inputs() + 1, feature_norm, label_size: 1.0 }
 }
 
 /// The features of a row, and its label from −1 to 1, as the certificate takes them.
-pub(super) fn dense(row: &Example<'_>, features: &mut [f64]) -> f64 {
+pub(crate) fn dense(row: &Example<'_>, features: &mut [f64]) -> f64 {
     row.fill_features(features);
     2.0 * f64::from(row.label) - 1.0
 }
@@ -134,14 +94,14 @@ pub(super) fn dense(row: &Example<'_>, features: &mut [f64]) -> f64 {
 struct Test<'attempt> {
     inputs: &'attempt Inputs,
     validate: &'attempt Validate,
-    fitted: &'attempt Fitted,
+    fitted: &'attempt dyn FittedModel,
 }
 
 impl Test<'_> {
     fn run<N: NoiseSource>(&self, session: &mut Session<Encoded, N>, bill: &Bill, risk: Risk) -> Result<Verdict, Lost> {
         let noise = bill.noises.validate.ok_or_else(|| Lost("this pipeline has no budget for a test".to_owned()))?;
         let metric = self.validate.metric;
-        let predict = self.predict();
+        let predict = self.fitted.predictor();
         let loss = |row: &Example<'_>| {
             let width = self.inputs.label().map_or(1.0, |(low, high)| high - low);
             row_loss(metric, f64::from(row.label), predict(row), width)
@@ -154,17 +114,6 @@ impl Test<'_> {
                 check.run(session, |row| (loss(&row), old(&row))).map_err(Lost::because)
             }
             Goal::Target(target) => against(self.validate, *target, noise, risk, session, |row| Some(loss(&row))),
-        }
-    }
-
-    /// What the model expects of a row, as rows hold their labels.
-    fn predict(&self) -> Box<dyn Fn(&Example<'_>) -> f64 + '_> {
-        match self.fitted {
-            Fitted::Linear(model) => Box::new(|row| model.predict(row)),
-            Fitted::Network(network) => {
-                let one = network.one_by_one();
-                Box::new(move |row| f64::from(one.forward(row)))
-            }
         }
     }
 

@@ -119,7 +119,7 @@ fn within_share(pipeline: &Pipeline, most: u64) -> u64 {
 /// blocks given, for the newest block.
 pub(crate) fn rows_of(pipeline: &Pipeline, known: &Stream, blocks: &[(u32, u32)]) -> Option<f64> {
     let stated = match &pipeline.train {
-        Train::Logistic(descent) | Train::Network { descent, .. } => descent.rows.map(f64::from),
+        Train::Model(learner) => learner.declared_rows().map(f64::from),
         _ => None,
     };
     let newest = known.sealed.len().checked_sub(1).and_then(|last| u32::try_from(last).ok());

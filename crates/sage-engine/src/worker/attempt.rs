@@ -16,7 +16,7 @@ use crate::pipeline::{Goal, Metric, Train};
 use crate::quiet;
 use crate::read::{self, Batch, ReadError};
 use crate::release::{self, Artefact, Receipt};
-use crate::run::{Done, LinearSums, Lost, Product, Report, Stage, Watch, compute, summarise, train_and_test};
+use crate::run::{Done, Lost, Product, Report, Stage, Watch, block_sums, compute, summarise, train_and_test};
 use crate::threads;
 use crate::worker::Granted;
 use crate::worker::crash::{Work, Working};
@@ -165,11 +165,11 @@ impl Engine {
                     Some(baseline) => baseline.beside(&batch, inputs),
                     None => read::encoded(&batch, inputs.encoding()),
                 };
-                let session = match LinearSums::of(&recipe, &bill) {
-                    Some(linear) => {
-                        let sum = |permit: &_, part, rows: &[Encoded]| linear.sum(permit, part, rows);
-                        let sums = (&[Lane::Train][..], &sum as &read::Summing<'_, Encoded>);
-                        self.open_summed(granted, &query, &linear.what(), &encode, sums)
+                let session = match block_sums(&recipe, &bill) {
+                    Some(sums) => {
+                        let sum = |permit: &_, part, rows: &[Encoded]| sums.sum(permit, part, rows);
+                        let summing = (&[Lane::Train][..], &sum as &read::Summing<'_, Encoded>);
+                        self.open_summed(granted, &query, &sums.key(), &encode, summing)
                     }
                     None => self.open_by(granted, &query, &encode),
                 };

@@ -82,7 +82,7 @@ fn price_recorded_attempt(
     let apart = recipe.own_code().is_some() && before.test.is_none();
     let otherwise = if apart || before.ask.is_none() { anew() } else { None };
     let Some(costs) = before.costs(otherwise.as_ref().map(|written| &written.bill)) else { return otherwise };
-    let bill = Bill::as_charged(&recipe, costs, Resources(last.resources), run.terms.delta())?;
+    let bill = Bill::as_charged(&recipe, costs, Resources(last.resources))?;
     let written = charge_requests(Arc::clone(&recipe), catalog, number, run, (&last.attempt, &last.blocks), bill)?;
     Some(PricedAttempt { before, ..written })
 }

@@ -148,7 +148,7 @@ impl Engine {
             ));
         }
         try_out(graph).map_err(|refusal| match refusal {
-            TrialRefusal::Broken(_) => Lost("its model does not run on made-up rows".to_owned()),
+            TrialRefusal::Broken(_) => Lost("its model does not run on synthetic rows".to_owned()),
             other => Lost(other.to_string()),
         })
     }

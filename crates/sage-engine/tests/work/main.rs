@@ -1,5 +1,6 @@
 //! The loop from a submitted pipeline to a release: planned, allocated, charged, run, judged, tried again, served.
 
+mod adding_a_learner;
 mod city;
 mod evaluations;
 mod hints;

@@ -1,4 +1,4 @@
-//! What counts say about probabilities: exact bounds for binomial trials, and quantiles of the normal law.
+//! What counts say about probabilities: exact bounds for binomial trials, and quantiles of the normal distribution.
 
 use libm::sqrt;
 
@@ -6,7 +6,7 @@ use crate::plan::normal_quantile;
 use crate::validate::incomplete_beta;
 use sage_numerics::bisect;
 
-/// The Clopper-Pearson bound from above: so few successes have at most the chance `chance` if the
+/// The Clopper-Pearson bound from above: so few successes have at most the probability `chance` if the
 /// probability of one is larger than this.
 pub(super) fn upper(successes: usize, trials: usize, chance: f64) -> f64 {
     if successes >= trials {
@@ -31,7 +31,7 @@ pub(super) fn roughly(successes: usize, trials: usize, deviations: f64) -> (f64,
     ((middle - reach) / scale, (middle + reach) / scale)
 }
 
-/// The probability of at least so many successes.
+/// The probability of at least `successes` successes.
 pub(super) fn at_least(successes: usize, trials: usize, probability: f64) -> f64 {
     match successes {
         0 => 1.0,
@@ -50,7 +50,7 @@ pub(super) fn quantile(p: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The probability of exactly so many successes, by multiplication.
+    /// The probability of exactly `successes` successes, by multiplication.
     fn exactly(successes: usize, trials: usize, p: f64) -> f64 {
         let choose: f64 = (0..successes).map(|place| (trials - place) as f64 / (place + 1) as f64).product();
         choose * p.powi(successes as i32) * (1.0 - p).powi((trials - successes) as i32)
@@ -67,7 +67,7 @@ mod tests {
         }
     }
 
-    /// At the bound the tail has the chance that was asked for.
+    /// At the bound the tail has the probability that was asked for.
     #[test]
     fn bounds_leave_the_chance_they_were_given() {
         for trials in [10, 1000, 50_000] {
@@ -75,7 +75,7 @@ mod tests {
                 for chance in [0.025, 1e-7] {
                     let high = upper(successes, trials, chance);
                     let left = 1.0 - at_least(successes + 1, trials, high);
-                    // Next to one a float is too coarse to leave exactly so much; it may leave less.
+                    // Near one a float is too coarse to leave exactly this tail; it may leave less.
                     let share = left / chance;
                     assert!((0.999..1.0 + 1e-6).contains(&share), "{successes} of {trials}: {share} of {chance}");
                     assert!(lower(successes, trials, chance) <= successes as f64 / trials as f64);

@@ -1,9 +1,9 @@
 //! From an attacker's scores to a lower bound of the loss. Proof: `proofs/audit.md`.
 //!
 //! A game was played many times in two worlds that differ in one row, and after each play an attacker gave a
-//! score to what it saw. A claim of privacy limits how well any scores can tell the worlds apart. Events are
-//! chosen by one half of the plays and judged by the other, so that whoever chooses can be as greedy as it
-//! likes; how often the judgement may err is the caller's to say.
+//! score to what it saw. A claim of privacy limits how well any score can distinguish the worlds. Events are
+//! chosen on one half of the plays and evaluated on the other, so that the choice may overfit; the caller gives
+//! the probability with which the bound may be wrong.
 
 use libm::{exp, log};
 use sage_kernel::accountant::{Composition, gaussian_epsilon};
@@ -13,7 +13,7 @@ use super::binomial::{lower, quantile, roughly, upper};
 /// What is claimed about two worlds that differ in one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
-    /// They are as hard to tell apart as N(0, 1) and N(μ, 1); stated at δ.
+    /// They are as hard to distinguish as N(0, 1) and N(μ, 1); stated at δ.
     Gaussian {
         /// The most μ may be.
         mu: f64,
@@ -40,9 +40,9 @@ impl Claim {
 /// What the scores show.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finding {
-    /// The loss at the claim's δ is at least this, but for the chance that was given.
+    /// The loss at the claim's δ is at least this, but for the probability that was given.
     pub epsilon_lower: f64,
-    /// The claim cannot hold, but for the chance that was given.
+    /// The claim cannot hold, but for the probability that was given.
     pub refuted: bool,
 }
 
@@ -86,7 +86,7 @@ pub fn judge(claim: &Claim, without: &[f64], with: &[f64], chance: f64) -> Findi
     }
     match claim {
         Claim::Gaussian { mu, delta } => {
-            // Pairs show most of a shift and get most of the chance; a threshold shows what hides in a tail.
+            // Pairs show most of a shift and get most of the probability; a threshold shows what hides in a tail.
             let little = chance / 20.0;
             let threshold = choose(choosing, Side::Above, little, separation);
             let by_threshold = separation(judging.judged(Side::Above, threshold, little));
@@ -119,7 +119,7 @@ fn stated(pairs: &[(f64, f64)], choosing: Scores<'_>, judging: Scores<'_>, chanc
     finding
 }
 
-/// The μ of two normal laws with these rates.
+/// The μ of two normal distributions with these rates.
 fn separation(rates: Rates) -> f64 {
     let found = quantile(rates.common) - quantile(rates.rare);
     if found.is_nan() { 0.0 } else { found }
@@ -181,7 +181,7 @@ fn choose(scores: Scores<'_>, side: Side, chance: f64, worth: impl Fn(Rates) -> 
 }
 
 /// The logarithm of how much likelier a step's number is with the row than without, where the row takes part
-/// with a chance, moves the number by one and the noise has this deviation.
+/// with a probability, moves the number by one and the noise has this deviation.
 pub fn log_likelihood(number: f64, rate: f64, sigma: f64) -> f64 {
     let moved = (number - 0.5) / (sigma * sigma);
     if rate >= 1.0 { moved } else { libm::log1p(rate * libm::expm1(moved.min(700.0))) }
@@ -191,7 +191,7 @@ pub fn log_likelihood(number: f64, rate: f64, sigma: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Evenly spread plays of two normal laws at this distance.
+    /// Evenly spread plays of two normal distributions at this distance.
     fn plays(count: usize, mu: f64) -> (Vec<f64>, Vec<f64>) {
         // A step that is prime to the count mixes the order, so that both halves see everything.
         let place = |index: usize| (index * 7919 % count) as f64 + 0.5;

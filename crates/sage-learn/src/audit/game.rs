@@ -3,7 +3,7 @@
 //! Every play is charged at a gate with a log in memory, on a block of its own whose ceiling is what is
 //! claimed, and runs in a session of the kernel, as a pipeline's would. The attacker knows everything but the
 //! noise and whether the row is there, sees every number that is released, and gives one score. The rows are
-//! made up here; nothing of anyone's is read.
+//! synthetic; no real row is read.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -36,7 +36,7 @@ const EVEN: f32 = 1.0 / 128.0;
 /// Steps of a network's training in which every row takes part.
 const STEPS: u32 = 4;
 
-/// Steps of a training in which rows take part with a chance, and that chance, as a share of the rows.
+/// Steps of a training in which rows take part with a probability, and that probability, as a share of the rows.
 const SAMPLED: (u32, f64) = (8, 0.25);
 
 /// So short a step that the weights, and with them every gradient, stay nearly where they are, and long
@@ -129,7 +129,7 @@ impl Game {
 
     fn network(yard: Yard, claim: Claim, plan: Plan) -> Result<Self, AuditError> {
         let cost = plan.charge().ok_or(AuditError::OutOfReach)?;
-        // Ordinary rows do not pass the bend, so that the row to be found has both layers' weights to itself.
+        // Ordinary rows are zeroed by the ReLU, so that only the canary moves both layers' weights.
         let weights = vec![vec![-1.0, EVEN, 0.0], vec![EVEN, 0.0]];
         let network = Network::from_parameters(deep()?, weights).ok_or(AuditError::OutOfReach)?;
         Ok(Self { yard, cost, claim, kind: Kind::Network { plan, network } })
@@ -172,7 +172,7 @@ pub(super) enum World {
     With,
 }
 
-/// Room for charges whose ceiling is not the claim.
+/// A ceiling for charges that are not the claim.
 const ROOMY: Ceiling = Ceiling {
     epsilon: Epsilon::from_units(55_000_000_000_000).expect("below the limit"),
     delta: Delta::from_units(500_000_000_000_000_000).expect("below the limit"),
@@ -196,7 +196,7 @@ pub(super) fn flat(canaries: u32) -> Result<Shape, AuditError> {
     shape(canaries, Vec::new())
 }
 
-/// A network with a bend, so that a gradient has two layers to be clipped over.
+/// A network with one ReLU layer, so that a gradient is clipped over two layers.
 fn deep() -> Result<Shape, AuditError> {
     shape(1, vec![1])
 }
@@ -205,7 +205,7 @@ fn shape(canaries: u32, hidden: Vec<u32>) -> Result<Shape, AuditError> {
     Shape::new(layout(canaries), Inputs::Direct, hidden, Loss::Logistic).map_err(|_| AuditError::OutOfReach)
 }
 
-/// So many steps in which rows take part with a chance, with the noise that the target needs.
+/// `steps` steps of sampled rows, with the noise that the target needs.
 pub(super) fn network_plan(shape: &Shape, steps: (u32, f64), rows: usize, target: Ceiling) -> Result<Plan, AuditError> {
     let rows = rows as f64;
     let work = Work { rows, batch: rows * steps.1, steps: steps.0, clip: 1.0 };
@@ -249,7 +249,7 @@ pub(super) fn train_watched<N: NoiseSource>(
     Ok(released)
 }
 
-/// What evidence counts for that no noise of this size leaves by chance.
+/// What evidence counts for that no noise of this size leaves by probability.
 const SURE: f64 = 1e6;
 
 /// The score of a row's number in each step, in clips.

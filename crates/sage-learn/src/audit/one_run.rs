@@ -17,7 +17,7 @@ use sage_numerics::bisect;
 /// How sure the lower bound is.
 const CONFIDENCE: f64 = 0.95;
 
-/// One canary in so many is guessed at: the clearest scores, half of them as in and half as out.
+/// The share of canaries that are guessed: the clearest scores, half of them as in and half as out.
 const GUESSED: u32 = 5;
 
 /// What an audit by one run found.

@@ -10,7 +10,7 @@ use crate::network::{PlanError, TrainError};
 /// How sure the quoted lower bound is.
 const CONFIDENCE: f64 = 0.99;
 
-/// The chance that a claim which holds is called violated.
+/// The probability that a claim which holds is called violated.
 const FALSE_ALARM: f64 = 1e-6;
 
 /// Plays in each world: fewer show nothing, and more are not a question for one process.
@@ -21,7 +21,7 @@ const RUNS: std::ops::RangeInclusive<u32> = 100..=10_000_000;
 pub enum Learner {
     /// A network by DP-SGD in which every row takes part in every step: the tightest audit of it.
     Network,
-    /// The same with steps in which each row takes part with a chance of its own.
+    /// The same with steps in which each row takes part with a probability of its own.
     SampledNetwork,
     /// Linear regression from noisy moments and a noisy smallest eigenvalue.
     Linear,
@@ -57,7 +57,7 @@ pub struct CanaryReport {
     pub epsilon_lower: f64,
     /// How sure that is.
     pub confidence: f64,
-    /// The chance of the verdict to be `Violated` where the claim holds.
+    /// The probability of the verdict to be `Violated` where the claim holds.
     pub false_alarm: f64,
     /// Plays with the row, and as many without it.
     pub runs: u32,
@@ -106,8 +106,8 @@ impl std::fmt::Display for AuditError {
 
 impl std::error::Error for AuditError {}
 
-/// Plays the learner's game so many times with and without the row, each time with noise from a source of
-/// its own, and judges the claim.
+/// Plays the learner's game `runs` times with and without the canary, each time with noise from a new source, and
+/// tests the claim.
 ///
 /// # Errors
 /// When a parameter is out of range, or the kernel does not run a play.

@@ -1,16 +1,16 @@
-//! Rows that only name places as one key each: which of all combinations of places they have.
+//! Rows of categories alone as one key: the index of their combination of categories.
 
 use std::num::NonZeroU32;
 
 use super::encoding::Encoding;
 
-/// The most combinations, so that there is room for two answers to each in a table of the kernel.
+/// The most combinations, so that a table of the kernel holds two classes for each.
 const MOST: u64 = 1 << 23;
 
-/// All combinations of places that a row of an encoding can name.
+/// All combinations of categories that a row of an encoding can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cells {
-    /// How many places each field has.
+    /// How many categories each field has.
     sizes: Vec<u32>,
     count: NonZeroU32,
 }
@@ -21,7 +21,7 @@ impl Cells {
         self.count
     }
 
-    /// The combination that a row's places are; nothing if they are none.
+    /// The index of the combination of these one-hot indices; `None` if they are out of range.
     pub fn of(&self, places: &[u32]) -> Option<u32> {
         let (mut cell, mut first) = (0u32, 0u32);
         for (place, &size) in places.iter().zip(&self.sizes) {
@@ -35,7 +35,7 @@ impl Cells {
 }
 
 impl Encoding {
-    /// The combinations of places that rows name, if that is all they are and there are at most 2^23.
+    /// The combinations of categories of a row; `None` if rows have other fields, or there are more than 2^23.
     pub fn cells(&self) -> Option<Cells> {
         let named = self.stated().fields.iter().map(|field| field.kind.places()).filter(|&places| places > 0);
         let sizes: Option<Vec<u32>> = named.map(|places| u32::try_from(places).ok()).collect();

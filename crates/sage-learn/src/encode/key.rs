@@ -1,4 +1,4 @@
-//! A column as one of so many places.
+//! Categorical columns: from a value to the index of its category.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,35 +6,35 @@ use super::encoding::{EncodingError, Source};
 use super::hash::{integer_place, text_place};
 use super::scale::present;
 
-/// The most places of a key: so many keys a table of the kernel has, and `f32` tells them all apart.
+/// The most categories of a key: as many as a table of the kernel has, and all are exact in `f32`.
 const PLACES_LIMIT: usize = 1 << 24;
 
-/// Which place a row takes by one of its columns.
+/// The category of a row by one of its columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// The column it looks at.
+    /// The index of the column.
     pub column: u32,
-    /// How its value becomes a place.
+    /// How its value becomes a category index.
     pub kind: KeyKind,
 }
 
-/// How a value becomes a place. Whatever is none of the named has the last place to itself.
+/// How a value becomes a category index. The last index is for all other values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyKind {
     /// One of a list of values.
     OneOf(Categories),
-    /// Between two of so many edges: below the first, from each up to the next, from the last on. A missing number
+    /// A bucket between edges: below the first, from each up to the next, from the last on. A missing number
     /// (null, NaN or infinite) has the last index.
     Bucket(Vec<f64>),
-    /// A whole number by [`integer_place`], into so many places and one more for what is none.
+    /// The hash of a whole number by [`integer_place`] into this many indices, and one more for other values.
     HashInteger(u32),
-    /// A text by [`text_place`], into so many places and one more for what is none.
+    /// The hash of a text by [`text_place`] into this many indices, and one more for other values.
     HashText(u32),
 }
 
-/// The values of a category, in the order of their places.
+/// The values of a category, in the order of their indices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Categories {
@@ -45,7 +45,7 @@ pub enum Categories {
 }
 
 impl Key {
-    /// How many places there are, the last one included.
+    /// The number of categories, including the last one for other values.
     pub fn places(&self) -> u32 {
         let named = match &self.kind {
             KeyKind::OneOf(Categories::Texts(texts)) => texts.len(),
@@ -81,7 +81,7 @@ impl Key {
         Prepared { order, places: self.places() }
     }
 
-    /// The place of a row: below [`Key::places`] whatever the row holds.
+    /// The category index of a row: below [`Key::places`] for every row.
     pub(super) fn place(&self, prepared: &Prepared, row: &impl Source) -> u32 {
         let found = match &self.kind {
             KeyKind::OneOf(Categories::Texts(texts)) => {
@@ -103,10 +103,10 @@ impl Key {
     }
 }
 
-/// What is worked out of a key once, so that a row need not.
+/// A lookup that is computed once per key, not once per row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Prepared {
-    /// Places in the order of their values.
+    /// Category indices in the order of their values.
     order: Vec<u32>,
     pub(super) places: u32,
 }
@@ -117,7 +117,7 @@ impl Prepared {
     }
 }
 
-/// The places in the order of their values; an error if a value is there twice.
+/// Category indices in the order of their values; an error if a value is there twice.
 fn sorted<T: Ord>(values: &[T]) -> Result<Vec<u32>, EncodingError> {
     let mut order: Vec<u32> = (0..values.len()).map(|place| place as u32).collect();
     order.sort_by(|&one, &other| values[one as usize].cmp(&values[other as usize]));

@@ -1,4 +1,4 @@
-//! From the columns of a row to what learners read.
+//! Encoding: from the columns of a row to the inputs of learners.
 //!
 //! Every parameter of an encoding is public and fixed before a row is read, and so is the rule for missing values: null,
 //! NaN and infinities. A row without a label is left out; so is a row without a number, unless the number's scale says

@@ -17,9 +17,9 @@ use super::solve::solve_bounded;
 use crate::encode::{Encoded, Example, Layout};
 use crate::plan::gaussian_mu;
 
-/// The chance that the noise of the matrix is larger than the ridge is made for.
+/// The probability that the noise of the matrix is larger than the ridge is made for.
 const FAILURE: f64 = 0.1;
-/// The chance that the noisy eigenvalue, less its margin, is above the true one.
+/// The probability that the noisy eigenvalue, less its margin, is above the true one.
 const EIGENVALUE_FAILURE: f64 = 0.05;
 
 /// How the ridge is chosen.
@@ -71,7 +71,7 @@ impl std::fmt::Display for LinearError {
 
 impl std::error::Error for LinearError {}
 
-/// The noise multiplier with which so many Gaussian releases are together (ε, δ)-differentially private,
+/// The noise multiplier with which `releases` Gaussian releases are together (ε, δ)-differentially private,
 /// rounded up.
 ///
 /// # Errors
@@ -85,7 +85,7 @@ pub fn sigma_for(epsilon: f64, delta: f64, releases: u32) -> Certified<Sigma> {
     sigma.ok_or(AccountantError::Unbounded)
 }
 
-/// The ridge that covers the noise of a matrix with so many features, in squared feature norms.
+/// The ridge that covers the noise of a matrix over `width` features, in squared feature norms.
 pub fn ridge_target(sigma: f64, width: f64) -> f64 {
     sigma * libm::sqrt(width * libm::log(2.0 * width * width / FAILURE))
 }
@@ -120,8 +120,8 @@ impl AdaSsp {
         }
     }
 
-    /// The same with rows shortened to this length, the one that every row has included. Shorter means less
-    /// noise, and rows that are longer mean less. Rows of places alone are never shortened.
+    /// The same with rows clipped to this norm, the constant feature included. A smaller norm means less noise and more
+    /// clipping. Rows of one-hot indices alone are never clipped.
     ///
     /// # Errors
     /// When the norm is not finite and above zero.
@@ -140,7 +140,7 @@ impl AdaSsp {
         if weight_norm > 0.0 { Ok(Self { weight_norm, ..self }) } else { Err(LinearError::Bounds) }
     }
 
-    /// How many features there are: the inputs, and the one that every row has.
+    /// The number of features: the inputs and the constant one.
     pub const fn width(&self) -> u32 {
         self.layout.inputs() + 1
     }
@@ -178,7 +178,7 @@ impl AdaSsp {
         self.fit(session, &moments)
     }
 
-    /// The sums of a block that a session can be opened on in the stead of its rows; none if they do not fit.
+    /// The sums of a block that replace its rows in a session; `None` if they do not fit.
     ///
     /// # Errors
     /// When the permit does not cover the block or there are more features than moments take.
@@ -226,18 +226,18 @@ impl AdaSsp {
         Ok(LinearModel { weights, bias, label: self.label, ridge: ridge / square })
     }
 
-    /// The bounds of the moments where rows are places alone.
+    /// The bounds of the moments if rows are one-hot indices alone.
     pub fn place_bounds(&self) -> Option<OneHotBounds> {
         let Layout { numbers, named, places } = self.layout;
         (numbers == 0).then_some(OneHotBounds { active: named, columns: places, label_size: 1.0 })
     }
 
-    /// The bounds of the moments where rows have numbers.
+    /// The bounds of the moments if rows have numbers.
     pub const fn moment_bounds(&self) -> MomentBounds {
         MomentBounds { width: self.width(), feature_norm: self.feature_norm, label_size: 1.0 }
     }
 
-    /// What makes a label of [−1, 1] of a row's.
+    /// The function that rescales a row's label to [−1, 1].
     pub fn signed_label(&self) -> impl Fn(f32) -> f64 {
         let (centre, half) = self.centre();
         let scale = 1.0 / half;
@@ -258,7 +258,7 @@ impl AdaSsp {
     }
 }
 
-/// The places that a row names. Inlined, since every row comes through here.
+/// The one-hot indices of a row. Inlined, since it runs for every row.
 #[inline(always)]
 fn name_places(row: &Example<'_>, named: &mut [u32]) {
     named.iter_mut().zip(row.places).for_each(|(named, &place)| *named = place);

@@ -8,9 +8,9 @@ use crate::encode::{Example, Layout};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinearModel {
-    /// One weight for each number, then one for each place.
+    /// One weight for each number, then one for each one-hot column.
     pub weights: Vec<f64>,
-    /// What every row has.
+    /// The bias.
     pub bias: f64,
     /// The label's bounds; predictions are clipped to them.
     pub label: (f64, f64),
@@ -24,15 +24,15 @@ impl LinearModel {
         self.weights.len() == layout.inputs() as usize
     }
 
-    /// The model of labels in these bounds, where this one is of labels moved from there to the range from 0 to 1.
+    /// Rescales the model from labels normalised to [0, 1] to labels in these bounds.
     #[must_use]
-    pub fn stretched(self, (low, high): (f64, f64)) -> Self {
+    pub fn rescaled(self, (low, high): (f64, f64)) -> Self {
         let width = high - low;
         let weights = self.weights.into_iter().map(|weight| weight * width).collect();
         Self { weights, bias: self.bias * width + low, label: (low, high), ridge: self.ridge }
     }
 
-    /// The label this model expects of a row; within the label's bounds whatever the row holds.
+    /// The prediction for a row, always within the label's bounds.
     pub fn predict(&self, row: &Example<'_>) -> f64 {
         let numbers = row.numbers.iter().zip(&self.weights).map(|(&number, weight)| f64::from(number) * weight);
         let weight = |&place: &u32| self.weights.get(row.numbers.len() + place as usize).copied().unwrap_or(0.0);

@@ -10,7 +10,7 @@ pub struct Cholesky {
 }
 
 impl Cholesky {
-    /// The factor of `matrix` with `ridge` added to its diagonal; nothing if that is not positive definite.
+    /// The factor of `matrix` with `ridge` added to its diagonal; `None` if that is not positive definite.
     pub fn new(matrix: &[f64], ridge: f64, size: usize) -> Option<Self> {
         if matrix.len() != size * size {
             return None;
@@ -25,7 +25,7 @@ impl Cholesky {
                     rest / factor[column * size + column]
                 } else {
                     let pivot = rest + ridge;
-                    // Also false for what is no number.
+                    // Also false for NaN.
                     if !(pivot > 0.0 && pivot.is_finite()) {
                         return None;
                     }
@@ -106,7 +106,7 @@ const BISECTIONS: usize = 10;
 /// The solution of (matrix + ridge) x = right and the ridge it took: where the matrix is not positive
 /// definite with the ridge asked for, it is doubled, from `step` on, until it is.
 ///
-/// Nothing if the numbers are not finite.
+/// `None` if a number is not finite.
 pub fn solve_ridge(matrix: &[f64], right: &[f64], ridge: f64, step: f64) -> Option<(Vec<f64>, f64)> {
     let mut ridge = ridge;
     // Twice the largest number of a float's exponents: enough for every finite matrix.

@@ -1,24 +1,24 @@
-//! From a target to what is charged: how much noise the steps of a training need.
+//! The noise that the steps of a training need for a privacy target.
 
 use sage_kernel::{Blocks, Ceiling, Cost, Delta, Filter, Lane, Mechanism, Rate, Rule, Sigma, Step};
 
 use super::shape::Shape;
 
-/// What a training is to be: public numbers all of them.
+/// The public sizes of a training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// A public estimate of how many rows there are, such as a released count. It decides the rate.
+    /// A public estimate of the number of rows, such as a released count. It decides the sampling rate.
     pub rows: f64,
-    /// Rows a step is to have, on average.
+    /// The expected number of rows of a step.
     pub batch: f64,
     /// How many steps.
     pub steps: u32,
-    /// The longest gradient of one row.
+    /// The norm to which the gradient of one row is clipped.
     pub clip: f64,
 }
 
 impl Work {
-    /// So many passes over the rows, as steps.
+    /// The steps of `epochs` passes over the rows.
     pub fn epochs(rows: f64, batch: f64, epochs: f64, clip: f64) -> Self {
         let steps = (epochs * rows / batch).round().clamp(1.0, f64::from(u32::MAX)) as u32;
         Self { rows, batch, steps, clip }
@@ -29,7 +29,7 @@ impl Work {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A number of the work is missing, zero, negative or not finite; the text says which.
+    /// A size is missing, zero, negative or not finite; the text names it.
     Parameter(&'static str),
     /// The rule needs declarations made in advance, and plans nothing by itself.
     Rule,
@@ -66,14 +66,14 @@ pub struct Plan {
 const MILLIONTH: Delta = Delta::from_units(1_000_000_000_000).expect("below one");
 /// The most noise that is tried, over sensitivity.
 const MOST: u64 = 1_000_000_000_000_000;
-/// How close to the least noise the search ends, relative to it: one part in so many.
+/// The search ends within one part in this many of the least noise.
 const CLOSE: u64 = 100_000;
 
 impl Plan {
     /// The least noise with which a filter of this rule admits the whole training into an empty budget of
     /// the target.
     ///
-    /// The filter itself is asked, so a plan is as tight as the stream's accounting, and what was planned is
+    /// The filter itself prices each candidate, so a plan is as tight as the stream's accounting, and what is planned is
     /// what will be charged.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl Plan {
         self.delta
     }
 
-    /// The first so many of its steps: for a run in parts.
+    /// The first `steps` of its steps, for a run in parts.
     #[must_use]
     pub fn first(&self, steps: u32) -> Self {
         Self { steps: steps.min(self.steps), ..self.clone() }
@@ -160,7 +160,7 @@ impl Plan {
         self.steps
     }
 
-    /// Rows a step has on average if there are as many as was said: the public divisor.
+    /// The expected number of rows of a step, if the estimate of rows is right: the public divisor.
     pub const fn expected(&self) -> f64 {
         self.batch
     }

@@ -24,7 +24,7 @@ const SIGMA: (f64, f64) = (1e-3, 1e12);
 pub fn calibrate_sigma(target: f64, delta: f64, composition: impl Fn(f64) -> Certified<Composition>) -> Certified<f64> {
     let coarse = |sigma: f64| composition(sigma)?.epsilon(delta);
     let found = search(target, delta, COARSE, coarse)?;
-    // What the coarse lattice charged for itself is won back by few looks at a fine one.
+    // A few evaluations on a fine lattice win back the rounding of the coarse one.
     let slope = log(coarse(1.01 * found)? / coarse(found)?) / log(1.01);
     polish(target, found, slope, |sigma| composition(sigma)?.finely().epsilon(delta))
 }

@@ -12,7 +12,7 @@ use super::composition::{rogers_sums, whitehouse_epsilon};
 pub struct Statement {
     /// The loss of one query.
     pub epsilon: Epsilon,
-    /// The chance that its bound fails.
+    /// The probability that its bound fails.
     pub delta: Delta,
     /// How many such queries.
     pub count: u64,

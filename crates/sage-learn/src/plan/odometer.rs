@@ -10,7 +10,7 @@ use super::number::{not_negative, probability, raise};
 
 /// How many more times the filter admits the amounts after what has been spent.
 pub fn fits(filter: &Filter, spent: &[u128], asked: &Amounts) -> u64 {
-    // Whoever is admitted so often is admitted less often too.
+    // A cost that is admitted so often is also admitted less often.
     let admitted = |count: u64| {
         let before = u128::from(count - 1);
         // Far above every cap, and far enough below the largest number for the filter to go on adding.

@@ -1,4 +1,4 @@
-//! How far noise may fall from zero: one-sided quantiles, rounded outward.
+//! One-sided quantiles of noise, rounded outward.
 //!
 //! These serve intervals around released numbers. They are post-processing and
 //! must never decide a charge.

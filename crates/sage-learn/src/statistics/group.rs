@@ -23,7 +23,7 @@ impl Histogram {
         charge_for(self.noise).into_iter().collect()
     }
 
-    /// The noisy counts, and how far off any of them is, but for this chance that one is further.
+    /// The noisy counts, and how far off any of them is, but for this probability that one is further.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -34,7 +34,7 @@ impl Histogram {
         Ok((session.histogram(lane, self.keys, self.noise, key)?, reach))
     }
 
-    /// The sums of a block that a session can be opened on in the stead of its rows; none if they do not fit.
+    /// The sums of a block that replace its rows in a session; `None` if they do not fit.
     ///
     /// # Errors
     /// When the permit does not cover the block or a parameter is out of range.
@@ -68,7 +68,7 @@ pub struct Group {
     pub mean: f64,
     /// Whether too few rows show: the noise may be all there is.
     pub too_few: bool,
-    /// Where the mean of the distribution lies, all keys together but for the chance asked for.
+    /// Where the mean of the distribution lies, all keys together but for the probability asked for.
     pub interval: Estimate,
 }
 
@@ -102,7 +102,7 @@ impl GroupBy {
         Ok(pairs.into_iter().map(|pair| self.group(pair, reach, fewest, chance)).collect())
     }
 
-    /// The sums of a block that a session can be opened on in the stead of its rows; none if they do not fit.
+    /// The sums of a block that replace its rows in a session; `None` if they do not fit.
     ///
     /// # Errors
     /// When the permit does not cover the block or a parameter is out of range.

@@ -1,8 +1,8 @@
 //! How far a released number can be from what it estimates.
 //!
-//! A pair of sums of shares gives an interval for the mean of the law the rows come from: the relative entropy
-//! of Chernoff and Hoeffding on both sides, with the pair moved against us by as much as the noise may have
-//! moved it for us. Post-processing throughout.
+//! A pair of sums of shares gives an interval for the mean of the distribution that the rows are drawn from: the
+//! relative entropy bound of Chernoff and Hoeffding on both sides, with the pair shifted in the unfavourable direction
+//! by as much as the noise may have shifted it. All of it is post-processing.
 
 use sage_kernel::accountant::AccountantError;
 use sage_kernel::{Epsilon, Mechanism, Pair, Range, SessionError, TableNoise};
@@ -17,7 +17,7 @@ use sage_numerics::bisect;
 pub enum StatisticError {
     /// The session did not run the release.
     Session(SessionError),
-    /// A chance is not between zero and one, or the noise has no quantile.
+    /// A probability is not between zero and one, or the noise has no quantile.
     Chance(AccountantError),
     /// Bounds are not finite or not in order, or there is no key.
     Bounds,
@@ -47,15 +47,15 @@ impl std::fmt::Display for StatisticError {
 
 impl std::error::Error for StatisticError {}
 
-/// What a lane is charged for one table with this noise; nothing if the noise is none.
+/// What a lane is charged for one table with this noise; `None` if the noise is zero.
 pub fn charge_for(noise: TableNoise) -> Option<Mechanism> {
     if noise == TableNoise::Laplace(Epsilon::ZERO) { None } else { noise.mechanism().ok() }
 }
 
-/// How far above zero one number's noise may be, in rows, but for a chance of `beta`.
+/// How far above zero one number's noise may be, in rows, except with a probability of `beta`.
 ///
 /// # Errors
-/// When the chance or the noise is out of range.
+/// When the probability or the noise is out of range.
 pub fn noise_reach(noise: TableNoise, beta: f64) -> Result<f64, StatisticError> {
     Ok(Noise::from(noise).certified_reach(beta)?)
 }
@@ -64,7 +64,7 @@ pub(super) fn range((low, high): (f64, f64)) -> Result<Range, StatisticError> {
     Range::new(low, high).ok_or(StatisticError::Bounds)
 }
 
-/// The shares of the range between which the mean lies, around the estimate; nothing if no row shows.
+/// The shares of the range between which the mean lies, around the estimate; `None` if the noise hides all rows.
 pub(super) fn shares(pair: Pair, reach: f64, chance: f64) -> Option<(f64, f64, f64)> {
     let middle = mean(pair)?;
     let limit = libm::log(4.0 / chance);

@@ -23,7 +23,7 @@ impl Count {
     /// The rows for which `counts` holds; the interval is for that number itself.
     ///
     /// # Errors
-    /// When the charge does not cover it or the chance is out of range.
+    /// When the charge does not cover it or the probability is out of range.
     pub fn run<R: Rows, N: NoiseSource>(
         &self, session: &mut Session<R, N>, lane: Lane, chance: f64, counts: impl Fn(R::Row<'_>) -> bool,
     ) -> Result<Estimate, StatisticError> {
@@ -146,7 +146,7 @@ fn pair<R: Rows, N: NoiseSource>(
     pairs.first().copied().ok_or(StatisticError::Bounds)
 }
 
-/// The mean of a pair in its bounds, where each number's noise is within `reach` but for a chance of `chance` / 8.
+/// The mean of a pair in its bounds, if each number's noise is within `reach` except with probability `chance` / 8.
 pub(super) fn mean_of(pair: Pair, (low, high): (f64, f64), reach: f64, chance: f64) -> Estimate {
     let Some((least, middle, most)) = shares(pair, reach, chance) else {
         return Estimate { value: None, low, high };

@@ -107,7 +107,7 @@ impl Quantiles {
         // Dvoretzky, Kiefer and Wolfowitz with Massart's constant, at the most rows there may be.
         let most = (total + 2.0 * reach).max(0.0);
         let spread = libm::sqrt(0.5 * most * libm::log(4.0 / chance));
-        // The noise of a rank and of the total, and what the rows are off the law.
+        // The noise of a rank and of the total, and the deviation of the rows from their distribution.
         let slack = reach + 2.0 * reach * share + spread;
         let wanted = share * total;
         let at = |place: Option<usize>| place.and_then(|place| self.edges.get(place)).copied();
@@ -119,7 +119,7 @@ impl Quantiles {
         Located { value: value.clamp(low.min(high), high.max(low)), low, high }
     }
 
-    /// How far any sum of at most one node a level is off, but for half the chance.
+    /// How far any sum of at most one node a level is off, but for half the probability.
     fn reach(&self, chance: f64) -> Result<f64, StatisticError> {
         let beta = chance / (4.0 * (self.edges.len() as f64 + 1.0));
         let terms = self.levels.max(2);

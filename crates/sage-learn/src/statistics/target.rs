@@ -9,7 +9,7 @@ use super::number::mean_of;
 /// its median; infinite where nothing can be said.
 ///
 /// # Errors
-/// When the chance or the noise is out of range.
+/// When the probability or the noise is out of range.
 pub fn half_width_of_mean(
     rows: u64, bounds: (f64, f64), noise: TableNoise, chance: f64,
 ) -> Result<f64, StatisticError> {

@@ -1,4 +1,4 @@
-//! Is the share of right answers above its target?
+//! Tests whether the accuracy is above its target.
 
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Mechanism, Rows, Session, SessionError, TableNoise};
@@ -15,11 +15,11 @@ use crate::estimate::Estimate;
 /// A test of the accuracy on the test lane: accept or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AccuracyCheck {
-    /// The share of right answers to exceed.
+    /// The accuracy to exceed.
     pub target: AccuracyTarget,
     /// The noise, and with it the cost.
     pub noise: TableNoise,
-    /// The chance of accepting a model that misses the target.
+    /// The probability of accepting a model that misses the target.
     pub risk: Risk,
 }
 

@@ -1,4 +1,4 @@
-//! Could any classifier that sees a few categories alone be right as often as asked?
+//! Tests whether any classifier of a few categories can reach the target accuracy.
 //!
 //! Where a row is known by a key of public size, every classifier is a table from keys to answers, whatever it was
 //! trained by. On the train lane the best table is found by counting, so if even that is wrong too often, none is
@@ -18,18 +18,18 @@ use super::target::AccuracyTarget;
 use super::verdict::{Decision, Verdict};
 use crate::estimate::Estimate;
 
-/// A test of whether any function of a key can have the accuracy asked for: reject or retry.
+/// A test of whether any function of a key can reach the target accuracy: reject or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BestAnswersCheck {
-    /// The share of right answers to exceed.
+    /// The accuracy to exceed.
     pub target: AccuracyTarget,
     /// How many keys there are: every combination of what a classifier sees.
     pub keys: NonZeroU32,
-    /// How many answers there are.
+    /// The number of classes.
     pub answers: NonZeroU32,
     /// The noise, and with it the cost.
     pub noise: TableNoise,
-    /// The chance of rejecting a class that holds a classifier which exceeds the target.
+    /// The probability of rejecting a class that holds a classifier which exceeds the target.
     pub risk: Risk,
 }
 

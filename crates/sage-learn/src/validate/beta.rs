@@ -15,11 +15,11 @@ const LARGEST: f64 = 1e12;
 /// The most steps of the continued fraction, several times what the largest arguments take.
 const STEPS: u32 = 20_000_000;
 
-/// I_x(a, b), the chance that a beta variable is below x; for whole numbers the chance of at least `a`
+/// I_x(a, b), the probability that a beta variable is below x; for whole numbers the probability of at least `a`
 /// successes in a + b − 1 trials.
 ///
-/// Within 1e-10 of itself where it is at most one half. Nothing unless a and b are above zero, together at most 10^12, and
-/// x is from zero to one.
+/// Relative error below 1e-10 where it is at most one half. `None` unless a and b are above zero, together at most
+/// 10^12, and x is from zero to one.
 pub fn incomplete_beta(x: f64, a: f64, b: f64) -> Option<f64> {
     let fine = a >= f64::MIN_POSITIVE && b >= f64::MIN_POSITIVE && a + b <= LARGEST && (0.0..=1.0).contains(&x);
     if !fine {
@@ -76,7 +76,7 @@ fn fraction(x: f64, a: f64, b: f64) -> Option<f64> {
     None
 }
 
-/// Limits of a success rate after `successes` in `trials`, each missed with at most this chance.
+/// Limits of a success rate after `successes` in `trials`, each missed with at most this probability.
 ///
 /// Both counts may be real numbers. Where there is no answer the limits are zero and one.
 pub fn clopper_pearson(successes: f64, trials: f64, chance: f64) -> (f64, f64) {
@@ -84,7 +84,7 @@ pub fn clopper_pearson(successes: f64, trials: f64, chance: f64) -> (f64, f64) {
     (lower_limit(successes, failures, chance), 1.0 - lower_limit(failures, successes, chance))
 }
 
-/// The largest rate at which so many successes, or more, have at most this chance.
+/// The largest rate at which `successes` or more have at most this probability.
 pub(super) fn lower_limit(successes: f64, failures: f64, chance: f64) -> f64 {
     if !(successes > 0.0 && failures >= 0.0 && chance > 0.0) {
         return 0.0;

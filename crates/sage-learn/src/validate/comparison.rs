@@ -1,7 +1,7 @@
-//! Is a new model better than one released before?
+//! Tests whether a new model is better than a baseline that was released before.
 //!
-//! Both are tried on the same rows, and the difference is what is summed: what makes a row hard for both
-//! cancels. The old model's earlier estimates play no part.
+//! Both are evaluated on the same rows, and the difference of their losses is summed, so that rows that are hard for
+//! both cancel. Earlier estimates of the baseline are not used.
 
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Mechanism, Pair, Range, Rounding, Rows, Session, SessionError, TableNoise};
@@ -23,7 +23,7 @@ pub struct ComparisonCheck {
     pub tail: Tail,
     /// The noise, and with it the cost: that of one loss test.
     pub noise: TableNoise,
-    /// The chance of accepting a model that is not better by the margin.
+    /// The probability of accepting a model that is not better by the margin.
     pub risk: Risk,
 }
 

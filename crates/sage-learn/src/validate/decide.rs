@@ -2,8 +2,7 @@
 //!
 //! Each moves the released sums to the end of the noise's reach that speaks against it and asks whether the
 //! rows would still be too unlikely if the claim were false. Sums are in rows, as the kernel gives them;
-//! targets are shares of the range. An input that is no finite number, or a target outside (0, 1), decides
-//! nothing: the answer is `false`.
+//! targets are shares of the range. An input that is not finite, or a target outside (0, 1), returns `false`.
 
 use libm::{log, log1p, sqrt};
 use sage_kernel::{Pair, Triple};
@@ -24,7 +23,7 @@ pub enum Tail {
     Hoeffding,
 }
 
-/// What floating-point arithmetic may err by in an exponent, relatively; decisions ask for that much more.
+/// The relative error of floating-point arithmetic in an exponent; decisions require that much more.
 const SLACK: f64 = 1e-9;
 
 /// The exponent of Chernoff's bound: a + c rows with a sum of `a`, if the mean were `target`.
@@ -61,8 +60,8 @@ fn reach(sums: &[f64], margin: Margin) -> Option<f64> {
 
 /// Whether the mean share is below the target.
 ///
-/// Wrong, where the mean is at the target or above it, with at most twice the chance of the reach plus the
-/// margin's chance.
+/// Wrong, where the mean is at the target or above it, with at most twice the probability of the reach plus the
+/// margin's probability.
 pub fn accepts(sums: Pair, target: f64, margin: Margin, tail: Tail) -> bool {
     let Some(reach) = reach(&[sums.above, sums.below], margin).filter(|_| is_share(target)) else { return false };
     let (a, c) = ((sums.above + reach).max(0.0), sums.below - reach);
@@ -82,8 +81,8 @@ pub fn accepts(sums: Pair, target: f64, margin: Margin, tail: Tail) -> bool {
 
 /// Whether the mean share is above the target, where the upper sum may also be `gap` rows too high.
 ///
-/// Wrong, where the mean is at the target or below it, with at most twice the chance of the reach plus the
-/// margin's chance.
+/// Wrong, where the mean is at the target or below it, with at most twice the probability of the reach plus the
+/// margin's probability.
 pub fn rejects(sums: Pair, target: f64, gap: f64, margin: Margin, tail: Tail) -> bool {
     let Some((a, c)) = least_above(sums, gap, margin).filter(|_| is_share(target)) else { return false };
     let rows = a + c;
@@ -96,7 +95,7 @@ pub fn rejects(sums: Pair, target: f64, gap: f64, margin: Margin, tail: Tail) ->
     over > 0.0 && enough(exponent, margin.chance())
 }
 
-/// The sums at the end of the reach where the upper one is least; nothing if it could be zero.
+/// The sums at the end of the reach where the upper one is least; `None` if it could be zero.
 fn least_above(sums: Pair, gap: f64, margin: Margin) -> Option<(f64, f64)> {
     let reach = reach(&[sums.above, sums.below], margin).filter(|_| gap >= 0.0)? + gap;
     let (a, c) = (sums.above - reach, (sums.below + reach).max(0.0));
@@ -106,7 +105,7 @@ fn least_above(sums: Pair, gap: f64, margin: Margin) -> Option<(f64, f64)> {
 /// Whether the mean share is below the target, by the sample's own variance (Maurer and Pontil 2009).
 ///
 /// Worth its third noise only where the variance is far below the mean. Wrong with at most six times the
-/// chance of the reach plus the margin's chance.
+/// probability of the reach plus the margin's probability.
 pub fn accepts_by_variance(sums: Triple, target: f64, margin: Margin) -> bool {
     let numbers = [sums.squares, sums.rest, sums.below];
     let Some(reach) = reach(&numbers, margin).filter(|_| is_share(target)) else { return false };
@@ -125,9 +124,9 @@ pub fn accepts_by_variance(sums: Triple, target: f64, margin: Margin) -> bool {
     mean + sqrt(2.0 * variance * exponent / (rows - 1.0)) + 7.0 * exponent / (3.0 * (rows - 1.0)) < target
 }
 
-/// Whether the rate of right answers is above the target, from noisy numbers of right and wrong ones.
+/// Whether the accuracy is above the target, from noisy counts of right and wrong predictions.
 ///
-/// Wrong with at most twice the chance of the reach plus the margin's chance.
+/// Wrong with at most twice the probability of the reach plus the margin's probability.
 pub fn accepts_accuracy(right: f64, wrong: f64, target: f64, margin: Margin) -> bool {
     let Some(reach) = reach(&[right, wrong], margin).filter(|_| is_share(target)) else { return false };
     is_rare(right - reach, (wrong + reach).max(0.0), target, margin)
@@ -136,20 +135,20 @@ pub fn accepts_accuracy(right: f64, wrong: f64, target: f64, margin: Margin) -> 
 /// Whether no classifier of a class has a rate of right answers above the target, from the noisy numbers of
 /// right and wrong answers of the one that is best on these rows.
 ///
-/// Wrong with at most twice the chance of the reach plus the margin's chance.
+/// Wrong with at most twice the probability of the reach plus the margin's probability.
 pub fn rejects_accuracy(right: f64, wrong: f64, target: f64, margin: Margin) -> bool {
     let Some(reach) = reach(&[right, wrong], margin).filter(|_| is_share(target)) else { return false };
     is_rare(wrong - reach, (right + reach).max(0.0), 1.0 - target, margin)
 }
 
-/// Whether so many successes or more among them and the failures are too rare at this rate.
+/// Whether this many successes or more are too rare at this rate.
 fn is_rare(successes: f64, failures: f64, rate: f64, margin: Margin) -> bool {
     successes >= 1.0
         && incomplete_beta(rate, successes, failures + 1.0).is_some_and(|tail| tail * (1.0 + SLACK) <= margin.chance())
 }
 
-/// Limits of the mean share, rounded outward; each is missed with at most twice the chance of the reach plus
-/// the margin's chance.
+/// Limits of the mean share, rounded outward; each is missed with at most twice the probability of the reach plus
+/// the margin's probability.
 pub fn interval(sums: Pair, margin: Margin) -> (f64, f64) {
     (lower_limit(sums, 0.0, margin), upper_limit(sums, margin))
 }

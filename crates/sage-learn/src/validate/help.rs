@@ -1,7 +1,7 @@
-//! The words of an explanation: numbers of a few digits, what was found, and what would help.
+//! The texts of an explanation: rounded numbers, the result, and what would help.
 //!
-//! Everything said is computed from released numbers. It names means, limits, targets and factors, and never
-//! a number of rows.
+//! Everything is computed from released numbers. The text contains means, limits, targets and factors, and never a
+//! number of rows.
 
 use crate::estimate::Estimate;
 
@@ -12,7 +12,7 @@ pub(super) fn short(value: f64) -> String {
     if plain { rounded.to_string() } else { format!("{rounded:e}") }
 }
 
-/// What was found: the beginning of a sentence.
+/// The result, as the beginning of a sentence.
 pub(super) fn found(what: &str, estimate: Estimate, confidence: f64) -> String {
     match estimate.value {
         Some(value) => format!(
@@ -34,8 +34,8 @@ pub(super) fn percent(confidence: f64) -> String {
 /// Factors that are tried in turn.
 const FACTORS: [f64; 10] = [1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 300.0, 1000.0];
 
-/// What would turn a retry into an accept if the estimate stayed as it is. `accepts` decides for so many
-/// times the rows and so many times the budget.
+/// What would turn a retry into an accept if the estimate did not change. `accepts` decides for a multiple of the rows
+/// and a multiple of the budget.
 pub(super) fn remedy(estimate: Estimate, accepts: impl Fn(f64, f64) -> bool) -> String {
     if estimate.value.is_none() {
         return "there are too few rows for so much noise; more rows or a larger ε would help".to_owned();

@@ -1,5 +1,5 @@
-//! Could any linear model of a bounded class meet the target? The class is that of models whose weights are no longer
-//! than a bound, and a learner that is rejected by it must be bounded likewise
+//! Tests whether any linear model of a bounded class can meet the target. The class is that of models with a bounded
+//! norm of the weights, and a learner that is rejected by it must have the same bound
 //! ([`AdaSsp::with_weight_norm`](crate::linear::AdaSsp::with_weight_norm)).
 //!
 //! On the train lane, beside the training: the least sum of squared losses over the class can only be below
@@ -19,8 +19,8 @@ use crate::estimate::Estimate;
 
 /// A test of whether the class of linear models with short weights can meet a target: reject or retry.
 ///
-/// What is promised is about the squared loss itself, of features and labels moved into their bounds, with no
-/// cut: a model whose loss meets the target only because it is cut is beyond it.
+/// The guarantee is about the unclipped squared loss of features and labels clipped to their bounds: a model whose loss
+/// meets the target only because it is clipped is not covered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeastLossCheck {
     target: f64,
@@ -29,7 +29,7 @@ pub struct LeastLossCheck {
     tail: Tail,
     epsilon: Epsilon,
     risk: Risk,
-    /// What a loss of one is called in the verdict.
+    /// The unit of the loss in the verdict.
     shown: f64,
 }
 

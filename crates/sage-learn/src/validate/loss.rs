@@ -1,4 +1,4 @@
-//! Does the mean loss stay below its target?
+//! Tests whether the mean loss is below its target.
 
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Mechanism, Pair, Rounding, Rows, Session, SessionError, TableNoise, Triple};
@@ -43,7 +43,7 @@ impl Bound {
 
 /// A test of the mean loss on the test lane: accept or retry.
 ///
-/// What is promised is about losses cut at the target's bound: of what lies beyond, it says nothing.
+/// The guarantee is about losses clipped to the target's bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossCheck {
     /// The mean loss to stay below.
@@ -52,7 +52,7 @@ pub struct LossCheck {
     pub bound: Bound,
     /// The noise, and with it the cost.
     pub noise: TableNoise,
-    /// The chance of accepting a model that misses the target.
+    /// The probability of accepting a model that misses the target.
     pub risk: Risk,
 }
 

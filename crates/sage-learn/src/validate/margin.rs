@@ -1,4 +1,4 @@
-//! How far noise may have moved a released sum, and what chance is left to the rows themselves.
+//! How far noise may have moved a released sum, and what probability is left to the rows themselves.
 //!
 //! A test's risk is split before any row is read: half for the noise, half for the rows.
 
@@ -41,7 +41,7 @@ impl Noise {
         Self::Laplace { scale: (1.0 + 2.0 * gap) / number(epsilon), steps: SCALE }
     }
 
-    /// What one draw exceeds with at most this chance, in rows. Infinite where nothing smaller is known:
+    /// What one draw exceeds with at most this probability, in rows. Infinite where nothing smaller is known:
     /// a test then says nothing.
     pub fn reach(self, chance: f64) -> f64 {
         self.certified_reach(chance).unwrap_or(f64::INFINITY)
@@ -67,10 +67,10 @@ fn of_sigma(sigma: Sigma) -> f64 {
     sigma.units() as f64 / 1e9
 }
 
-/// What a decision allows for: noise within a reach, and an unlucky sample with some chance.
+/// What a decision allows for: noise within a reach, and an unlucky sample with some probability.
 ///
 /// # Guarantee
-/// The reach is not negative, the chance strictly between zero and one.
+/// The reach is not negative, the probability strictly between zero and one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin {
     reach: f64,
@@ -78,10 +78,10 @@ pub struct Margin {
 }
 
 impl Margin {
-    /// A reach and a chance from elsewhere.
+    /// A reach and a probability from elsewhere.
     ///
     /// # Errors
-    /// Unless the reach is not negative and the chance strictly between zero and one.
+    /// Unless the reach is not negative and the probability strictly between zero and one.
     pub fn new(reach: f64, chance: f64) -> Result<Self, OutOfRange> {
         let fine = reach >= 0.0 && chance > 0.0 && chance < 1.0;
         fine.then_some(Self { reach, chance }).ok_or(OutOfRange("a reach is at least zero, a chance between 0 and 1"))
@@ -113,7 +113,7 @@ impl Margin {
         Self { reach: noise.reach(risk.chance() * noises), chance: risk.chance() * rows }
     }
 
-    /// With so many times the ε, roughly.
+    /// The margin with a multiple of the ε, approximately.
     pub(super) fn with_budget(self, factor: f64) -> Self {
         Self { reach: self.reach / factor, ..self }
     }

@@ -1,8 +1,8 @@
-//! Validators: does a model meet its target, as far as noisy sums can tell?
+//! Validators: tests on noisy sums of whether a model meets its target.
 //!
 //! A test reads rows it was not trained on through the kernel, gets a few noisy sums and says *accept*,
-//! *reject* or *retry*. A wrong accept, or a wrong reject, happens with at most the chance that was given
-//! to the test, noise included, for every number of rows and every law they come from: `proofs/validate.md`.
+//! *reject* or *retry*. A wrong accept, or a wrong reject, happens with at most the probability that was given
+//! to the test, noise included, for every number of rows and every distribution of them: `proofs/validate.md`.
 //!
 //! - [`Risk`], [`Confidence`], [`Risks`]: how often a test may be wrong, over attempts and metrics;
 //! - [`LossCheck`], [`AccuracyCheck`], [`SumCheck`], [`ComparisonCheck`]: on the test lane, accept or retry;
@@ -10,7 +10,7 @@
 //! - [`decide`]: the decisions alone, from numbers that were released before.
 //!
 //! All decisions are functions of released numbers, so they cost nothing and may be shown. Nothing here may
-//! hold a row or an exact count, and whatever is no number or out of range ends in *retry*.
+//! hold a row or an exact count, and NaN or a value out of range ends in *retry*.
 
 mod accuracy;
 mod best_answers;

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use super::target::OutOfRange;
 
-/// The chance with which one test may be wrong.
+/// The probability with which one test may be wrong.
 ///
 /// # Guarantee
 /// Strictly between zero and one.
@@ -18,7 +18,7 @@ pub struct Risk(f64);
 const LEAST: f64 = 1e-200;
 
 impl Risk {
-    /// This chance.
+    /// This probability.
     ///
     /// # Errors
     /// Unless it is from 1e-200 to below one.
@@ -27,7 +27,7 @@ impl Risk {
         fine.then_some(Self(chance)).ok_or(OutOfRange("a risk is at least 1e-200 and below one"))
     }
 
-    /// The chance.
+    /// The probability.
     pub const fn chance(self) -> f64 {
         self.0
     }
@@ -56,7 +56,7 @@ pub struct Confidence(f64);
 pub enum Rejection {
     /// Nothing rejects: the whole risk goes to accepting.
     Never,
-    /// Each of so many metrics may reject, and one is enough.
+    /// Each of this many metrics may reject, and one is enough.
     ByAny(NonZeroU32),
 }
 

@@ -1,7 +1,7 @@
-//! Is a released statistic close enough to the truth?
+//! Tests whether a released statistic is precise enough.
 //!
-//! The sums are the release; the test looks at nothing else and costs nothing more. It never rejects: with
-//! rows enough any precision is reached.
+//! The test uses only the released sums and costs nothing more. It never rejects: with enough rows any precision
+//! is reached.
 
 use std::num::NonZeroU32;
 
@@ -30,7 +30,7 @@ pub struct SumCheck {
 }
 
 impl SumCheck {
-    /// Means of values moved into the range from `low` to `high`, for so many groups, each to be within the
+    /// Means of values clipped to the range from `low` to `high`, one for each group, each to be within the
     /// target of the true mean; the risk is that of any group being further off.
     ///
     /// # Errors

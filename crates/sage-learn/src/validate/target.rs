@@ -104,8 +104,8 @@ impl ComparisonTarget {
         0.5 - self.margin / self.bound / 2.0
     }
 
-    /// A row's share. What is no number counts as the largest loss of the new model and as none of the old:
-    /// the new one is never made to look better.
+    /// A row's normalised difference. NaN counts as the largest loss of the new model and as no loss of the old one,
+    /// so that the new model never looks better than it is.
     pub fn of_row(self, new: f64, old: f64) -> f64 {
         let new = if new.is_nan() { self.bound } else { new.clamp(0.0, self.bound) };
         let old = if old.is_nan() { 0.0 } else { old.clamp(0.0, self.bound) };

@@ -11,7 +11,7 @@ pub enum Decision {
     Accept,
     /// No model of its class would.
     Reject,
-    /// The rows and the noise do not tell: try again with more of the one or less of the other.
+    /// Undecided: try again with more rows or less noise.
     Retry,
 }
 
@@ -22,7 +22,7 @@ pub struct Verdict {
     pub decision: Decision,
     /// What was found: one estimate a metric or group.
     pub estimates: Vec<Estimate>,
-    /// The chance with which each estimate's limits hold the true value. The estimate is for reading; the
+    /// The probability with which each estimate's limits hold the true value. The estimate is for reading; the
     /// decision has a risk of its own.
     pub confidence: f64,
     /// What was found, against which target, and what would help.

@@ -103,7 +103,7 @@ fn gradients_equal_differences_of_the_loss() {
         let found = moved(&network, vec![rows], 100.0, 1, seed);
         let length = expected.iter().map(|value| value * value).sum::<f64>().sqrt();
         let apart = expected.iter().zip(&found).map(|(one, other)| (one - f64::from(*other)).powi(2)).sum::<f64>();
-        // A bend within reach of the difference, the grid of 2^-13 at a clip of 100, and single precision beside noise.
+        // A ReLU threshold within reach of the difference, the grid of 2^-13 at a clip of 100, and single precision beside noise.
         assert!(apart.sqrt() < 0.03 * length + 0.03, "{shape:?}: {} of {length}", apart.sqrt());
     }
 }

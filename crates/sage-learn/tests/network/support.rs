@@ -1,4 +1,4 @@
-//! What tests of learners share: charged sessions on encoded rows, seeds, and dice for made-up rows.
+//! Shared by the tests of learners: charged sessions on encoded rows, seeds, and random numbers for synthetic rows.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -43,7 +43,7 @@ pub(crate) fn run_seed(test: &str) -> u64 {
     seed
 }
 
-/// Numbers for made-up rows.
+/// Numbers for synthetic rows.
 pub(crate) struct Dice(u64);
 
 impl Dice {

@@ -23,7 +23,7 @@ pub(crate) fn real(file: &str) -> Option<PathBuf> {
 
 /// Values of one column.
 enum Column {
-    /// Numbers; what is missing is no number.
+    /// Numbers; NaN if missing.
     Numbers(Vec<f64>),
     /// Texts: which of a list each row has.
     Texts(Vec<String>, Vec<u16>),

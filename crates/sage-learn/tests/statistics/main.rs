@@ -111,7 +111,7 @@ fn histograms_come_with_one_reach_for_all() {
     }
 }
 
-/// Nothing a row or a parameter holds stops a statistic or makes it no number.
+/// Nothing a row or a parameter holds stops a statistic or makes it NaN.
 #[test]
 fn hostile_rows_and_parameters() {
     let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, 5e-324, -0.0];

@@ -30,7 +30,7 @@ impl Dice {
     }
 }
 
-/// A binomial law, as a table of its distribution around the mean.
+/// A binomial distribution, as a table of its distribution around the mean.
 pub struct Binomial {
     first: u64,
     cumulative: Vec<f64>,
@@ -96,8 +96,8 @@ impl Source {
         let mut noise = vec![0i128; count];
         let mut source = SeededNoise::new(seed);
         match self {
-            Self::Laplace(law) => law.fill(&mut source, &mut noise).unwrap(),
-            Self::Gaussian(law) => law.fill(&mut source, &mut noise).unwrap(),
+            Self::Laplace(distribution) => distribution.fill(&mut source, &mut noise).unwrap(),
+            Self::Gaussian(distribution) => distribution.fill(&mut source, &mut noise).unwrap(),
         }
         noise.into_iter().map(|units| units as f64 / SCALE as f64).collect()
     }
@@ -121,8 +121,8 @@ pub fn within(errors: usize, runs: usize, risk: f64) -> bool {
 fn binomial_numbers_have_their_mean_and_variance() {
     let mut dice = Dice::new(7);
     for (trials, rate) in [(1, 0.5), (20, 0.05), (1000, 0.9), (10_000, 0.001)] {
-        let law = Binomial::new(trials, rate);
-        let draws: Vec<f64> = (0..40_000).map(|_| law.draw(&mut dice)).collect();
+        let distribution = Binomial::new(trials, rate);
+        let draws: Vec<f64> = (0..40_000).map(|_| distribution.draw(&mut dice)).collect();
         let mean = draws.iter().sum::<f64>() / 40_000.0;
         let variance = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / 40_000.0;
         let (exact_mean, exact) = (trials as f64 * rate, trials as f64 * rate * (1.0 - rate));

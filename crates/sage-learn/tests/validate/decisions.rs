@@ -41,7 +41,7 @@ fn the_grid_reaches_as_far_as_continuous_noise() {
         let found = Noise::from(table).reach(beta);
         assert!((found - exact).abs() <= 2.0 / SCALE as f64 + 1e-9 * exact, "{epsilon} {beta}: {found}, not {exact}");
     }
-    // The normal law's 0.9875 quantile.
+    // The normal distribution's 0.9875 quantile.
     let table = TableNoise::Gaussian(Sigma::cost("10").unwrap());
     check_close(Noise::from(table).reach(0.0125), 22.414_027_276, 1e-6, "Gaussian");
     // A noise too wide for any bound reaches for ever.
@@ -196,7 +196,7 @@ fn parameters_out_of_range_are_refused() {
         assert!(ComparisonTarget::new(bad, 2.0).is_err());
     }
     assert!(Margin::new(f64::NAN, 0.1).is_err() && Margin::new(-1.0, 0.1).is_err() && Risk::new(1e-201).is_err());
-    // A tiny target over a huge bound is no number above zero.
+    // A tiny target over a huge bound is not above zero.
     assert!(LossTarget::new(5e-324, 1e300).is_err());
     let error = LossTarget::new(2.0, 1.0).unwrap_err();
     assert!(error.to_string().contains("below the largest loss"));

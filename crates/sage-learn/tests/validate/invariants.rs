@@ -87,7 +87,7 @@ proptest! {
     }
 }
 
-/// Whatever comes in, a decision comes out, and what is no number decides nothing.
+/// Whatever comes in, a decision comes out, and NaN decides nothing.
 #[test]
 fn hostile_numbers_decide_nothing() {
     let numbers = [

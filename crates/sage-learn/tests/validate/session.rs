@@ -141,7 +141,7 @@ fn a_verdict_is_a_function_of_the_release() {
     assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
 }
 
-/// With the same noise: order does not matter, what is no number is the bound, what is beyond it is cut, and
+/// With the same noise: order does not matter, NaN counts as the bound, what is beyond it is clipped, and
 /// a loss in other units is the same loss.
 #[test]
 fn rows_are_taken_as_promised() {
@@ -228,7 +228,7 @@ fn a_new_model_is_held_against_the_old_one() {
         let verdict = check.run(&mut session, |row| (row[0] - 0.1, row[0])).unwrap();
         assert_eq!(verdict.decision, decision, "{verdict}");
         assert!((verdict.estimates[0].value.unwrap() + 0.1).abs() < 0.01, "{verdict}");
-        // The other way round it is worse, and what is no number never helps the new model.
+        // The other way round it is worse, and NaN never helps the new model.
         for losses in
             [|row: &[f64]| (row[0], row[0] - 0.1), |row: &[f64]| (f64::NAN, row[0]), |row: &[f64]| (row[0], f64::NAN)]
         {

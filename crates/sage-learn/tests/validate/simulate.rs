@@ -59,11 +59,11 @@ pub fn points() -> impl Iterator<Item = Point> {
 pub fn count<const DECISIONS: usize>(
     point: Point, source: &Source, seed: u64, decide: impl Fn(f64, [f64; 3]) -> [bool; DECISIONS],
 ) -> [usize; DECISIONS] {
-    let law = Binomial::new(point.rows, point.mean);
+    let distribution = Binomial::new(point.rows, point.mean);
     let mut dice = Dice::new(seed);
     let mut counts = [0; DECISIONS];
     for noise in source.draws(seed, 3 * runs()).chunks_exact(3) {
-        let made = decide(law.draw(&mut dice), [noise[0], noise[1], noise[2]]);
+        let made = decide(distribution.draw(&mut dice), [noise[0], noise[1], noise[2]]);
         counts.iter_mut().zip(made).for_each(|(count, made)| *count += usize::from(made));
     }
     counts
@@ -159,14 +159,15 @@ fn classes_of_answers_are_wrongly_rejected_within_the_risk() {
     for point in points().filter(|point| point.mean >= 0.5) {
         let source = Source::laplace(point.epsilon);
         for keys in [1, 20] {
-            let laws = [point.rows / keys, point.rows / keys + 1].map(|rows| (rows, Binomial::new(rows, point.mean)));
+            let distributions =
+                [point.rows / keys, point.rows / keys + 1].map(|rows| (rows, Binomial::new(rows, point.mean)));
             let margins = RISKS.map(|risk| Margin::one_sided(point.table_noise().into(), Risk::new(risk).unwrap()));
             let mut dice = Dice::new(point.seed(seed));
             let mut rejected = [0; RISKS.len()];
             for noise in source.draws(point.seed(seed), 2 * runs()).chunks_exact(2) {
                 let best = |key: u64, dice: &mut Dice| {
-                    let (rows, law) = &laws[usize::from(key < point.rows % keys)];
-                    let first = law.draw(dice);
+                    let (rows, distribution) = &distributions[usize::from(key < point.rows % keys)];
+                    let first = distribution.draw(dice);
                     first.max(*rows as f64 - first)
                 };
                 let right: f64 = (0..keys).map(|key| best(key, &mut dice)).sum();
@@ -194,11 +195,11 @@ fn losses_are_wrongly_accepted_by_variance_within_the_risk() {
         let halves = Binomial::new(point.rows, 0.5);
         for risk in RISKS {
             let margin = Margin::of_triple(point.table_noise().into(), Risk::new(risk).unwrap());
-            let law = Binomial::new(point.rows, point.mean);
+            let distribution = Binomial::new(point.rows, point.mean);
             let mut dice = Dice::new(point.seed(seed));
             let mut counts = [0; 2];
             for noise in source.draws(point.seed(seed), 3 * runs()).chunks_exact(3) {
-                let (ones, half) = (law.draw(&mut dice), halves.draw(&mut dice));
+                let (ones, half) = (distribution.draw(&mut dice), halves.draw(&mut dice));
                 let triple = |squares: f64, rest: f64, below: f64| Triple {
                     squares: squares + noise[0],
                     rest: rest + noise[1],
@@ -305,11 +306,11 @@ fn attempts_share_the_risk() {
         for attempt in 1..=12 {
             let shares = [whole.at_attempt(NonZeroU32::new(attempt).unwrap()), whole];
             let margins = shares.map(|share| Margin::one_sided(point.table_noise().into(), share));
-            let law = Binomial::new(point.rows, point.mean);
+            let distribution = Binomial::new(point.rows, point.mean);
             let seed = mix(&[seed, u64::from(attempt)]);
             let mut dice = Dice::new(seed);
             for (run, noise) in source.draws(seed, 2 * runs()).chunks_exact(2).enumerate() {
-                let right = law.draw(&mut dice);
+                let right = distribution.draw(&mut dice);
                 let sums = (right + noise[0], point.rows as f64 - right + noise[1]);
                 for (accepted, margin) in accepted.iter_mut().zip(margins) {
                     accepted[run] |= accepts_accuracy(sums.0, sums.1, point.mean, margin);

@@ -1,8 +1,8 @@
-//! From an encoding and a trained model to a graph: what a row went through before training, written down.
+//! From an encoding and a trained model to a graph that contains the whole preprocessing of a row.
 //!
-//! The encoding looks at columns by their place; here each of them is a feature with its formula. What an encoding
-//! can say and a graph cannot (a hash of text, a list of hundreds of whole numbers that do not follow each other) is
-//! refused, so that a pipeline learns of it before anything is charged: [`fields`] needs no model.
+//! The encoding refers to columns by index; here each column is a feature with its formula. What an encoding supports
+//! and a graph does not (a hash of text, a list of hundreds of non-consecutive integers) is refused before anything is
+//! charged: [`fields`] needs no model.
 
 use super::graph::{
     Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights, refused,
@@ -15,7 +15,7 @@ use sage_learn::encode::{Categories, Encoding, FieldKind, INTEGER_SEED, Join, Ke
 use sage_learn::linear::LinearModel;
 use sage_learn::network::{Inputs, Loss, Network};
 
-/// The most whole numbers of a list that are told apart one by one.
+/// The most integers of a list that are compared one by one.
 const LISTED: usize = 400;
 
 /// What was trained.
@@ -27,7 +27,7 @@ pub enum Model<'model> {
     Network(&'model Network),
 }
 
-/// What of a graph follows from the encoding alone.
+/// The part of a graph that follows from the encoding alone.
 pub struct Fields {
     schema: Schema,
     features: Vec<Feature>,
@@ -38,7 +38,7 @@ pub struct Fields {
 /// columns of a stream. Columns and formulas that no field needs are left out.
 ///
 /// # Errors
-/// A refusal that names the field and says what a graph cannot hold.
+/// If a graph cannot contain a field; the refusal names it.
 pub fn fields(columns: &[Column], sources: &[Feature], encoding: &Encoding) -> Result<Fields, GraphRefusal> {
     let schema_refused = |refusal: SchemaRefusal| GraphRefusal::Part { part: refusal.what, why: refusal.why };
     let named: Vec<&str> = sources.iter().flat_map(|source| source.formula.columns()).collect();
@@ -72,7 +72,7 @@ pub fn fields(columns: &[Column], sources: &[Feature], encoding: &Encoding) -> R
 }
 
 impl Fields {
-    /// The graph with what was trained on rows of this encoding.
+    /// The graph of a model that was trained on rows of this encoding.
     ///
     /// # Errors
     /// When the model is of another layout, or the graph would be too large.
@@ -89,9 +89,18 @@ impl Fields {
         };
         Graph::new(Outline { schema, features, fields, layers: shapes, link, steps: Vec::new() }, weights)
     }
+
+    /// The graph of a model that is given layer by layer, for learners with models of their own.
+    ///
+    /// # Errors
+    /// If the weights do not fit the fields or each other, or the graph is too large.
+    pub fn with_layers(self, layers: Vec<Shape>, weights: Weights, link: Link) -> Result<Graph, GraphRefusal> {
+        let Self { schema, features, fields } = self;
+        Graph::new(Outline { schema, features, fields, layers, link, steps: Vec::new() }, weights)
+    }
 }
 
-/// What is known of the graph so far.
+/// The graph built so far.
 struct Writing<'encoding> {
     sources: &'encoding [Feature],
     features: Vec<Feature>,
@@ -147,7 +156,7 @@ impl Writing<'_> {
         })
     }
 
-    /// A feature that is the place of a whole number in a list.
+    /// A feature that is the index of an integer in a list.
     fn listed(&mut self, field: &str, column: u32, integers: &[i64]) -> Result<String, GraphRefusal> {
         if integers.len() > LISTED {
             return Err(refused(field, "of numbers that do not follow each other a graph tells 400 apart; hash them"));
@@ -205,7 +214,7 @@ fn is_finite(formula: &Formula, schema: &Schema) -> bool {
     }
 }
 
-/// The first of whole numbers that follow each other.
+/// The first of consecutive integers; `None` if they are not consecutive.
 fn consecutive(integers: &[i64]) -> Option<i64> {
     let follows = integers.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1]));
     integers.first().copied().filter(|_| follows)
@@ -219,7 +228,7 @@ fn place_in(source: &Formula, integers: &[i64]) -> Formula {
     Formula::Case(Case { branches: branches.collect(), otherwise: None })
 }
 
-/// How many of the edges a number reaches, null where it is none.
+/// How many of the edges a number reaches; null for null and NaN.
 fn reached(source: &Formula, edges: &[f64]) -> Formula {
     let below =
         |&edge: &f64| Formula::Compare(Comparison::Less, Box::new(source.clone()), Box::new(Formula::Number(edge)));
@@ -241,7 +250,7 @@ fn scaled(feature: String, scale: &Scale) -> Scaled {
     Scaled { feature, low, high, shift, factor, missing: scale.missing.map(f64::from) }
 }
 
-/// The number that the scale takes to this one.
+/// The inverse of the scale.
 fn unscaled(number: f32, scale: &Scale) -> f64 {
     let share = match scale.span {
         Span::Unit => f64::from(number),
@@ -265,7 +274,7 @@ fn linear(model: &LinearModel) -> (Vec<Shape>, Weights, Link) {
     (vec![shape], weights, Link::Clipped { low, high })
 }
 
-/// The layers of a network, whose own order is for each input the weights of all outputs, the biases last.
+/// The layers of a network. Its own weights are input-major, with the biases last.
 fn layers(network: &Network) -> (Vec<Shape>, Weights, Link) {
     let shapes = network.shape().layers();
     let embedded = match network.shape().inputs() {

@@ -2,7 +2,7 @@
 //!
 //! It states nothing that was not paid for: no accuracy, no count of rows, no example. What was validated is stated
 //! as the claim that was tested, not as the number that was seen. Declared bounds and tables come from the graph, so
-//! the card cannot say something else.
+//! the card cannot contradict it.
 
 use std::fmt::Write as _;
 
@@ -13,15 +13,15 @@ use super::onnx::OUTPUT;
 use super::tables;
 use crate::formula::{Column, Domain, Missing};
 
-/// What the caller knows about a model. Numbers of the budget are decimal texts, as the ledger prints them.
+/// The facts on a model card. Budgets are decimal texts, as the ledger prints them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
     /// The model's name.
     pub name: String,
-    /// What it is meant for.
+    /// Its intended use.
     pub intended_use: String,
-    /// The stream it was learned from.
+    /// The stream it was trained on.
     pub stream: String,
     /// The ranges of blocks it has read.
     pub blocks: Vec<String>,
@@ -29,11 +29,11 @@ pub struct Card {
     pub epsilon: String,
     /// The δ it was charged.
     pub delta: String,
-    /// What one unit of privacy is: a record, or a user with all that is theirs in a block.
+    /// The unit of privacy: a record, or all rows of a user in a block.
     pub unit: String,
-    /// The rule by which the stream adds up charges.
+    /// The stream's composition rule.
     pub filter: String,
-    /// How the promise is kept.
+    /// The access mode.
     pub door: Door,
     /// The claim that was tested, if one was.
     pub validation: Option<Validation>,
@@ -41,13 +41,13 @@ pub struct Card {
     pub attempts: u32,
 }
 
-/// How the promise is kept.
+/// The access mode: who guarantees the privacy of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Door {
-    /// The rows were seen by the kernel's mechanisms alone.
+    /// Enforced: only the kernel's mechanisms read rows.
     Enforced,
-    /// Code of the pipeline's owner saw rows of the train lane and states what it did.
+    /// Attested: the pipeline's own program read rows of the train lane, and its author vouches for it.
     Attested,
 }
 
@@ -57,9 +57,9 @@ pub enum Door {
 pub struct Validation {
     /// The test.
     pub validator: String,
-    /// What was to be reached.
+    /// The target.
     pub target: String,
-    /// With what confidence it was reached.
+    /// The confidence.
     pub confidence: String,
 }
 

@@ -1,4 +1,4 @@
-//! Writes fields as nodes: features to numbers and places.
+//! Writes fields as ONNX nodes: from features to numbers and category indices.
 
 use super::graph::{Field, Outline, Scaled};
 use super::place::Place;
@@ -27,7 +27,7 @@ impl<'a> Fields<'a> {
         self.lowering.nodes.number(number)
     }
 
-    /// A feature as a number for each row. What is asked for was checked.
+    /// A feature as a number for each row. The name was checked.
     fn feature(&mut self, name: &str) -> Lowered {
         let outline = self.outline;
         let formula = outline.feature(name).map_or(&Formula::Null, |feature| &feature.formula);
@@ -102,7 +102,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A place field: the place of each row, as a whole number in an `f64`.
+    /// A categorical field: the index of each row's category, as a whole number in an `f64`.
     pub(super) fn place(&mut self, place: &Place) -> Tensor {
         match place {
             Place::Category { feature, categories, otherwise } => {
@@ -144,7 +144,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The place where it is good and not null, and the last resort elsewhere.
+    /// The index where it is valid and not null, and the fallback index elsewhere.
     fn otherwise(&mut self, found: &Tensor, good: &Tensor, null: Option<Tensor>, otherwise: u32) -> Tensor {
         let mut good = good.clone();
         if let Some(null) = null {
@@ -202,7 +202,7 @@ impl<'a> Fields<'a> {
         self.modulo(&mixed, u64::from(count))
     }
 
-    /// The rest of a whole number that is not negative. A quotient that was rounded over a border is put right.
+    /// The remainder of a non-negative integer. A quotient that was rounded up is corrected.
     fn modulo(&mut self, of: &Tensor, size: u64) -> Tensor {
         let (size, zero) = (self.number(size as f64), self.number(0.0));
         let quotient = self.node("Div", &[of, &size]);

@@ -1,9 +1,9 @@
-//! A bundle: files in memory, written from a graph, or read back and held against it.
+//! A bundle: files in memory, written from a graph, or read back and compared with it.
 //!
-//! Reading believes nothing. The description and the weights are parsed by readers that stop at limits, and what can
-//! be written from them, the graph for ONNX among it, is written again and must be the same to the last byte. So no
-//! graph of others is ever run, and no Parquet of others is parsed. What cannot be written again (card, receipt and
-//! tables) is text or bytes for other readers; the digest vouches for it.
+//! A bundle that is read is not trusted. The description and the weights are parsed within limits; every file that
+//! follows from them, such as the ONNX graph, is written again and must be identical to the last byte. So no untrusted
+//! graph is executed and no untrusted Parquet file is parsed. The files that do not follow from them (card, receipt and
+//! tables) are text or bytes for other readers, covered by the digest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,13 +35,13 @@ pub struct Bundle {
     graph: Graph,
 }
 
-/// Why files are no bundle.
+/// Why files are not a bundle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BundleError {
     /// A file is missing.
     Missing(String),
-    /// A file is there that no bundle of this graph has, or twice.
+    /// An unexpected or duplicate file.
     Unexpected(String),
     /// A file is larger than such a file may be.
     TooLarge(String),
@@ -54,9 +54,9 @@ pub enum BundleError {
     },
     /// A file is not what is written from the description and the weights.
     Different(String),
-    /// The description makes no sense.
+    /// The description is invalid.
     Graph(GraphRefusal),
-    /// The files are not those that were vouched for.
+    /// The files do not have the expected digest.
     Digest,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for BundleError {
 impl std::error::Error for BundleError {}
 
 impl BundleError {
-    /// What is wrong, without a word of what lies in the files: a program may have written there what it saw in rows.
+    /// The error without any content of the files: a program may have written into them what it saw in rows.
     pub fn without_contents(&self) -> String {
         match self {
             Self::Graph(GraphRefusal::Part { why, .. }) => format!("`{GRAPH}`: a part of it: {why}"),
@@ -120,7 +120,7 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// Reads files of unknown origin.
+    /// Reads untrusted files.
     pub fn read(files: Vec<(String, Vec<u8>)>) -> Result<Self, BundleError> {
         let mut known = BTreeMap::new();
         for (name, bytes) in files {
@@ -171,7 +171,7 @@ impl Bundle {
         check_sizes(&self.files)
     }
 
-    /// Looks at what is not written again: it must be there, of its format, and alone.
+    /// Checks the files that are not written again: each must exist and have its format, and there must be no others.
     fn check_others(&self) -> Result<(), BundleError> {
         let file = |name: &str| self.files.get(name).ok_or_else(|| BundleError::Missing(name.to_owned()));
         std::str::from_utf8(file(CARD)?).map_err(|error| unreadable(CARD, error))?;
@@ -193,10 +193,10 @@ impl Bundle {
 /// The names of the two files from which everything else of a bundle follows: description and weights.
 pub const ESSENTIAL: [&str; 2] = [GRAPH, WEIGHTS];
 
-/// The graph that a description and weights of unknown origin are of.
+/// The graph of an untrusted description and weights.
 ///
 /// # Errors
-/// When they are too large or not of their format, or the description makes no sense.
+/// If they are too large or not of their format, or the description is invalid.
 pub fn described(description: &[u8], weights: &[u8]) -> Result<Graph, BundleError> {
     if description.len() > LARGEST_GRAPH || weights.len() > LARGEST {
         return Err(BundleError::TooLarge(GRAPH.to_owned()));
@@ -212,7 +212,7 @@ pub fn described(description: &[u8], weights: &[u8]) -> Result<Graph, BundleErro
     Graph::new(description.outline, learned).map_err(BundleError::Graph)
 }
 
-/// Where a description is wrong. What stands there is not said: see [`BundleError::without_contents`].
+/// The position of an error in a description, without its content: see [`BundleError::without_contents`].
 fn place_of(error: &serde_json::Error) -> String {
     let what = match error.classify() {
         Category::Data => "what stands there is not of the form that docs/reference/bundle.md describes",

@@ -1,8 +1,8 @@
-//! What a bundle's graph is made of: columns, features, fields, layers.
+//! The graph of a bundle: columns, features, fields, layers.
 //!
 //! A row's columns become features by formulas, features become the inputs of a model by fields, and inputs become
 //! the prediction by layers. Learners translate what they fitted into this form. The inputs of the first layer are
-//! the numbers in the order of their fields, then the rows of the embedded fields, then one input for each place of
+//! the numbers in the order of their fields, then the embeddings, then one input for each category of
 //! the other fields: the order of [`sage_learn::encode::Layout`], with embeddings between.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use super::place::Place;
 use super::steps::{self, Step};
 use crate::formula::{Cell, Formula, FormulaRefusal, Kind, Schema};
 
-/// How much a graph may hold.
+/// Limits of a graph.
 const MOST_PARTS: usize = 4_096;
 const MOST_WEIGHTS: u64 = 1 << 27;
 const MOST_LAYERS: usize = 64;
@@ -25,13 +25,13 @@ const MOST_LAYERS: usize = 64;
 pub struct Outline {
     /// Columns of a row, and tables that formulas look into. The columns are the inputs of the graph; each is used.
     pub schema: Schema,
-    /// What is computed from the columns.
+    /// The features, computed from the columns.
     pub features: Vec<Feature>,
-    /// What the model sees of the features.
+    /// The inputs of the model, computed from the features.
     pub fields: Vec<Field>,
     /// The layers of the model; a linear model has one.
     pub layers: Vec<Shape>,
-    /// What is done to the last layer's outputs.
+    /// The link from the last layer's outputs to the prediction.
     pub link: Link,
     /// The steps of a model that is not layers; there are layers or steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -48,7 +48,7 @@ pub struct Feature {
     pub formula: Formula,
 }
 
-/// What the model sees of a feature.
+/// An input of the model, computed from a feature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Field {
@@ -56,13 +56,13 @@ pub enum Field {
     Number(Scaled),
     /// A feature as it is, in single precision, and NaN where it is null. For steps alone.
     Plain(String),
-    /// One of several places, each of them an input.
+    /// A category, one-hot encoded.
     Place(Place),
-    /// One of several places, each of them a row of numbers that were learned.
+    /// A category, embedded.
     Embedded {
-        /// The place.
+        /// The category index.
         place: Place,
-        /// How many numbers a row has.
+        /// The width of the embedding.
         width: u32,
     },
 }
@@ -73,13 +73,13 @@ pub enum Field {
 pub struct Scaled {
     /// The feature.
     pub feature: String,
-    /// What is smaller becomes this.
+    /// The lower clipping bound.
     pub low: f64,
-    /// What is greater becomes this.
+    /// The upper clipping bound.
     pub high: f64,
-    /// Taken away from the number.
+    /// Subtracted from the number.
     pub shift: f64,
-    /// What is left is multiplied with this.
+    /// The factor after the shift.
     pub factor: f64,
     /// The input where the feature is missing (null or NaN), neither shifted nor scaled. Without it the model leaves such
     /// rows out: its prediction is NaN.
@@ -93,17 +93,17 @@ pub struct Scaled {
 pub struct Shape {
     /// How many outputs it has.
     pub outputs: u32,
-    /// What is done to them.
+    /// The activation.
     pub activation: Activation,
 }
 
-/// What a layer does to its sums.
+/// The activation of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
-    /// Nothing.
+    /// None.
     Identity,
-    /// Negative ones become 0.
+    /// ReLU.
     Relu,
     /// Hyperbolic tangent.
     Tanh,
@@ -111,13 +111,13 @@ pub enum Activation {
     Sigmoid,
 }
 
-/// How the last layer's outputs become the prediction.
+/// The link function from the last layer's outputs to the prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Link {
-    /// As they are.
+    /// None.
     Identity,
-    /// Moved into a range.
+    /// Clipped to a range.
     Clipped {
         /// Its lower end.
         low: f32,
@@ -126,14 +126,14 @@ pub enum Link {
     },
     /// Each a probability by the logistic function.
     Sigmoid,
-    /// All together probabilities that add up to one.
+    /// Softmax.
     Softmax,
 }
 
-/// What was learned.
+/// The weights of a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Weights {
-    /// For each embedded field its rows, one after the other.
+    /// The embedding table of each embedded field, row by row.
     pub embeddings: Vec<Vec<f32>>,
     /// The layers.
     pub layers: Vec<Layer>,
@@ -144,13 +144,13 @@ pub struct Weights {
 /// The weights of a layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layer {
-    /// For each output its weight of each input, one output after the other.
+    /// Output-major weights.
     pub weights: Vec<f32>,
-    /// For each output what is added.
+    /// The bias of each output.
     pub bias: Vec<f32>,
 }
 
-/// An outline with weights that fit it: what can be written as a graph.
+/// A checked graph: an outline with weights that fit it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Graph {
     outline: Outline,
@@ -161,7 +161,7 @@ pub struct Graph {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GraphRefusal {
-    /// A formula makes no sense.
+    /// A formula is invalid.
     Formula {
         /// The feature.
         feature: String,
@@ -193,7 +193,7 @@ pub(super) fn refused(part: &str, why: &'static str) -> GraphRefusal {
 }
 
 impl Outline {
-    /// How many inputs the first layer has: numbers, numbers of embedded rows, places.
+    /// The number of inputs of the first layer: numbers, embedding values, one-hot columns.
     pub fn inputs(&self) -> [u64; 3] {
         let mut inputs = [0; 3];
         for field in &self.fields {
@@ -231,7 +231,7 @@ impl Outline {
         })
     }
 
-    /// How many numbers a prediction has.
+    /// The number of outputs of a prediction.
     pub fn outputs(&self) -> u32 {
         if self.steps.is_empty() {
             return self.layers.last().map_or(1, |shape| shape.outputs);
@@ -264,12 +264,12 @@ impl Outline {
         sizes
     }
 
-    /// The features by name, each with the kind of its values; texts are told apart.
+    /// The features by name, each with the kind of its values.
     pub(super) fn feature(&self, name: &str) -> Option<&Feature> {
         self.features.iter().find(|feature| feature.name == name)
     }
 
-    /// Refuses what cannot be written or would be too large. Nothing is allocated in proportion to what it states.
+    /// Refuses what cannot be written or would be too large. Allocations do not depend on the stated sizes.
     pub fn check(&self) -> Result<(), GraphRefusal> {
         let layered = self.steps.is_empty();
         if !layered && (!self.layers.is_empty() || self.link != Link::Identity) {
@@ -334,7 +334,7 @@ impl Outline {
         Err(refused(&scaled.feature, "its bounds are not in order, or a number of its scale is not finite"))
     }
 
-    /// The feature must be there, and a text or not.
+    /// The feature must exist, and be a text or not.
     pub(super) fn wants(&self, feature: &str, wanted: Kind) -> Result<(), GraphRefusal> {
         let Some(found) = self.feature(feature) else {
             return Err(refused(feature, "there is no such feature"));
@@ -349,7 +349,7 @@ impl Outline {
 }
 
 impl Graph {
-    /// Puts weights to an outline.
+    /// Joins an outline and its weights.
     pub fn new(outline: Outline, weights: Weights) -> Result<Self, GraphRefusal> {
         outline.check()?;
         let finite = |floats: &[f32]| floats.iter().all(|float| float.is_finite());
@@ -374,7 +374,7 @@ impl Graph {
         &self.outline
     }
 
-    /// What was learned.
+    /// The weights of a graph.
     pub const fn weights(&self) -> &Weights {
         &self.weights
     }

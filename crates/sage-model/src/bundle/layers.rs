@@ -1,7 +1,7 @@
-//! The layers of a graph run in this process, without a pass over memory for each node.
+//! Evaluates the layers of a graph in this process, without a pass over memory for each node.
 //!
-//! Rows go through in blocks that stay in a near cache, by the products that training uses. A row's prediction
-//! does not depend on the rows beside it, to the last bit.
+//! Rows are processed in blocks that stay in the cache, with the matrix products of training. A row's prediction does
+//! not depend on the rows beside it, to the last bit.
 
 use super::graph::{Activation, Field, Graph, Link};
 use sage_learn::encode::Example;
@@ -10,62 +10,62 @@ use sage_learn::network::{Initial, LeftSide, OneHotSum, PackedWeights, logistic,
 /// Rows of a block.
 const ROWS: usize = 96;
 
-/// What the fields of a batch are, for every row.
+/// The values of a field for every row of a batch.
 pub(super) enum FieldValues<'batch> {
-    /// The number of a number field.
+    /// Of a numeric field.
     Numbers(&'batch [f32]),
-    /// The place of any other, a whole number.
-    Places(&'batch [f64]),
+    /// The category index of any other field, a whole number.
+    Indices(&'batch [f64]),
 }
 
-/// A layer made ready.
-struct Ready {
+/// A layer with packed weights.
+struct PackedLayer {
     activation: Activation,
-    /// Weights of the numbers that go in, if any do.
-    met: Option<PackedWeights>,
+    /// Weights of the numeric inputs, if there are any.
+    packed: Option<PackedWeights>,
     bias: Vec<f32>,
 }
 
-/// How a field reaches the first layer.
-enum Way {
+/// How a field enters the first layer.
+enum FieldInput {
     /// As a number.
     Number,
     /// As a row of this table, of this width.
     Embedded { table: Vec<f32>, width: usize },
-    /// As a place behind so many others.
+    /// As a one-hot index, after those of the fields before it.
     Place { before: f64 },
 }
 
 /// The layers of a graph.
 pub(super) struct Layers {
-    ways: Vec<Way>,
-    /// Numbers of a row before the first layer, and places that it names.
+    inputs: Vec<FieldInput>,
+    /// Numeric inputs of the first layer, and one-hot indices of a row.
     numbers: usize,
     named: usize,
-    /// For each place the first layer's weights.
+    /// The first layer's weights for each one-hot index.
     table: Vec<f32>,
-    layers: Vec<Ready>,
+    layers: Vec<PackedLayer>,
     link: Link,
 }
 
 impl Layers {
-    /// The layers of a graph, made ready.
+    /// Packs the layers of a graph.
     pub(super) fn new(graph: &Graph) -> Self {
         let outline = graph.outline();
         let (mut embeddings, mut before) = (graph.weights().embeddings.iter(), 0.0);
-        let way = |field: &Field| match field {
-            Field::Number(_) | Field::Plain(_) => Way::Number,
+        let input = |field: &Field| match field {
+            Field::Number(_) | Field::Plain(_) => FieldInput::Number,
             Field::Embedded { width, .. } => {
-                Way::Embedded { table: embeddings.next().cloned().unwrap_or_default(), width: *width as usize }
+                FieldInput::Embedded { table: embeddings.next().cloned().unwrap_or_default(), width: *width as usize }
             }
             Field::Place(place) => {
-                let way = Way::Place { before };
+                let input = FieldInput::Place { before };
                 before += place.places() as f64;
-                way
+                input
             }
         };
-        let ways: Vec<Way> = outline.fields.iter().map(way).collect();
-        let named = ways.iter().filter(|way| matches!(way, Way::Place { .. })).count();
+        let inputs: Vec<FieldInput> = outline.fields.iter().map(input).collect();
+        let named = inputs.iter().filter(|input| matches!(input, FieldInput::Place { .. })).count();
         let [scaled, embedded, _] = outline.inputs();
         let numbers = (scaled + embedded) as usize;
         let (mut table, mut layers, mut left) = (Vec::new(), Vec::new(), LeftSide::Dense);
@@ -79,32 +79,32 @@ impl Layers {
             if layers.is_empty() {
                 table = turned.split_off(dense * outputs);
             }
-            let met = (dense > 0).then(|| PackedWeights::new(left, &turned, dense, outputs, Vec::new()));
-            layers.push(Ready { activation: shape.activation, met, bias: layer.bias.clone() });
+            let packed = (dense > 0).then(|| PackedWeights::new(left, &turned, dense, outputs, Vec::new()));
+            layers.push(PackedLayer { activation: shape.activation, packed, bias: layer.bias.clone() });
             left = if shape.activation == Activation::Relu { LeftSide::ReluSparse } else { LeftSide::Dense };
         }
-        Self { ways, numbers, named, table, layers, link: outline.link }
+        Self { inputs, numbers, named, table, layers, link: outline.link }
     }
 
-    /// How many numbers a prediction has.
+    /// The number of outputs of a prediction.
     pub(super) fn outputs(&self) -> usize {
         self.layers.last().map_or(1, |layer| layer.bias.len())
     }
 
-    /// The predictions for so many rows, one row's after the other.
+    /// The predictions for `count` rows, row by row.
     pub(super) fn run(&self, fields: &[FieldValues<'_>], count: usize) -> Vec<f32> {
         let outputs = self.outputs();
         let mut predicted = vec![0.0; count * outputs];
         // What goes into each layer, and the places that go into the first.
         let hidden = self.layers.iter().map(|layer| layer.bias.len()).take(self.layers.len() - 1);
         let widths: Vec<usize> = std::iter::once(self.numbers).chain(hidden).collect();
-        let mut rooms: Vec<Vec<f32>> = widths.iter().map(|width| vec![0.0; ROWS.min(count) * width]).collect();
+        let mut buffers: Vec<Vec<f32>> = widths.iter().map(|width| vec![0.0; ROWS.min(count) * width]).collect();
         let mut places = vec![0; ROWS.min(count) * self.named];
         for (block, predicted) in predicted.chunks_mut(ROWS * outputs).enumerate() {
             let rows = predicted.len() / outputs;
-            self.fill(fields, block * ROWS, rows, &mut rooms[0], &mut places);
+            self.fill(fields, block * ROWS, rows, &mut buffers[0], &mut places);
             for (place, (layer, width)) in self.layers.iter().zip(&widths).enumerate() {
-                let (before, after) = rooms.split_at_mut(place + 1);
+                let (before, after) = buffers.split_at_mut(place + 1);
                 let values = &before[place][..rows * width];
                 let out = match after.first_mut() {
                     Some(next) => &mut next[..rows * layer.bias.len()],
@@ -124,8 +124,8 @@ impl Layers {
                 } else {
                     Initial::Bias(&layer.bias)
                 };
-                if let Some(met) = &layer.met {
-                    met.product(values, out, initial);
+                if let Some(packed) = &layer.packed {
+                    packed.product(values, out, initial);
                 }
                 activate(layer.activation, out);
             }
@@ -134,19 +134,19 @@ impl Layers {
         predicted
     }
 
-    /// What goes into the first layer, for so many rows from one on.
+    /// Fills the inputs of the first layer, for `rows` rows from `first` on.
     fn fill(&self, fields: &[FieldValues<'_>], first: usize, rows: usize, numbers: &mut [f32], places: &mut [u32]) {
         // Numbers come first and embedded fields behind them, each in the order of the fields.
-        let scaled = self.ways.iter().filter(|way| matches!(way, Way::Number)).count();
+        let scaled = self.inputs.iter().filter(|input| matches!(input, FieldInput::Number)).count();
         let (mut number, mut embedded, mut named) = (0, scaled, 0);
-        for (way, values) in self.ways.iter().zip(fields) {
-            match (way, values) {
-                (Way::Number, FieldValues::Numbers(found)) => {
+        for (input, values) in self.inputs.iter().zip(fields) {
+            match (input, values) {
+                (FieldInput::Number, FieldValues::Numbers(found)) => {
                     let targets = numbers.iter_mut().skip(number).step_by(self.numbers);
                     targets.zip(&found[first..][..rows]).for_each(|(target, found)| *target = *found);
                     number += 1;
                 }
-                (Way::Embedded { table, width }, FieldValues::Places(found)) => {
+                (FieldInput::Embedded { table, width }, FieldValues::Indices(found)) => {
                     for (row, &place) in found[first..][..rows].iter().enumerate() {
                         let start = (place as usize).saturating_mul(*width);
                         let target = &mut numbers[row * self.numbers + embedded..][..*width];
@@ -157,7 +157,7 @@ impl Layers {
                     }
                     embedded += width;
                 }
-                (Way::Place { before }, FieldValues::Places(found)) => {
+                (FieldInput::Place { before }, FieldValues::Indices(found)) => {
                     let targets = places.iter_mut().skip(named).step_by(self.named);
                     targets.zip(&found[first..][..rows]).for_each(|(target, found)| *target = (found + before) as u32);
                     named += 1;

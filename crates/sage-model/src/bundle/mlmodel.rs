@@ -5,7 +5,7 @@ use super::onnx;
 use crate::formula::proto::DataType;
 use crate::formula::{Column, Missing};
 
-/// What Python needs to load it.
+/// The Python packages that load it.
 pub(super) const REQUIREMENTS: &str = "mlflow-skinny\nnumpy\nonnx\nonnxruntime\npandas\n";
 
 /// The file. It holds no time and no random name, so the same graph has the same file.

@@ -34,7 +34,7 @@ pub use import::{ImportRefusal, MODEL as ONNX_FILE, import_onnx};
 pub use place::Place;
 pub use predict::{Cells, PredictError, Predictor};
 pub use steps::{Map, Operand, Rule, Step};
-pub use trial::{TrialRefusal, made_up_rows, try_out};
+pub use trial::{TrialRefusal, synthetic_rows, try_out};
 
 /// The version of the form of bundles.
 const FORMAT: u32 = 1;

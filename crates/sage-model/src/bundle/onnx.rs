@@ -2,8 +2,8 @@
 //!
 //! Inputs are the columns, one value for each row. A column that can be null, but for texts, is of type double with
 //! NaN for null; otherwise whole numbers and times are of type int64, truth values bool. MLflow hands over a table
-//! with a single column as a matrix with one column, so a lone input has that shape. Places are never spread out into
-//! zeros and a one: the first layer's weights for them are rows, and a row of them is gathered.
+//! with a single column as a matrix with one column, so a lone input has that shape. Categories are
+//! never one-hot encoded: the first layer's weights for them are rows of a table, from which one is gathered.
 
 use prost::Message as _;
 
@@ -60,7 +60,7 @@ fn model(graph: &Graph) -> ModelProto {
     whole(graph, node, initializer, vec![value(OUTPUT, DataType::Float, Some(outputs))])
 }
 
-/// A model of which nothing but the columns is known.
+/// An empty model with these columns as inputs.
 fn begin(graph: &Graph) -> Fields<'_> {
     let columns = graph.outline().schema.columns();
     let mut nodes = Nodes::default();
@@ -102,8 +102,8 @@ fn value(name: &str, data_type: DataType, width: Option<i64>) -> ValueInfoProto 
     ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { tensor_type }) }
 }
 
-/// The inputs of the first layer: a matrix, or nothing if there are only places; and an index for each row into the
-/// first layer's rows for each field of places.
+/// The inputs of the first layer: a matrix, or `None` if there are only categories; and for each categorical field an
+/// index of each row into the first layer's table.
 fn inputs(graph: &Graph, fields: &mut Fields<'_>) -> (Option<Tensor>, Vec<Tensor>) {
     let (mut numbers, mut embedded, mut indices) = (Vec::new(), Vec::new(), Vec::new());
     let axis = fields.lowering.nodes.wholes(&[1]);
@@ -155,7 +155,7 @@ fn layers(graph: &Graph, fields: &mut Fields<'_>) -> Tensor {
         let outputs = shape.outputs as usize;
         let width = layer.weights.len() / outputs;
         let dense = if number == 0 { width - places } else { width };
-        // Products and rows want an input after the other, not an output.
+        // Products and tables are input-major, the weights output-major.
         let turned = |from: usize, to: usize| {
             (from..to).flat_map(move |input| (0..outputs).map(move |output| layer.weights[output * width + input]))
         };

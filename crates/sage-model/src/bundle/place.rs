@@ -1,6 +1,6 @@
-//! Which place of a field a row has: categories, whole numbers, buckets, hashes and crosses.
+//! The category index of a row in a field: categories, integers, buckets, hashes and crosses.
 //!
-//! A field has exactly one place for every row, so each kind says which place is that of rows that have no other.
+//! Every row has exactly one index in a field, so each kind has a fallback index for all other values.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,73 +8,73 @@ use super::graph::{GraphRefusal, Outline, refused};
 use crate::formula::Kind;
 use sage_learn::encode::PRIME;
 
-/// How many places a field may have.
+/// The most categories of a field.
 const MOST_PLACES: u64 = 1 << 24;
-/// How many fields a cross may join, and how deep crosses and foldings may be nested.
+/// The most fields of a cross, and the deepest nesting of crosses and hashes.
 const MOST_CROSSED: usize = 8;
 const DEEPEST: usize = 4;
 /// How many categories or edges there may be.
 const MOST_LISTED: usize = 1 << 20;
 
-/// How a row's place is found.
+/// How the category index of a row is computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Place {
-    /// A text's place in a list.
+    /// The index of a text in a list.
     Category {
         /// A feature that is a column of texts.
         feature: String,
         /// The list.
         categories: Vec<String>,
-        /// The place of other texts and of null, at most the length of the list.
+        /// The index of other texts and of null, at most the length of the list.
         otherwise: u32,
     },
     /// A whole number, counted from the first.
     Index {
         /// The feature.
         feature: String,
-        /// The number with place 0.
+        /// The number with index 0.
         first: i64,
-        /// How many numbers have a place.
+        /// How many numbers have an index.
         count: u32,
-        /// The place of other numbers and of null, at most the count.
+        /// The index of other numbers and of null, at most the count.
         otherwise: u32,
     },
     /// How many of the edges a number reaches.
     Bucket {
         /// The feature.
         feature: String,
-        /// The edges, growing.
+        /// The edges, ascending.
         edges: Vec<f64>,
-        /// The place of what is null or no number, at most one more than the number of edges.
+        /// The index of null and NaN, at most one more than the number of edges.
         otherwise: u32,
     },
     /// A hash of a whole number of at most 2⁵³, either sign.
     Hash {
         /// The feature.
         feature: String,
-        /// Which hash.
+        /// The seed.
         seed: u64,
         /// How many values it has.
         count: u32,
-        /// The place of other numbers and of null, at most the count.
+        /// The index of other numbers and of null, at most the count.
         otherwise: u32,
     },
-    /// Places joined: a place for each combination, the last part varying fastest.
+    /// A cross: an index for each combination, the last part varying fastest.
     Cross(Vec<Place>),
-    /// A hash of a place, for crosses that have too many.
+    /// A hash of an index, for crosses with too many combinations.
     Folded {
-        /// The place.
+        /// The index.
         of: Box<Place>,
-        /// Which hash.
+        /// The seed.
         seed: u64,
-        /// How many places are left.
+        /// The number of indices after hashing.
         count: u32,
     },
 }
 
 impl Place {
-    /// How many places there are.
+    /// The number of indices.
     pub fn places(&self) -> u64 {
         let with = |listed: u64, otherwise: u32| listed.max(u64::from(otherwise) + 1);
         match self {

@@ -1,6 +1,6 @@
-//! Runs a graph in this process.
+//! Evaluates a graph in this process.
 //!
-//! Everything is computed from the graph's description, never from bytes that others wrote: formulas and fields by a
+//! Everything is computed from the checked description, never from untrusted bytes: formulas and fields by a
 //! [`Program`] over columns, layers and steps by the products of training. The exported ONNX file describes the same
 //! computation for other runtimes; tests compare the two.
 
@@ -14,19 +14,19 @@ use super::steps::Steps;
 use crate::formula::proto::DataType;
 use crate::formula::{Cell, Column, Domain, Missing};
 
-/// How many rows one call takes.
+/// The most rows of one call.
 const MOST_ROWS: usize = 1 << 20;
-/// How many rows are asked about together where one of them may not be taken.
+/// How many unchecked rows are evaluated together.
 const TOGETHER: usize = 1 << 13;
 
-/// A graph that is ready to run.
+/// A compiled graph.
 pub struct Predictor {
     program: Program,
     model: Model,
     outline: Outline,
 }
 
-/// What is behind the fields.
+/// The model behind the fields.
 enum Model {
     Layers(Layers),
     Steps(Steps),
@@ -69,7 +69,7 @@ pub enum PredictError {
         /// Why.
         why: &'static str,
     },
-    /// The graph does not run; the text speaks of the graph, not of rows.
+    /// The graph cannot be evaluated; the text is about the graph, not about rows.
     Graph(String),
 }
 
@@ -85,13 +85,13 @@ impl fmt::Display for PredictError {
 impl std::error::Error for PredictError {}
 
 impl Predictor {
-    /// Makes a graph ready to run.
+    /// Compiles a graph.
     pub fn new(graph: &Graph) -> Result<Self, PredictError> {
         let outline = graph.outline().clone();
         Ok(Self { program: Program::new(&outline)?, model: Model::new(graph), outline })
     }
 
-    /// How many numbers a prediction has.
+    /// The number of outputs of a prediction.
     pub fn outputs(&self) -> usize {
         match &self.model {
             Model::Layers(layers) => layers.outputs(),
@@ -122,10 +122,10 @@ impl Predictor {
         self.batch(&batch.collect::<Result<Vec<Cells>, PredictError>>()?)
     }
 
-    /// The first number of each row's prediction, for rows that nobody has looked through.
+    /// The first output of each row's prediction, for unchecked rows.
     ///
-    /// What a row gets depends on that row alone: one that the graph does not take, such as one with a null where there
-    /// can be none, gets what is no number, and the others get what they would have got without it.
+    /// A row's result depends on that row alone: a row that the graph does not accept, such as one with a null in a
+    /// column without nulls, gets NaN, and the others are not affected.
     pub fn each(&self, rows: &[Vec<Cell>]) -> Vec<f32> {
         let mut found: Vec<f32> = Vec::with_capacity(rows.len());
         for some in rows.chunks(TOGETHER) {
@@ -142,7 +142,7 @@ impl Predictor {
         found
     }
 
-    /// What the model makes of the fields of so many rows.
+    /// Evaluates the model on the fields of `count` rows.
     fn predict(&self, values: &[FieldValues<'_>], count: usize) -> Vec<f32> {
         let mut found = self.model.run(values, count);
         let outputs = self.outputs().max(1);

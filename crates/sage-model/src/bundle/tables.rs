@@ -1,6 +1,6 @@
-//! Released tables as Parquet files, for whoever wants the features without the model.
+//! Released tables as Parquet files, for users who want the features without the model.
 //!
-//! They are copies: the graph and its description hold the numbers too, and nothing here ever parses one.
+//! They are copies: the graph and its description contain the numbers too, and these files are never parsed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::formula::{Keys, Table};
 /// The first and last four bytes of a file.
 pub(super) const MAGIC: &[u8] = b"PAR1";
 
-/// The names of the files of these tables, different from each other.
+/// The unique file names of these tables.
 pub(super) fn names(tables: &[Table]) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut names = Vec::new();

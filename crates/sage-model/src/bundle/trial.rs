@@ -1,7 +1,7 @@
-//! A graph tried on made-up rows before it is released.
+//! Runs a graph on synthetic rows before it is released.
 //!
-//! The rows are drawn from the declared bounds and nothing else, always the same ones: the ends of all bounds, nulls
-//! where they are possible, texts that nobody declared, and then a mixture. No row of a stream is among them.
+//! The rows are drawn from the declared bounds alone, and are always the same: the ends of all bounds, nulls where they
+//! are possible, texts that are not declared, and then a mixture. None is a row of a stream.
 
 use std::fmt;
 
@@ -20,14 +20,14 @@ pub enum TrialRefusal {
     Broken(PredictError),
     /// Its prediction is not finite for a row that it does not leave out, or is for one that it does.
     NotFinite,
-    /// A row alone gets another answer than among others.
+    /// The prediction of a row depends on the rows beside it.
     Unsteady,
 }
 
 impl fmt::Display for TrialRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Broken(error) => write!(f, "it does not run on made-up rows: {error}"),
+            Self::Broken(error) => write!(f, "it does not run on synthetic rows: {error}"),
             Self::NotFinite => write!(f, "its prediction for a synthetic row is not finite, or should be missing"),
             Self::Unsteady => write!(f, "a row's prediction depends on the rows beside it"),
         }
@@ -36,8 +36,8 @@ impl fmt::Display for TrialRefusal {
 
 impl std::error::Error for TrialRefusal {}
 
-/// Made-up rows within the declared bounds, with nulls where they are possible; the same ones every time.
-pub fn made_up_rows(schema: &Schema, count: u64) -> Vec<Vec<Cell>> {
+/// Synthetic rows within the declared bounds, with nulls where they are possible; always the same.
+pub fn synthetic_rows(schema: &Schema, count: u64) -> Vec<Vec<Cell>> {
     let row = |number| {
         let columns = schema.columns().iter().zip(0_u64..);
         columns.map(|(column, place)| cell(column, number, mixed(number << 16 | place))).collect()
@@ -45,10 +45,10 @@ pub fn made_up_rows(schema: &Schema, count: u64) -> Vec<Vec<Cell>> {
     (0..count).map(row).collect()
 }
 
-/// Loads a graph and tries it; what comes back is ready to serve.
+/// Compiles a graph and runs it on synthetic rows; returns the predictor, ready to serve.
 pub fn try_out(graph: &Graph) -> Result<Predictor, TrialRefusal> {
     let predictor = Predictor::new(graph).map_err(TrialRefusal::Broken)?;
-    let rows = made_up_rows(&graph.outline().schema, ROWS);
+    let rows = synthetic_rows(&graph.outline().schema, ROWS);
     let found = predictor.rows(&rows).map_err(TrialRefusal::Broken)?;
     let fits = |(row, numbers): (&Vec<Cell>, &[f32])| match predictor.leaves_out(row) {
         true => numbers.iter().all(|number| number.is_nan()),
@@ -93,7 +93,7 @@ fn cell(column: &Column, row: u64, drawn: u64) -> Cell {
         }
         Domain::Truth => Cell::Truth(share >= 0.5),
         Domain::Text { categories } => {
-            // One more than there are: a text that nobody declared.
+            // One more than there are: a text that is not declared.
             let place = (share * (categories.len() + 1) as f64) as usize;
             let undeclared = "neither declared nor seen".to_owned();
             Cell::Text(categories.get(place).cloned().unwrap_or(undeclared))
@@ -101,7 +101,7 @@ fn cell(column: &Column, row: u64, drawn: u64) -> Cell {
     }
 }
 
-/// SplitMix64: a fixed, public way to numbers that look random.
+/// SplitMix64: a fixed, public pseudo-random sequence.
 const fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -33,7 +33,7 @@ pub(super) fn write(graph: &Graph) -> Option<Vec<u8>> {
     safetensors::serialize(views, Some(facts)).ok()
 }
 
-/// The weights of an outline; nothing if the file is no such file or has others.
+/// The weights of an outline; `None` if the file is not a safetensors file or has other tensors.
 pub(super) fn read(outline: &Outline, bytes: &[u8]) -> Option<Weights> {
     let file = SafeTensors::deserialize(bytes).ok()?;
     let array = |name: String, shape: &[u64]| -> Option<Vec<f32>> {

@@ -15,7 +15,7 @@ pub(crate) fn is_time(seconds: f64) -> bool {
     seconds >= (DAYS.start * DAY) as f64 && seconds < (DAYS.end * DAY) as f64
 }
 
-/// The part, or nothing for a time outside the years.
+/// The part; `None` for a time outside the supported years.
 #[inline]
 pub(crate) fn part(part: Part, seconds: f64) -> Option<f64> {
     if !is_time(seconds) {

@@ -1,4 +1,4 @@
-//! Whether a formula makes sense over a schema, and what kind of value it has.
+//! Type checking of a formula over a schema.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl fmt::Display for FormulaRefusal {
 impl std::error::Error for FormulaRefusal {}
 
 impl Formula {
-    /// The kind of its values, if it makes sense over these columns and tables.
+    /// The kind of its values, if it is valid over these columns and tables.
     pub fn check(&self, schema: &Schema) -> Result<Kind, FormulaRefusal> {
         let mut nodes = 0;
         if !fits(self, 1, &mut nodes) {

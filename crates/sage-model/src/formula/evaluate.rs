@@ -1,4 +1,4 @@
-//! The value of a formula for one row: what the graph that is written from it must give.
+//! The value of a formula for one row; the graph lowered from it must return the same.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +10,9 @@ use super::tree::{Arithmetic, Case, Comparison, Formula, Function, Lookup};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cell {
-    /// None.
+    /// Null.
     Null,
-    /// A number. In a row, what is no number is null.
+    /// A number. In a row, NaN is null.
     Number(f64),
     /// A whole number, or a time in seconds from 1970. Formulas give numbers instead.
     Whole(i64),
@@ -24,7 +24,7 @@ pub enum Cell {
 
 impl Formula {
     /// Its value for a row that has a cell for each column of the schema. A cell that is not of its column's type
-    /// counts as null; `check` is what tells whether the formula makes sense.
+    /// counts as null; `check` decides whether the formula is valid.
     pub fn evaluate(&self, schema: &Schema, row: &[Cell]) -> Cell {
         match self {
             Self::Column(name) => column(schema, name, row),
@@ -110,7 +110,7 @@ fn column(schema: &Schema, name: &str, row: &[Cell]) -> Cell {
         }
         (Domain::Truth, Some(Cell::Truth(truth))) => Cell::Truth(*truth),
         (Domain::Text { .. }, Some(Cell::Text(text))) => {
-            // At the border the empty text stands for null.
+            // At the boundary the empty text stands for null.
             let null = text.is_empty() && column.missing == Missing::Possible;
             if null { Cell::Null } else { Cell::Text(text.clone()) }
         }
@@ -141,7 +141,7 @@ pub(crate) fn apply(function: Function, x: f64) -> f64 {
     }
 }
 
-/// What an operation makes of two numbers; infinite for 0 to a negative power, which is null.
+/// The result of an operation on two numbers; infinite for 0 to a negative power, which is null.
 #[inline]
 pub(crate) fn combine(operation: Arithmetic, x: f64, y: f64) -> f64 {
     match operation {

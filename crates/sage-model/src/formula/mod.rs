@@ -1,16 +1,16 @@
-//! Per-row features as formulas: what can be computed here, and written into an ONNX graph that computes the same.
+//! Per-row features as formulas, which are evaluated here and lowered to an ONNX graph that computes the same.
 //!
 //! A [`Formula`] is a tree over the columns of a row. Its numbers are `f64`, its truth values and numbers may be
 //! null, and every row has a value: nothing in it can fail. The rules are those of the engine's queries: `x / 0` is
 //! infinite, the root of a negative number is null, a time outside the years 1700 to 2199 is null. Two points are
-//! settled here because no graph can tell the bits apart: −0 equals 0, also as a divisor, and what is no number equals itself and
-//! comes after every number, whatever its sign bit.
+//! fixed here because no graph can distinguish the bits: −0 equals 0, also as a divisor, and NaN equals itself and
+//! sorts after every number, whatever its sign bit.
 //!
-//! What has no exact counterpart in ONNX as both tract and onnxruntime run it in double precision is not in the
-//! tree: no decimal logarithm, no inverse trigonometry, no text function. Whoever translates SQL refuses those by
-//! name instead of serving a model that differs from the one that was trained. `exp`, `ln`, `pow`, `sin`, `cos`,
-//! `tan` and `tanh` may differ in their last bits between runtimes, so an edge drawn exactly at one of their values
-//! is a matter of luck; everything else is the same to the last bit.
+//! The tree contains only what has an exact counterpart in ONNX as both tract and onnxruntime evaluate it in double
+//! precision: no decimal logarithm, no inverse trigonometry, no text function. The translation from SQL refuses those by
+//! name instead of serving a model that differs from the one that was trained. `exp`, `ln`, `pow`, `sin`, `cos`, `tan`
+//! and `tanh` may differ in their last bits between runtimes, so a comparison exactly at one of their values may differ
+//! too; everything else is identical to the last bit.
 
 mod calendar;
 mod check;

@@ -1,7 +1,7 @@
 //! Nodes and constants of an ONNX graph as it is being written.
 //!
-//! What was written once is not written again: a node with the same operator, inputs and attributes as an earlier
-//! one is that one. Names count up, so the same graph has the same bytes.
+//! Common subexpressions are shared: a node with the same operator, inputs and attributes as an earlier one is that
+//! one. Names are numbered, so the same graph has the same bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -114,7 +114,7 @@ impl Nodes {
         self.node_with("Cast", &[tensor], vec![whole_attribute("to", to as i64)])
     }
 
-    /// For each text its place in the list, and −1 for others.
+    /// For each text its index in the list, and −1 for others.
     pub(crate) fn place_of_text(&mut self, text: &Tensor, texts: &[String]) -> Tensor {
         let places = (0_i64..).take(texts.len()).collect();
         let strings = texts.iter().map(|text| text.clone().into_bytes()).collect();

@@ -1,7 +1,7 @@
 //! The messages of the ONNX format that graphs are written with, and of these only the fields that are set.
 //!
 //! The numbers of messages' fields are those of the public `onnx.proto3`. Fields stand in the order of their numbers,
-//! which is the order of the bytes. Files of others are read by `bundle::import`, which refuses unknown fields.
+//! which is the order of the bytes. Imported files are parsed by `bundle::import`, which refuses unknown fields.
 
 use prost::Message;
 

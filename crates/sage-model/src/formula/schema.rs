@@ -1,7 +1,7 @@
 //! The columns and tables that formulas may name.
 //!
 //! A bundle is run by programs that have no nulls. So each column that can be null has a value that stands for it
-//! at the border: what is no number in a column of numbers, the empty text in a column of texts. Inside a formula
+//! at the boundary: NaN in a column of numbers, the empty text in a column of texts. Inside a formula
 //! null is a state of its own.
 
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ pub enum Missing {
     Possible,
 }
 
-/// The type of a column with its declared bounds, from which made-up rows are drawn. Formulas do not clip to them.
+/// The type of a column with its declared bounds, from which synthetic rows are drawn. Formulas do not clip to them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Domain {
@@ -110,7 +110,7 @@ pub struct TableColumn {
     pub values: Vec<f64>,
 }
 
-/// Columns and tables that were looked at: names are unique, bounds are in order, numbers are finite.
+/// Checked columns and tables: names are unique, bounds are ordered, numbers are finite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Schema {
@@ -153,7 +153,7 @@ impl Keys {
 }
 
 impl Schema {
-    /// Looks at columns and tables.
+    /// Checks columns and tables.
     pub fn new(columns: Vec<Column>, tables: Vec<Table>) -> Result<Self, SchemaRefusal> {
         if columns.len() > MOST || tables.len() > MOST {
             return Err(refusal("columns and tables", "there are too many"));

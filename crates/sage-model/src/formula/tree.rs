@@ -14,11 +14,11 @@ pub enum Formula {
     Number(f64),
     /// A truth value.
     Truth(bool),
-    /// No number.
+    /// Null.
     Null,
     /// A function of one number.
     Function(Function, Box<Formula>),
-    /// Two numbers make one.
+    /// An arithmetic operation on two numbers.
     Arithmetic(Arithmetic, Box<Formula>, Box<Formula>),
     /// Two numbers compared; null if one of them is.
     Compare(Comparison, Box<Formula>, Box<Formula>),
@@ -42,7 +42,7 @@ pub enum Formula {
     Part(Part, Box<Formula>),
     /// Whether a text column holds one of these; `=` is a list with one text in it.
     Among(Box<Formula>, Vec<String>),
-    /// What a table says under a key.
+    /// A value of a table, looked up by key.
     Lookup(Lookup),
 }
 
@@ -87,7 +87,7 @@ pub enum Function {
     Tanh,
 }
 
-/// What makes one number of two. A remainder has the sign of the dividend; 0 to a negative power is null.
+/// An arithmetic operation. A remainder has the sign of the dividend; 0 to a negative power is null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "each is the operation of its name")]
@@ -167,7 +167,7 @@ impl Formula {
         }
     }
 
-    /// The names of the columns it looks at, in the order of the tree, with repetitions.
+    /// The names of the columns it reads, in the order of the tree, with repetitions.
     pub fn columns(&self) -> Vec<&str> {
         match self {
             Self::Column(name) => vec![name],

@@ -3,7 +3,7 @@
 //! tract's rewriting of expressions is left out: it divides by multiplying with the reciprocal, and 49 · (1/49) is less
 //! than 1, which a formula with a floor would show.
 
-use sage_model::bundle::{self, Bundle, Graph, Predictor, TrialRefusal, made_up_rows};
+use sage_model::bundle::{self, Bundle, Graph, Predictor, TrialRefusal, synthetic_rows};
 use sage_model::formula::{Cell, Column, Domain, Missing};
 use tract_onnx::prelude::{
     Framework as _, InferenceModelExt as _, IntoRunnable as _, IntoTValue as _, Tensor, TractResult, tensor1,
@@ -35,7 +35,7 @@ pub fn predict(graph: &Graph, rows: &[Vec<Cell>]) -> TractResult<Vec<f32>> {
 /// [`bundle::try_out`], and the exported file on the same kind of rows.
 pub fn try_out(graph: &Graph) -> Result<Predictor, TrialRefusal> {
     let predictor = bundle::try_out(graph)?;
-    let rows = made_up_rows(&graph.outline().schema, 256);
+    let rows = synthetic_rows(&graph.outline().schema, 256);
     let (served, exported) = (predictor.rows(&rows).unwrap(), predict(graph, &rows).unwrap());
     assert_eq!(served.len(), exported.len());
     for (place, (one, other)) in served.iter().zip(&exported).enumerate() {

@@ -87,10 +87,10 @@ fn a_floor_of_a_quotient_is_exact() {
 }
 
 #[test]
-fn null_is_not_the_same_as_no_number() {
+fn null_is_not_nan() {
     let n = Cell::Number;
     let t = Cell::Truth;
-    // 0 / 0 is no number but not null.
+    // 0 / 0 is NaN but not null.
     let nothing = || Box::new(Formula::Arithmetic(Arithmetic::Divide, written(0.0), written(0.0)));
     let sum = || Box::new(Formula::Arithmetic(Arithmetic::Add, x(), nothing()));
     check(Formula::IsNull(sum()), &[(n(1.0), t(false)), (Cell::Null, t(true)), (n(f64::NAN), t(true))]);

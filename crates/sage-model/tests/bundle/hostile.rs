@@ -5,7 +5,7 @@ use sage_model::bundle::{Bundle, BundleError};
 use crate::draw::Draw;
 use crate::files::{bundle, files};
 
-/// What must be noticed even by whoever has no digest.
+/// Files whose changes must be noticed even without a digest.
 const NOTICED: [&str; 4] = ["model.onnx", "weights.safetensors", "MLmodel", "requirements.txt"];
 
 #[test]

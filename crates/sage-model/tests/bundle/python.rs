@@ -1,4 +1,4 @@
-//! onnxruntime gives what the plain forward pass gives, and the formats are read by those who made them.
+//! onnxruntime agrees with the reference forward pass, and the formats are read by their own libraries.
 //!
 //! It needs an interpreter with these packages, named by `SAGE_PYTHON`; `cargo xtask check --all` has one.
 
@@ -65,9 +65,9 @@ fn shown(cell: &Cell, missing: Missing) -> serde_json::Value {
     }
 }
 
-/// The file of somebody else, and the bundle that is made from it, give the same in a runtime that made neither.
+/// An imported file and the bundle written from it give the same predictions in onnxruntime.
 #[test]
-fn onnxruntime_agrees_with_the_file_that_was_translated() {
+fn onnxruntime_agrees_with_the_imported_file() {
     let Some(python) = std::env::var_os("SAGE_PYTHON") else {
         println!("left out: SAGE_PYTHON names no interpreter with onnxruntime");
         return;
@@ -75,7 +75,7 @@ fn onnxruntime_agrees_with_the_file_that_was_translated() {
     let folder = tempfile::tempdir().unwrap();
     let original = import::made::everything().bytes();
     let graph = sage_model::bundle::import_onnx(&original, &import::made::columns()).unwrap();
-    let rows = sage_model::bundle::made_up_rows(&graph.outline().schema, 200);
+    let rows = sage_model::bundle::synthetic_rows(&graph.outline().schema, 200);
     let expected = sage_model::bundle::Predictor::new(&graph).unwrap().rows(&rows).unwrap();
     let mut columns = serde_json::Map::new();
     for (place, column) in graph.outline().schema.columns().iter().enumerate() {

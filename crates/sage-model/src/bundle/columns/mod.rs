@@ -47,7 +47,7 @@ impl FieldColumn {
     pub(super) fn values(&self) -> FieldValues<'_> {
         match self {
             Self::Numbers(numbers) => FieldValues::Numbers(numbers),
-            Self::Indices(indices) => FieldValues::Places(indices),
+            Self::Indices(indices) => FieldValues::Indices(indices),
         }
     }
 }

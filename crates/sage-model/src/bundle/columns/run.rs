@@ -11,11 +11,11 @@ const ROWS: usize = 512;
 const FEWEST_ROWS: usize = 16;
 const NUMBERS: usize = 1 << 22;
 
-/// Up to so many edges are compared one after the other, in loops without branches; more are searched.
+/// Up to this many edges are compared one by one, in loops without branches; more are searched.
 const FEW_EDGES: usize = 32;
 
 impl Program {
-    /// The fields of so many rows. The batch has a cell of the right type for each column and row.
+    /// The fields of `count` rows. The batch has a cell of the right type for each column and row.
     pub(in crate::bundle) fn run(&self, batch: &[Cells], count: usize) -> Vec<FieldColumn> {
         let rows = (NUMBERS / self.registers.max(1)).clamp(FEWEST_ROWS, ROWS).min(count).max(1);
         let mut registers = vec![vec![0.0; rows]; self.registers];

@@ -1,7 +1,7 @@
-//! What of an ONNX file is looked at: nodes, constants, inputs and outputs, within limits, where they lie.
+//! Parses an ONNX file in place, within limits: nodes, constants, inputs and outputs.
 //!
-//! Everything by which a file could reach beyond itself or be more than a list of nodes is refused here: data in other
-//! files, functions, graphs within nodes, sparse arrays, training. Texts for people are passed over.
+//! Everything that is not a plain list of nodes or refers to something outside the file is refused here: external data,
+//! functions, nested graphs, sparse arrays, training. Documentation texts are skipped.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use super::tensor::Tensor;
 use super::wire::{Found, Message};
 use super::{ImportRefusal, refused};
 
-/// How much a file may hold.
+/// Limits of a file.
 const MOST_NODES: usize = 4_096;
 const MOST_CONSTANTS: usize = 8_192;
 const MOST_INPUTS: usize = 4_096;
 const MOST_ATTRIBUTES: usize = 64;
 const MOST_PROPERTIES: usize = 256;
-/// The versions of the operators that are known here.
+/// The supported versions of the operator set.
 const VERSIONS: std::ops::RangeInclusive<i64> = 13..=28;
 
-/// A file as far as it is looked at.
+/// The parsed parts of a file.
 #[derive(Default)]
 pub(super) struct File<'file> {
     /// The version of the operators.
     pub(super) version: i64,
-    /// What the file says of itself, by name.
+    /// The metadata of the file, by name.
     pub(super) properties: BTreeMap<&'file str, &'file str>,
     pub(super) nodes: Vec<Node<'file>>,
     pub(super) constants: Vec<(&'file str, Tensor)>,
@@ -45,7 +45,7 @@ pub(super) struct Node<'file> {
 #[derive(Default)]
 pub(super) struct Declared<'file> {
     pub(super) name: &'file str,
-    /// The type of its elements, by its number; nothing where it is no array.
+    /// The number of its element type; `None` if it is not an array.
     pub(super) element: Option<i64>,
     /// Its dimensions, where they are numbers.
     pub(super) shape: Option<Vec<Option<i64>>>,
@@ -132,7 +132,7 @@ fn pair(bytes: &[u8]) -> Result<(&str, &str), ImportRefusal> {
     for field in Message::new(bytes) {
         match field? {
             (1, found) => name = found.text()?,
-            // What is longer than names are is none of ours.
+            // A longer value is not one of the known properties.
             (2, found) => value = std::str::from_utf8(found.bytes()?).unwrap_or_default(),
             _ => {}
         }
@@ -227,7 +227,7 @@ fn array(declared: &mut Declared<'_>, bytes: &[u8]) -> Result<(), ImportRefusal>
 }
 
 impl<'file> Node<'file> {
-    /// The fields of an attribute with this number: all of them, for a list may come in pieces.
+    /// All fields of an attribute with this number: a list may come in pieces.
     fn attribute(&self, name: &str, number: u64) -> Result<Option<Vec<Found<'file>>>, ImportRefusal> {
         let Some(bytes) = self.attributes.get(name) else { return Ok(None) };
         let mut values = Vec::new();
@@ -249,7 +249,7 @@ impl<'file> Node<'file> {
         self.attributes.contains_key(name)
     }
 
-    /// A whole number, or what it is where it is not said.
+    /// An integer, or its default if it is absent.
     pub(super) fn whole(&self, name: &str, otherwise: i64) -> Result<i64, ImportRefusal> {
         match self.last(name, 3)? {
             Some(found) => found.whole(),
@@ -258,7 +258,7 @@ impl<'file> Node<'file> {
         }
     }
 
-    /// A number, or what it is where it is not said.
+    /// A number, or its default if it is absent.
     pub(super) fn float(&self, name: &str, otherwise: f32) -> Result<f32, ImportRefusal> {
         match self.last(name, 2)? {
             Some(Found::Four(bytes)) => Ok(f32::from_le_bytes(bytes)),

@@ -1,4 +1,4 @@
-//! Operators that compute. Each is taken only where a row meets itself and constants that are the same for all rows.
+//! Operators that compute. Each is accepted only on values of one row and constants that are the same for all rows.
 
 use super::file::Node;
 use super::shapes::along_a_row;
@@ -15,7 +15,7 @@ fn numbers(value: u32, rank: u8) -> Known {
     Known::Rows(Rows { value, kind: super::translate::Kind::Number, rank })
 }
 
-/// The numbers of a constant that goes with every row alike.
+/// The numbers of a constant that is broadcast to every row.
 fn alike(tensor: &Tensor, rank: u8, width: usize) -> Result<&[f32], ImportRefusal> {
     let found = tensor.numbers().ok_or_else(|| refused(NO_NUMBERS))?;
     let fits = match (rank, tensor.shape.as_slice()) {
@@ -60,7 +60,7 @@ pub(super) fn pair(all: &mut Translation<'_>, node: &Node<'_>, rule: Rule) -> Re
     Ok(known)
 }
 
-/// What came out of earlier inputs of the same node, or the first of them.
+/// The result of the earlier inputs of the same node, or the first of them.
 fn number_rows(all: &Translation<'_>, node: &Node<'_>, known: &Known) -> Result<Rows, ImportRefusal> {
     match known {
         Known::Rows(rows) if rows.kind == super::translate::Kind::Number => Ok(*rows),
@@ -232,7 +232,7 @@ pub(super) fn gemm(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, 
     with(all, Rule::Add, sums, added).map(Known::Rows)
 }
 
-/// A batch's normalization as it is after training: the same for every row.
+/// Batch normalization in inference mode: the same for every row.
 pub(super) fn normalized(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let rows = all.rows_of(node, 0)?;
     if node.whole("training_mode", 0)? != 0 || rows.rank != 2 {
@@ -258,7 +258,7 @@ pub(super) fn is_missing(all: &mut Translation<'_>, node: &Node<'_>) -> Result<K
     all.rows_of(node, 0).map(Known::Missing)
 }
 
-/// Numbers in the place of what is missing: the one choice that is taken.
+/// Replaces missing numbers: the only supported use of Where.
 pub(super) fn chosen(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let (Known::Missing(of), Known::Constant(instead), Known::Rows(rows)) =
         (all.input_of(node, 0)?, all.input_of(node, 1)?, all.input_of(node, 2)?)
@@ -276,7 +276,7 @@ pub(super) fn chosen(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known
     filled(all, rows, found.to_vec()).map(Known::Rows)
 }
 
-/// Numbers in the place of what is missing, as many as a row has or one.
+/// Replaces missing numbers, by a constant of the row's width or a scalar.
 pub(super) fn filled(all: &mut Translation<'_>, rows: Rows, instead: Vec<f32>) -> Result<Rows, ImportRefusal> {
     let width = all.width(rows);
     let instead = if instead.len() == 1 { vec![instead[0]; width] } else { instead };

@@ -1,4 +1,4 @@
-//! Which operators are taken, and what is said of those that are not.
+//! The supported operators, and the refusals of others.
 
 use super::file::Node;
 use super::translate::{Known, Translation};
@@ -7,7 +7,7 @@ use crate::bundle::steps::{Map, Rule};
 
 type Translate = fn(&mut Translation<'_>, &Node<'_>) -> Result<Known, ImportRefusal>;
 
-/// The operators that are taken.
+/// The supported operators.
 const TAKEN: &[(&str, Translate)] = &[
     ("Abs", |all, node| numbers::map(all, node, Map::Abs)),
     ("Add", |all, node| numbers::pair(all, node, Rule::Add)),
@@ -47,7 +47,7 @@ const TAKEN: &[(&str, Translate)] = &[
     ("Where", numbers::chosen),
 ];
 
-/// Those of the domain for classical learners.
+/// The supported operators of the `ai.onnx.ml` domain.
 const LEARNED: &[(&str, Translate)] = &[
     ("ArrayFeatureExtractor", learned::extract),
     ("Imputer", learned::impute),
@@ -56,7 +56,7 @@ const LEARNED: &[(&str, Translate)] = &[
     ("Scaler", learned::scale),
 ];
 
-/// Those that are met often and not taken.
+/// Common operators that are not supported.
 const REFUSED: &[(&[&str], &str)] = &[
     (&["Loop", "If", "Scan"], "it has a graph within it; unroll it when it is exported"),
     (
@@ -79,7 +79,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["TreeEnsembleRegressor", "TreeEnsemble", "SVMRegressor"], "trees and kernels are not taken"),
 ];
 
-/// What a node gives, by the operator that it is; a refusal names the operator if it is known.
+/// Translates a node; a refusal names the operator if it is known.
 pub(super) fn translate(all: &mut Translation<'_>, node: &Node<'_>, number: usize) -> Result<Known, ImportRefusal> {
     let table = match node.domain {
         "" | "ai.onnx" => TAKEN,
@@ -100,7 +100,7 @@ pub(super) fn translate(all: &mut Translation<'_>, node: &Node<'_>, number: usiz
     Err(known.unwrap_or_else(|| at(None, refused("its operator is not one of those that are taken"))))
 }
 
-/// The names of the operators that are taken.
+/// The names of the supported operators.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     TAKEN.iter().chain(LEARNED).map(|(name, _)| *name)
@@ -108,7 +108,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod tests {
-    /// The page says which operators are taken; it is held to this table.
+    /// The documentation page lists the supported operators; it is compared with this table.
     #[test]
     fn the_page_names_every_operator() {
         let page = include_str!("../../../../../docs/reference/own-code.md");

@@ -1,4 +1,4 @@
-//! Operators that move numbers about. Each is taken only where no number leaves its row.
+//! Operators that rearrange values. Each is accepted only if no value leaves its row.
 
 use std::rc::Rc;
 

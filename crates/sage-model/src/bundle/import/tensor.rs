@@ -11,7 +11,7 @@ pub(super) const TEXT: i64 = 8;
 pub(super) const TRUTH: i64 = 9;
 pub(super) const DOUBLE: i64 = 11;
 
-/// How many whole numbers a constant may have: they are shapes, axes and places.
+/// The most integers of a constant: they are shapes, axes and indices.
 const MOST_WHOLES: usize = 1 << 16;
 
 /// A constant.
@@ -29,7 +29,7 @@ pub(super) enum Data {
 }
 
 impl Tensor {
-    /// A constant and its name. What it claims to hold must be there.
+    /// Parses a constant and its name. It must have all elements of its shape.
     pub(super) fn read(bytes: &[u8]) -> Result<(&str, Self), ImportRefusal> {
         let (mut name, mut element, mut dimensions) = ("", 0, Vec::new());
         let (mut numbers, mut wholes, mut raw) = (Vec::new(), Vec::new(), None);
@@ -83,7 +83,7 @@ impl Tensor {
         }
     }
 
-    /// Its numbers; nothing if it is of whole ones.
+    /// Its numbers; `None` if they are integers.
     pub(super) fn numbers(&self) -> Option<&[f32]> {
         match &self.data {
             Data::Numbers(numbers) => Some(numbers),
@@ -91,7 +91,7 @@ impl Tensor {
         }
     }
 
-    /// Its whole numbers; nothing if it is of others.
+    /// Its integers; `None` if they are of another type.
     pub(super) fn wholes(&self) -> Option<&[i64]> {
         match &self.data {
             Data::Wholes(wholes) => Some(wholes),
@@ -99,7 +99,7 @@ impl Tensor {
         }
     }
 
-    /// Turned around its diagonal.
+    /// The transpose.
     pub(super) fn transposed(&self) -> Option<Self> {
         let ([rows, columns], Data::Numbers(numbers)) = (self.shape.as_slice(), &self.data) else { return None };
         let of = |column: usize| numbers.iter().skip(column).step_by((*columns).max(1)).copied();

@@ -1,4 +1,4 @@
-//! From nodes to steps: what is known of every value of a file, and the graph that comes out.
+//! From nodes to steps: tracks every value of a file, and builds the graph.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -11,15 +11,15 @@ use crate::bundle::place::Place;
 use crate::bundle::steps::{MOST_NUMBERS, MOST_STEPS, Step, WIDEST};
 use crate::formula::{Column, Domain, Formula, Missing, Part, Schema};
 
-/// The property by which a file says which columns the numbers of a lone input are.
+/// The metadata property that names the columns of a single matrix input.
 const COLUMNS: &str = "columns";
 
-/// What is known of a value of the file.
+/// A value of the file.
 #[derive(Clone)]
 pub(super) enum Known {
     /// Numbers for each row.
     Rows(Rows),
-    /// A column of texts: its place among the columns, and in how many dimensions it comes.
+    /// A column of texts: its index among the columns, and its number of dimensions.
     Text(usize, u8),
     /// Whether a value is NaN.
     Missing(Rows),
@@ -37,7 +37,7 @@ pub(super) struct Rows {
     pub(super) rank: u8,
 }
 
-/// What the numbers are in the file. Here they are all in single precision.
+/// The element type in the file. Here all are in single precision.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Number,
@@ -45,7 +45,7 @@ pub(super) enum Kind {
     Truth,
 }
 
-/// What has been translated so far.
+/// A translation in progress.
 pub(super) struct Translation<'columns> {
     columns: &'columns [Column],
     used: Vec<Column>,
@@ -93,7 +93,7 @@ pub(super) fn translate(file: File<'_>, columns: &[Column]) -> Result<Graph, Imp
 }
 
 impl Translation<'_> {
-    /// Keeps what a name stands for.
+    /// Records the value of a name.
     fn learn(&mut self, name: &str, known: Known) -> Result<(), ImportRefusal> {
         if name.is_empty() || self.known.insert(name.to_owned(), known).is_some() {
             return Err(refused("two of its values have one name, or one has none"));
@@ -207,7 +207,7 @@ impl Translation<'_> {
         column.name.clone()
     }
 
-    /// A column of texts as zeros and a one at the place of its category.
+    /// A column of texts, one-hot encoded.
     pub(super) fn categories(&mut self, column: usize, categories: Vec<String>) -> Result<u32, ImportRefusal> {
         let (value, count) = (self.fields.len(), categories.len());
         let feature = self.feature(column);
@@ -217,12 +217,12 @@ impl Translation<'_> {
         }
         self.fields.push(Field::Place(place));
         self.widths[value] = count + 1;
-        // The place of others is no input of the model.
+        // The index of other texts is not an input of the model.
         let places = (0..count as u32).collect();
         self.push(Step::Pick { of: value as u32, places }, count)
     }
 
-    /// Adds a step that gives so many numbers.
+    /// Adds a step with `width` outputs.
     pub(super) fn push(&mut self, step: Step, width: usize) -> Result<u32, ImportRefusal> {
         let together: usize = self.widths.iter().sum::<usize>().saturating_add(width);
         if width == 0 || width as u64 > WIDEST || together > 1 << 18 || self.steps.len() >= MOST_STEPS {
@@ -242,7 +242,7 @@ impl Translation<'_> {
         self.push(step, width)
     }
 
-    /// Before so many numbers are held: one constant can be named by thousands of nodes.
+    /// Limits the total of held numbers: one constant can be referenced by thousands of nodes.
     pub(super) fn hold(&mut self, numbers: usize) -> Result<(), ImportRefusal> {
         self.held = self.held.saturating_add(numbers as u64);
         if self.held > MOST_NUMBERS { Err(refused("all weights together are more than 2^24")) } else { Ok(()) }
@@ -253,7 +253,7 @@ impl Translation<'_> {
         self.widths[rows.value as usize]
     }
 
-    /// What an input of a node is.
+    /// The value of an input of a node.
     pub(super) fn input_of(&self, node: &Node<'_>, place: usize) -> Result<Known, ImportRefusal> {
         let name = node.inputs.get(place).filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| refused("one of its inputs is missing"))?;

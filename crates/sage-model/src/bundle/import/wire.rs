@@ -1,5 +1,5 @@
-//! Reads the fields of a protobuf message where they lie. Nothing is copied and nothing is made in proportion to what
-//! a message claims, so a few bytes cannot ask for much memory.
+//! Parses the fields of a protobuf message in place. Nothing is copied, and no allocation depends on a length that a
+//! message claims, so a small file cannot use much memory.
 
 use super::{ImportRefusal, refused};
 

@@ -1,9 +1,9 @@
-//! A model that is not layers one after the other: steps, each from values that are already there.
+//! Models that are not a sequence of layers: a list of steps, each computed from earlier values.
 //!
-//! Every value is so many numbers for each row, and there is no step from one row to another: what a step of a row
-//! looks at are values of that row and arrays of weights. So whatever is written in this form, a row's prediction is
-//! its own. The fields are the first values, a field of places as zeros and a one; each step adds one more, and the
-//! last one is the prediction. Models that others made are translated into this form.
+//! Every value is a vector for each row, and no step reads another row: its operands are values of the same row and
+//! arrays of weights. So in every model of this form a row's prediction depends on that row alone. The first values are
+//! the fields, categories one-hot encoded; each step adds one value, and the last one is the prediction. Imported ONNX
+//! models are translated into this form.
 
 mod run;
 mod write;
@@ -15,50 +15,50 @@ use super::graph::{Field, GraphRefusal, Outline, refused};
 pub(super) use run::Steps;
 pub(super) use write::write;
 
-/// How many steps there may be, how many numbers of a row one value and all of them together, and how many weights.
-/// Memory and time of a row follow from these.
+/// Limits on the number of steps, the width of a value, the width of all values together, and the number of weights.
+/// They bound the memory and time of a row.
 pub(super) const MOST_STEPS: usize = 4_096;
 pub(super) const WIDEST: u64 = 1 << 16;
 const WIDEST_TOGETHER: u64 = 1 << 18;
 pub(super) const MOST_NUMBERS: u64 = 1 << 24;
 
-/// What is computed from earlier values of the same row.
+/// A step: one value computed from earlier values of the same row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Step {
-    /// Values one behind the other.
+    /// Concatenation of values.
     Join(Vec<u32>),
-    /// Some of a value's numbers.
+    /// A selection of a value's elements.
     Pick {
         /// The value.
         of: u32,
-        /// Their places in it.
+        /// Their indices.
         places: Vec<u32>,
     },
-    /// Sums of a value's numbers, weighted by an array that has the weights of each sum one after the other.
+    /// The product of a value with a matrix, whose array is output-major.
     Product {
         /// The value.
         of: u32,
-        /// How many sums.
+        /// The number of outputs.
         outputs: u32,
     },
-    /// Number by number from two, where a lone number goes with each.
+    /// An elementwise operation on two operands; a scalar is broadcast.
     Pair {
-        /// What is made of two numbers.
+        /// The operation.
         rule: Rule,
-        /// The one.
+        /// The left operand.
         left: Operand,
-        /// The other.
+        /// The right operand.
         right: Operand,
     },
-    /// Number by number.
+    /// An elementwise function.
     Map {
-        /// What is made of a number.
+        /// The function.
         function: Map,
         /// The value.
         of: u32,
     },
-    /// Each number moved into a range.
+    /// Each element clipped to a range.
     Clip {
         /// The value.
         of: u32,
@@ -67,25 +67,25 @@ pub enum Step {
         /// The upper end.
         high: f32,
     },
-    /// Probabilities that add up to one.
+    /// Softmax.
     Softmax(u32),
-    /// The sum of a value's numbers.
+    /// The sum of a value's elements.
     Sum(u32),
-    /// An array's numbers where the value has none: NaN, as null is handed over.
+    /// Replaces NaN, which stands for null, by the elements of an array.
     Fill(u32),
 }
 
-/// One side of a pair.
+/// An operand of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operand {
     /// A value.
     Value(u32),
-    /// An array with so many numbers, the same for every row.
+    /// An array of this length, the same for every row.
     Array(u32),
 }
 
-/// What is made of two numbers.
+/// An operation on two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names say it")]
@@ -98,7 +98,7 @@ pub enum Rule {
     Greatest,
 }
 
-/// What is made of one number.
+/// A function of one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names say it")]
@@ -114,7 +114,7 @@ pub enum Map {
     Erf,
 }
 
-/// How many numbers of a row each value has, the fields first; refused if a step makes no sense or is too large.
+/// The width of each value, the fields first; refused if a step is invalid or too large.
 pub(super) fn widths(outline: &Outline) -> Result<Vec<u64>, GraphRefusal> {
     if outline.steps.len() > MOST_STEPS {
         return Err(refused("graph", "it has more than 4096 steps"));
@@ -177,7 +177,7 @@ fn width(step: &Step, before: &[u64]) -> Result<u64, GraphRefusal> {
     }
 }
 
-/// How many numbers the arrays have, in the order of the steps that use them.
+/// The lengths of the arrays, in the order of the steps that use them.
 pub(super) fn arrays(outline: &Outline, widths: &[u64]) -> Vec<u64> {
     let mut sizes = Vec::new();
     for step in &outline.steps {

@@ -1,7 +1,7 @@
 //! Runs steps, some rows at a time.
 //!
-//! Products are those of training, in which a row's sums do not depend on the rows beside it; everything else is done
-//! number by number. Which numbers a row meets is fixed by the steps alone.
+//! Matrix products are those of training, in which a row's sums do not depend on the rows beside it; everything else is
+//! elementwise.
 
 use super::{Map, Operand, Rule, Step};
 use crate::bundle::graph::Graph;
@@ -11,18 +11,18 @@ use sage_learn::network::{Initial, LeftSide, PackedWeights, logistic, relu};
 /// Rows of a block.
 const ROWS: usize = 96;
 
-/// The steps of a graph, made ready.
+/// The prepared steps of a graph.
 pub(in crate::bundle) struct Steps {
     fields: usize,
     widths: Vec<usize>,
-    ready: Vec<Ready>,
+    ready: Vec<PreparedStep>,
 }
 
 /// A step with its arrays.
-struct Ready {
+struct PreparedStep {
     step: Step,
     product: Option<PackedWeights>,
-    /// Those of its sides that are arrays, the left one first.
+    /// Its array operands, the left one first.
     arrays: Vec<Vec<f32>>,
 }
 
@@ -49,34 +49,34 @@ impl Steps {
                 }
                 _ => {}
             }
-            ready.push(Ready { step: step.clone(), product, arrays: own });
+            ready.push(PreparedStep { step: step.clone(), product, arrays: own });
         }
         Self { fields: outline.fields.len(), widths, ready }
     }
 
-    /// How many numbers a prediction has.
+    /// The number of outputs of a prediction.
     pub(in crate::bundle) fn outputs(&self) -> usize {
         self.widths.last().copied().unwrap_or(1)
     }
 
-    /// The predictions for so many rows, one row's after the other.
+    /// The predictions for `count` rows, row by row.
     pub(in crate::bundle) fn run(&self, fields: &[FieldValues<'_>], count: usize) -> Vec<f32> {
         let outputs = self.outputs();
         let most = ROWS.min(count);
-        let mut rooms: Vec<Vec<f32>> = self.widths.iter().map(|width| vec![0.0; most * width]).collect();
+        let mut buffers: Vec<Vec<f32>> = self.widths.iter().map(|width| vec![0.0; most * width]).collect();
         let mut predicted = Vec::with_capacity(count * outputs);
         for first in (0..count).step_by(ROWS) {
             let rows = most.min(count - first);
-            for ((room, width), field) in rooms.iter_mut().zip(&self.widths).zip(fields) {
-                fill(&mut room[..rows * width], *width, field, first);
+            for ((buffer, width), field) in buffers.iter_mut().zip(&self.widths).zip(fields) {
+                fill(&mut buffer[..rows * width], *width, field, first);
             }
             for (ready, place) in self.ready.iter().zip(self.fields..) {
-                let (before, after) = rooms.split_at_mut(place);
+                let (before, after) = buffers.split_at_mut(place);
                 let width = self.widths[place];
-                let values = Values { rooms: before, widths: &self.widths, rows };
+                let values = Values { buffers: before, widths: &self.widths, rows };
                 ready.perform(&values, &mut after[0][..rows * width], width);
             }
-            if let Some(last) = rooms.last() {
+            if let Some(last) = buffers.last() {
                 predicted.extend_from_slice(&last[..rows * outputs]);
             }
         }
@@ -84,13 +84,13 @@ impl Steps {
     }
 }
 
-/// A field of some rows as numbers: itself, or zeros and a one at its place.
-fn fill(room: &mut [f32], width: usize, field: &FieldValues<'_>, first: usize) {
+/// A field of some rows as numbers: itself, or one-hot encoded.
+fn fill(buffer: &mut [f32], width: usize, field: &FieldValues<'_>, first: usize) {
     match field {
-        FieldValues::Numbers(found) => room.copy_from_slice(&found[first..][..room.len()]),
-        FieldValues::Places(found) => {
-            room.fill(0.0);
-            for (row, place) in room.chunks_exact_mut(width).zip(&found[first..]) {
+        FieldValues::Numbers(found) => buffer.copy_from_slice(&found[first..][..buffer.len()]),
+        FieldValues::Indices(found) => {
+            buffer.fill(0.0);
+            for (row, place) in buffer.chunks_exact_mut(width).zip(&found[first..]) {
                 if let Some(number) = row.get_mut(*place as usize) {
                     *number = 1.0;
                 }
@@ -99,25 +99,25 @@ fn fill(room: &mut [f32], width: usize, field: &FieldValues<'_>, first: usize) {
     }
 }
 
-/// What is known of some rows.
-struct Values<'rooms> {
-    rooms: &'rooms [Vec<f32>],
-    widths: &'rooms [usize],
+/// The values computed so far for some rows.
+struct Values<'buffers> {
+    buffers: &'buffers [Vec<f32>],
+    widths: &'buffers [usize],
     rows: usize,
 }
 
 impl Values<'_> {
     fn of(&self, value: u32) -> &[f32] {
-        &self.rooms[value as usize][..self.rows * self.widths[value as usize]]
+        &self.buffers[value as usize][..self.rows * self.widths[value as usize]]
     }
 
     fn row(&self, value: u32, row: usize) -> &[f32] {
         let width = self.widths[value as usize];
-        &self.rooms[value as usize][row * width..][..width]
+        &self.buffers[value as usize][row * width..][..width]
     }
 }
 
-impl Ready {
+impl PreparedStep {
     fn perform(&self, values: &Values<'_>, out: &mut [f32], width: usize) {
         match &self.step {
             Step::Join(parts) => {
@@ -176,7 +176,7 @@ impl Ready {
     }
 }
 
-/// One side of a pair.
+/// An operand of a pair.
 enum Side<'step> {
     Value(u32),
     Array(&'step [f32]),

@@ -6,7 +6,7 @@ use crate::bundle::graph::{Field, Graph};
 use crate::formula::proto::DataType;
 use crate::formula::{Nodes, Tensor, whole_attribute};
 
-/// Writes the nodes; gives the name of the last value.
+/// Writes the nodes; returns the name of the last value.
 pub(in crate::bundle) fn write(graph: &Graph, fields: &mut Fields<'_>) -> Tensor {
     let outline = graph.outline();
     let mut values: Vec<Tensor> = outline.fields.iter().map(|field| column(fields, field)).collect();
@@ -58,7 +58,7 @@ impl Writing<'_> {
         match rows {
             None => self.nodes.floats(&name, &[array.len()], array.iter().copied()),
             Some(outputs) => {
-                // Products want an input after the other, not an output.
+                // Products are input-major, the weights output-major.
                 let inputs = array.len() / outputs;
                 let of = move |input: usize| (0..outputs).map(move |output| array[output * inputs + input]);
                 self.nodes.floats(&name, &[inputs, outputs], (0..inputs).flat_map(of))

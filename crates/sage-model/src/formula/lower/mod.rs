@@ -1,8 +1,8 @@
-//! Writes a formula as nodes of a graph that gives what [`Formula::evaluate`] gives.
+//! Lowers a formula to nodes of a graph that returns the same as [`Formula::evaluate`].
 //!
 //! Every value is two arrays: what it is, and for which rows it is null; the second is left out where no row can
-//! be. A truth value is false where it is null, and most rules below lean on that. A number is anything where it is
-//! null. Only operators are used that tract and onnxruntime both have in double precision, and none whose answer
+//! be. A truth value is false where it is null, and most rules below rely on that. A number is anything where it is
+//! null. Only operators are used that tract and onnxruntime both have in double precision, and none whose result
 //! for NaN differs between them.
 
 mod calendar;
@@ -149,7 +149,7 @@ impl<'a> Lowering<'a> {
                 let within = self.nodes.node("And", &[&from, &until]);
                 Lowered { value: seconds, null: Some(self.nodes.node("Not", &[&within])) }
             }
-            // A bare column of numbers can hold what is no number whatever was declared; that is null.
+            // A bare column of numbers can contain NaN whatever was declared; that is null.
             _ => Lowered { null: Some(self.not_a_number(&input)), value: input },
         }
     }

@@ -69,7 +69,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether a value can be no number where it is not null.
+/// Whether a value can be NaN where it is not null.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Always {
     Number,

@@ -189,7 +189,7 @@ fn circles_and_names_given_twice_are_refused() {
 }
 
 #[test]
-fn what_is_no_number_is_refused() {
+fn constants_that_are_not_finite_are_refused() {
     for (name, bad) in [("nan", f32::NAN), ("infinite", f32::INFINITY), ("negative infinite", f32::NEG_INFINITY)] {
         let weight = plain().floats("w", &[1, 1], &[bad]).node("MatMul", &["x", "w"], "out", vec![]);
         refused(name, &weight, "no finite number");

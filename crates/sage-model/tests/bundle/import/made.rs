@@ -1,4 +1,4 @@
-//! ONNX files of others, written by tract's own types, which share nothing with what reads them.
+//! Synthetic ONNX files, written with the types of tract, which share no code with the importer.
 
 use prost::Message as _;
 use sage_model::formula::{Column, Domain, Missing};
@@ -154,7 +154,7 @@ pub fn declared(name: &str, element: i32, shape: &[Option<i64>]) -> ValueInfoPro
     }
 }
 
-/// A file with one or more of everything that is taken.
+/// A file with every supported operator.
 pub fn everything() -> Made {
     second_half(first_half())
 }
@@ -250,7 +250,7 @@ pub fn axes(axes: &[i64]) -> AttributeProto {
     AttributeProto { name: "axes".to_owned(), r#type: AttributeType::Ints as i32, ints, ..AttributeProto::default() }
 }
 
-/// So many numbers around zero, always the same.
+/// `count` numbers around zero, always the same.
 pub fn spread(count: usize, size: f32) -> Vec<f32> {
     (0..count).map(|place| ((place * 37 % 19) as f32 / 9.0 - 1.0) * size).collect()
 }

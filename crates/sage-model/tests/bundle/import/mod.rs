@@ -4,7 +4,7 @@ mod hostile;
 pub mod made;
 
 use made::{DOUBLE, FLOAT, TEXT, WHOLE, everything, file, list, whole};
-use sage_model::bundle::{Bundle, Predictor, import_onnx, made_up_rows};
+use sage_model::bundle::{Bundle, Predictor, import_onnx, synthetic_rows};
 use sage_model::formula::Cell;
 use tract_onnx::prelude::{
     Framework as _, InferenceModelExt as _, IntoRunnable as _, IntoTValue as _, Tensor, tensor1,
@@ -27,7 +27,7 @@ fn close(one: f32, other: f32) -> bool {
 }
 
 #[test]
-fn what_is_taken_gives_what_its_file_gives() {
+fn imported_models_predict_like_their_files() {
     let made = file()
         .column("x")
         .input("z", DOUBLE, &[None])
@@ -43,7 +43,7 @@ fn what_is_taken_gives_what_its_file_gives() {
         .node("Gemm", &["bent", "v"], "out", vec![whole("transB", 1)]);
     let graph = import_onnx(&made.bytes(), &made::columns()).unwrap();
     let predictor = try_out(&graph).unwrap();
-    let rows = made_up_rows(&graph.outline().schema, 50);
+    let rows = synthetic_rows(&graph.outline().schema, 50);
     let found = predictor.rows(&rows).unwrap();
     let number = |row: &Vec<Cell>, place: usize| match row[place] {
         Cell::Number(number) => number,
@@ -58,12 +58,12 @@ fn what_is_taken_gives_what_its_file_gives() {
 }
 
 #[test]
-fn everything_that_is_taken_is_tried_released_and_read_back() {
+fn every_supported_operator_is_tried_released_and_read_back() {
     let graph = import_onnx(&everything().bytes(), &made::columns()).unwrap();
     let predictor = try_out(&graph).unwrap();
     let names: Vec<&str> = predictor.columns().iter().map(|column| column.name.as_str()).collect();
     assert_eq!(names, ["x", "z", "gap", "count", "color"]);
-    let rows = made_up_rows(&graph.outline().schema, 300);
+    let rows = synthetic_rows(&graph.outline().schema, 300);
     let expected = predictor.rows(&rows).unwrap();
     assert!(rows.iter().any(|row| row[2] == Cell::Null), "nulls are among them");
     let alone: Vec<f32> = rows.iter().flat_map(|row| predictor.rows(std::slice::from_ref(row)).unwrap()).collect();
@@ -104,7 +104,7 @@ fn one_input_may_be_several_columns_if_it_says_which() {
 }
 
 #[test]
-fn null_is_handed_over_as_what_is_no_number_and_must_be_filled() {
+fn null_is_passed_as_nan_and_must_be_filled() {
     let unfilled = file().column("gap").node("Relu", &["gap"], "out", vec![]);
     let graph = import_onnx(&unfilled.bytes(), &made::columns()).unwrap();
     let refused = try_out(&graph).err().unwrap().to_string();
@@ -116,7 +116,7 @@ fn null_is_handed_over_as_what_is_no_number_and_must_be_filled() {
 }
 
 #[test]
-fn categories_that_nobody_listed_are_zeros() {
+fn categories_that_are_not_listed_are_zeros() {
     let hot = vec![made::texts("cats_strings", &["green", "red"])];
     let made = file()
         .input("color", TEXT, &[None])

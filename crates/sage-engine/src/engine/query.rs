@@ -145,7 +145,7 @@ impl Engine {
             other => other,
         })?;
         let charge = granted.id();
-        let computed = quiet::alone(|| self.computed(&planned, granted));
+        let computed = quiet::run_on_reader(|| self.computed(&planned, granted));
         // What a panic says may hold a value of a row, and that there was one depends on rows.
         let computed = computed.unwrap_or(Err(EngineError::Read(ReadError::Failed)));
         self.hold(&asked.stream);

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use sage_kernel::{Gate, GrantId, Head};
 
-use crate::blocks::{BlockStore, KeptSums, StoreError, parts_digest};
+use crate::blocks::{BlockStore, StoreError, SummaryCache, parts_digest};
 use crate::catalog::{Catalog, Ended, Note, Noted, Stage};
 use crate::engine::{EngineError, Places, now};
 use crate::log::{Directory, SqliteLog, has_head_key};
@@ -87,7 +87,7 @@ pub struct Doctor {
     catalog: Catalog,
     blocks: BlockStore,
     shelf: Shelf,
-    sums: KeptSums,
+    sums: SummaryCache,
     findings: Vec<Finding>,
     /// How many files of blocks were held against their digests.
     files: usize,
@@ -122,7 +122,7 @@ impl Doctor {
         }
         let blocks = BlockStore::open(&places.address(path))?;
         let shelf = Shelf::open(path)?;
-        let sums = KeptSums::open(path)?;
+        let sums = SummaryCache::open(path)?;
         let (findings, files) = (Vec::new(), 0);
         // The key is made with the first head.
         let head_exported = has_head_key(path);
@@ -218,7 +218,7 @@ impl Doctor {
     /// Sums lie there for blocks that are kept, of the rows that they have.
     fn look_at_sums(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
         for path in self.sums.list()? {
-            let whose = KeptSums::whose(&path);
+            let whose = SummaryCache::owner(&path);
             let stream = whose.and_then(|(stream, block)| Some((self.catalog.stream(stream)?, block)));
             let block = stream.and_then(|(stream, block)| stream.blocks.get(block));
             let parts = block.filter(|block| block.stage != Stage::Deleted).map(|block| parts_digest(&block.parts));

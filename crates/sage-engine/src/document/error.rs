@@ -17,7 +17,10 @@ pub enum DocumentError {
         reason: String,
     },
     /// A table has a key that it does not define.
-    #[error("line {line}: there is no key `{field}`{} (allowed here: {})", did_you_mean(.suggestion), .allowed.join(", "))]
+    #[error(
+        "line {line}: there is no key `{field}`{} (allowed here: {})",
+        did_you_mean(.suggestion), .allowed.join(", ")
+    )]
     Unknown {
         /// The line, counted from one.
         line: usize,

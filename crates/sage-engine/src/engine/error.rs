@@ -15,7 +15,7 @@ use crate::plan::PlanRefusal;
 use crate::query::QuestionRefusal;
 use crate::read::{QueryRefusal, ReadError};
 use crate::release::ShelfError;
-use crate::stream::{MemberRefusal, Refused, Role, StreamFileError};
+use crate::stream::{ForbiddenChange, MemberRefusal, Role, StreamFileError};
 
 /// Who asks, by the name that stream files use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub enum EngineError {
     /// The stream's file cannot be meant.
     StreamFile(StreamFileError),
     /// A stream's file may not change like this.
-    Change(Refused),
+    Change(ForbiddenChange),
     /// There is no such stream.
     NoStream(String),
     /// There is such a stream already, and its file says something else.
@@ -334,7 +334,7 @@ from! {
     HeadsError => Heads,
     GateError => Gate,
     StreamFileError => StreamFile,
-    Refused => Change,
+    ForbiddenChange => Change,
     MemberRefusal => Members,
     StoreError => Store,
     IngestError => Ingest,

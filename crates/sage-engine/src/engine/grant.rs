@@ -12,7 +12,7 @@ use sage_learn::encode::{Encoded, Encoding};
 
 use super::agenda::News;
 use super::blocks::{folded, numbers, set};
-use super::policy::{found, paid_by};
+use super::policy::{found, paying_context};
 use super::{Engine, EngineError, Principal, Store, lock, now};
 use crate::catalog::{Catalog, Stage};
 use crate::read::{self, Batch, Keep, Keeping, Prepared, Query, ReadError, Source, Sums, Unit};
@@ -61,7 +61,7 @@ impl Engine {
     pub fn charge(&self, by: &Principal, ask: Ask) -> Result<Granted, EngineError> {
         let context = self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, &ask.stream)?;
-            paid_by(known, by, ask.context.as_deref())
+            paying_context(known, by, ask.context.as_deref())
         })?;
         // The engine's own questions have keys that nobody else can take.
         self.charge_for_engine(Ask { key: format!("asked: {}", ask.key), context, ..ask })
@@ -214,7 +214,7 @@ pub(super) fn context(policy: &Policy, name: Option<&str>) -> Result<ContextId, 
         Some(name) => policy.contexts().iter().position(|context| context.name == name),
     };
     let place = place.and_then(|place| u32::try_from(place).ok());
-    let missing = || MemberRefusal::NoContext(name.unwrap_or_default().to_owned());
+    let missing = || MemberRefusal::UnknownContext(name.unwrap_or_default().to_owned());
     Ok(place.map(ContextId).ok_or_else(missing)?)
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Engine, now};
-use crate::stream::{Answers, StreamFile};
+use crate::stream::{Disclosure, StreamFile};
 
 /// The interval where neither the operator nor the stream's file asks for a longer one.
 const INTERVAL: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ impl Engine {
     pub(super) fn answer_interval(&self, stream: &str) -> Option<u64> {
         let catalog = self.catalog();
         let file = &catalog.stream(stream)?.file;
-        (file.answers == Answers::AtInterval).then(|| interval_of(file, self.least_interval()))
+        (file.answers == Disclosure::AtInterval).then(|| interval_of(file, self.least_interval()))
     }
 
     /// Waits for the end of the stream's disclosure interval, if its answers leave at intervals.

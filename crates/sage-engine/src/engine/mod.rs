@@ -78,7 +78,7 @@ use progress::Progress;
 use put_back::Doubted;
 
 use crate::allocate::Scheduler;
-use crate::blocks::{BlockKeys, BlockStore, KeptSums, MasterKeySource};
+use crate::blocks::{BlockKeys, BlockStore, MasterKeySource, SummaryCache};
 use crate::catalog::{Catalog, Note, Noted};
 use crate::log::{Checked, Desk, Directory, Heads, Sound, SqliteLog};
 pub use crate::plan::AttemptLimits;
@@ -137,7 +137,7 @@ pub struct Engine {
     desk: Desk<Store>,
     blocks: BlockStore,
     /// Sums of blocks, from one attempt to the next.
-    sums: KeptSums,
+    sums: SummaryCache,
     /// Authenticates the summaries among them.
     summary_key: SummaryKey,
     catalog: Mutex<Arc<Catalog>>,
@@ -208,7 +208,7 @@ impl Engine {
         let catalog = Mutex::new(Arc::new(catalog));
         let history = Mutex::new(history);
         let shelf = Shelf::open(directory.path())?;
-        let sums = KeptSums::open(directory.path())?.with_keys(blocks.keys().cloned());
+        let sums = SummaryCache::open(directory.path())?.with_keys(blocks.keys().cloned());
         let summary_key = secret::summary_key(directory.path())?;
         // Rows of programs that were under way; a grant that was started is burnt.
         let scratch = directory.path().join(own_code::SCRATCH);

@@ -203,9 +203,11 @@ pub(super) fn account<'gate>(
 }
 
 /// The context that pays for what an ML engineer of the stream asks, by its name.
-pub(super) fn paid_by(known: &Stream, by: &Principal, named: Option<&str>) -> Result<Option<String>, EngineError> {
+pub(super) fn paying_context(
+    known: &Stream, by: &Principal, named: Option<&str>,
+) -> Result<Option<String>, EngineError> {
     in_role(known, by, Role::MlEngineer)?;
-    Ok(known.file.policy.paid_by(by.name(), named)?)
+    Ok(known.file.policy.paying_context(by.name(), named)?)
 }
 
 /// Refuses a principal who does not have the role, or whose roles are suspended.

@@ -12,7 +12,7 @@ use sage_learn::plan::fits;
 use sage_learn::statistics::StatisticError;
 
 use super::grant::context;
-use super::policy::{account, found, paid_by};
+use super::policy::{account, found, paying_context};
 use super::{Ask, Engine, EngineError, Granted, Principal, Store, census, note, submit};
 use crate::catalog::{Note, Stage, Stream};
 use crate::plan::{PlanRefusal, Priced, plan_apart};
@@ -214,7 +214,7 @@ impl Engine {
     fn on_account(&self, by: &Principal, asked: &QueryAsk) -> Result<QueryAsk, EngineError> {
         self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, &asked.stream)?;
-            let context = paid_by(known, by, asked.context.as_deref())?;
+            let context = paying_context(known, by, asked.context.as_deref())?;
             // A block that is named twice is one block.
             let which = match &asked.which {
                 Which::Named(keys) => Which::Named(super::blocks::folded(keys)),

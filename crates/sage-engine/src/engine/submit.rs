@@ -6,7 +6,7 @@ use sage_kernel::{Amounts, Blocks, Cost, Doors, Epsilon, Filter, Lane};
 use sage_learn::plan::odometer;
 
 use super::ceilings::Ceilings;
-use super::policy::{found, in_role, paid_by, paying};
+use super::policy::{found, in_role, paying, paying_context};
 use super::releases::{Shown, ShownTables};
 use super::{Engine, EngineError, Principal, code, note, now};
 use crate::adapt::{End, Outcome, Phase};
@@ -154,7 +154,7 @@ impl Engine {
     ) -> Result<(Recipe, Terms, Filter), EngineError> {
         let (file, filter) = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
-            pipeline.context = paid_by(known, by, pipeline.context.as_deref())?;
+            pipeline.context = paying_context(known, by, pipeline.context.as_deref())?;
             owns_name(catalog, &pipeline.name, &pipeline.stream)?;
             let doors = gate.ledger().stream(id).map(|stream| stream.policy().doors());
             if matches!(pipeline.train, Train::Command { .. }) && doors == Some(Doors::EnforcedOnly) {

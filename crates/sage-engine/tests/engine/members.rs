@@ -85,7 +85,7 @@ fn whoever_is_no_member_spends_nothing_by_any_way() {
     assert_eq!(refusal(engine.query(&eve, &question(None))), nowhere);
     assert_eq!(refusal(engine.submit(&eve, &pipeline(""))), nowhere);
     let unknown = refusal(engine.charge(&mia, in_context("c", Some("west"), "1")));
-    assert_eq!(unknown, MemberRefusal::NoContext("west".to_owned()));
+    assert_eq!(unknown, MemberRefusal::UnknownContext("west".to_owned()));
     assert!(matches!(engine.charge(&somebody("dan"), in_context("d", None, "1")), Err(EngineError::NotInRole { .. })));
     assert_eq!(spent(&engine), Epsilon::ZERO, "nothing was charged");
     assert!(engine.runs().is_empty());
@@ -114,7 +114,7 @@ fn whoever_may_spend_in_several_says_where() {
     let world = World::new();
     let engine = with(&world, &file("", "members = [\"max\"]", JOINT));
     let (mia, max) = (somebody("mia"), somebody("max"));
-    let both = MemberRefusal::Unnamed {
+    let both = MemberRefusal::Ambiguous {
         principal: "max".to_owned(),
         contexts: ["north", "south"].map(str::to_owned).to_vec(),
     };
@@ -142,7 +142,7 @@ fn one_person_is_never_given_two_ceilings() {
     let refused = |file: &str| refusal(engine.create_stream(&ada, file));
     assert_eq!(refused(&file("", "", "")), MemberRefusal::NoMembers("north".to_owned()));
     assert_eq!(refused(&file(MIA, "", "")), MemberRefusal::NoMembers("south".to_owned()));
-    let twice = |one: &str, other: &str| MemberRefusal::Twice {
+    let twice = |one: &str, other: &str| MemberRefusal::TwoContexts {
         principal: "mia".to_owned(),
         contexts: [one, other].map(str::to_owned),
     };
@@ -184,5 +184,5 @@ fn the_members_of_a_looser_policy_are_checked_too() {
         view.proposal.map(|proposal| proposal.digest).unwrap_or_default()
     };
     assert!(engine.approve_policy(&bob, "rides", &digest(&engine)).is_err());
-    assert!(matches!(refusal(engine.change_stream(&ada, &looser)), MemberRefusal::Twice { .. }));
+    assert!(matches!(refusal(engine.change_stream(&ada, &looser)), MemberRefusal::TwoContexts { .. }));
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sage_engine::log::{Checked, Desk, Directory, Heads, SqliteLog};
+use sage_engine::log::{Directory, GroupCommit, HeadCheck, Heads, SqliteLog};
 use sage_engine::{Engine, Opened, Places};
 use sage_kernel::{
     Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Head, Log, Mechanism,
@@ -56,9 +56,9 @@ const WINDOW: u32 = 100;
 const TURNS: usize = 5;
 const TURN: Duration = Duration::from_millis(1500);
 
-/// A desk with one stream under the rule that new streams have.
+/// A group commit with one stream under the rule that new streams have.
 struct World {
-    desk: Desk<SqliteLog>,
+    group_commit: GroupCommit<SqliteLog>,
     keys: AtomicU64,
     _directory: tempfile::TempDir,
 }
@@ -68,11 +68,12 @@ impl World {
         let directory = tempfile::tempdir_in(place).expect("a place to write");
         let mut gate = open(directory.path());
         furnish(&mut gate);
-        let Ok(Checked::Sound(sound)) = Heads::none().check(gate) else { panic!("nothing was exported") };
-        let world = Self { desk: Desk::new(sound, || 0), keys: AtomicU64::new(0), _directory: directory };
+        let Ok(HeadCheck::Sound(sound)) = Heads::none().check(gate) else { panic!("nothing was exported") };
+        let world =
+            Self { group_commit: GroupCommit::new(sound, || 0), keys: AtomicU64::new(0), _directory: directory };
         // The write-ahead log grows to its size once; what is measured is the long run.
         for _ in 0..500 {
-            let _answer = world.desk.charge(world.request(WINDOW)).expect("a healthy log");
+            let _answer = world.group_commit.charge(world.request(WINDOW)).expect("a healthy log");
         }
         world
     }
@@ -90,7 +91,7 @@ impl World {
             for _ in 0..clients {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
-                        let answer = self.desk.charge(self.request(window)).expect("a healthy log");
+                        let answer = self.group_commit.charge(self.request(window)).expect("a healthy log");
                         assert!(matches!(answer, Answer::Granted(_)), "everything fits");
                         count.fetch_add(1, Ordering::Relaxed);
                     }

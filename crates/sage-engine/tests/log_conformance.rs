@@ -1,20 +1,20 @@
-//! What every log must do. Each check is a function of a store that can be opened more than once; each store
-//! runs through all of them.
+//! The conformance suite of logs. Each check is generic over a store whose log can be opened several times, and every
+//! store runs through all checks.
 
 mod log_world;
 
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use log_world::Dice;
+use log_world::Random;
 use sage_engine::log::{Directory, SqliteLog};
 use sage_kernel::{Event, Gate, Head, Log, LogError, MemoryLog, Record};
 
-/// A place that holds one log, through any number of handles.
+/// A store of one log, which can be opened by any number of handles.
 trait Store: Sync {
     type Handle: Log + Send;
 
-    /// A place with an empty log.
+    /// A store with an empty log.
     fn empty() -> Self;
 
     /// Another handle on the same log.
@@ -49,18 +49,18 @@ impl Store for InMemory {
     }
 }
 
-/// A directory of ours with its SQLite file.
+/// A directory with a log in a SQLite file.
 struct OnDisk {
     directory: Mutex<Directory>,
-    _place: tempfile::TempDir,
+    _folder: tempfile::TempDir,
 }
 
 impl Store for OnDisk {
     type Handle = SqliteLog;
 
     fn empty() -> Self {
-        let place = tempfile::tempdir().expect("a directory");
-        Self { directory: Mutex::new(Directory::open(place.path()).expect("a new directory")), _place: place }
+        let folder = tempfile::tempdir().expect("a directory");
+        Self { directory: Mutex::new(Directory::open(folder.path()).expect("a new directory")), _folder: folder }
     }
 
     fn open(&self) -> SqliteLog {
@@ -68,7 +68,7 @@ impl Store for OnDisk {
     }
 }
 
-/// So many records that follow the head, with bodies of this size.
+/// Records that follow a head, with bodies of `size` bytes.
 fn records(mut head: Head, count: usize, size: usize) -> Vec<Record> {
     let mut next = |_| {
         let event = Event::Note { kind: "test".to_owned(), body: vec![head.length.to_le_bytes()[0]; size] };
@@ -79,7 +79,7 @@ fn records(mut head: Head, count: usize, size: usize) -> Vec<Record> {
     (0..count).map(&mut next).collect()
 }
 
-/// Appends so many records in one batch, and returns them.
+/// Appends records in one batch, and returns them.
 fn extend(log: &mut impl Log, head: Head, count: usize) -> Vec<Record> {
     let batch = records(head, count, 40);
     let expected = batch.last().map_or(head, Record::head);
@@ -161,7 +161,7 @@ fn a_batch_is_seen_whole_or_not_at_all<S: Store>() {
         });
         let log = store.open();
         while !writer.is_finished() {
-            let seen = log.read(0, usize::MAX).expect("readable beside a writer").len();
+            let seen = log.read(0, usize::MAX).expect("readable while another handle writes").len();
             assert_eq!(seen % SIZE, 0, "a part of a batch was seen");
         }
     });
@@ -199,7 +199,7 @@ fn of_two_who_append_at_once_one_wins<S: Store>() {
         let racers = [scope.spawn(race), scope.spawn(race), scope.spawn(race)];
         racers.into_iter().map(|racer| racer.join().expect("no panic")).sum()
     });
-    assert_eq!(wins, ROUNDS, "every place in the log was won once");
+    assert_eq!(wins, ROUNDS, "every record has one writer");
     assert_eq!(Gate::open(store.open()).expect("a chain").head().length, ROUNDS);
 }
 
@@ -215,20 +215,20 @@ fn bodies_of_any_size_are_kept<S: Store>() {
 }
 
 fn a_long_life_of_batches_of_any_size<S: Store>() {
-    let mut dice = Dice::thrown();
+    let mut random = Random::seeded();
     let store = S::empty();
     let mut log = store.open();
     let mut all: Vec<Record> = Vec::new();
     for _ in 0..200 {
         let head = all.last().map_or(Head::EMPTY, Record::head);
-        match dice.below(4) {
+        match random.below(4) {
             0 => log = store.open(),
             1 if !all.is_empty() => {
-                let stale = Head { length: dice.below(head.length), hash: [0; 32] };
+                let stale = Head { length: random.below(head.length), hash: [0; 32] };
                 assert_eq!(log.append(stale, records(stale, 1, 1)), Err(LogError::Conflict));
             }
             _ => {
-                let count = usize::try_from(1 + dice.below(90)).expect("small");
+                let count = usize::try_from(1 + random.below(90)).expect("small");
                 all.extend(extend(&mut log, head, count));
             }
         }

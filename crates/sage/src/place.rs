@@ -83,7 +83,7 @@ impl PlaceArgs {
     pub(crate) fn open_if_free(&self) -> Result<Option<Engine>, Failure> {
         self.is_there()?;
         match Engine::open(&self.dir, &self.places()) {
-            Err(EngineError::Open(OpenError::Held(_))) => Ok(None),
+            Err(EngineError::Open(OpenError::InUse(_))) => Ok(None),
             opened => ready(opened?).map(Some),
         }
     }
@@ -107,7 +107,7 @@ impl PlaceArgs {
         let began = Instant::now();
         loop {
             match Engine::open(&self.dir, &self.places()) {
-                Err(EngineError::Open(OpenError::Held(_))) if began.elapsed() < PATIENCE => {
+                Err(EngineError::Open(OpenError::InUse(_))) if began.elapsed() < PATIENCE => {
                     sleep(Duration::from_millis(50));
                 }
                 opened => return ready(opened?),

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::list::{files_below, new_folder, put};
 use super::save::{folded, read};
 use crate::engine::{EngineError, Places, now};
-use crate::log::{KnownHead, copy_log};
+use crate::log::{ExportedHead, copy_log};
 
 /// Writes a bundle into a new folder, which `tools/audit.py` checks without this program. Gives how many events it
 /// has. The directory may be in use.
@@ -24,7 +24,7 @@ pub fn export(path: &Path, places: &Places, to: &Path) -> Result<u64, EngineErro
     for (name, stream) in catalog.streams() {
         put(to, &format!("streams/{name}.toml"), stream.file.to_text().as_bytes())?;
     }
-    put(to, "head", KnownHead { head, time: now() }.unsigned_line().as_bytes())?;
+    put(to, "head", ExportedHead { head, time: now() }.unsigned_line().as_bytes())?;
     for (place, file) in places.heads.iter().enumerate() {
         if let Some(bytes) = read(file)? {
             put(to, &format!("heads/{place}"), &bytes)?;

@@ -103,7 +103,7 @@ impl Engine {
     pub fn checkpoint(&self) -> Result<(), EngineError> {
         // First the catalog takes in what there is.
         self.with(|_, _| Ok(()))?;
-        self.desk.with(|gate| {
+        self.group_commit.with(|gate| {
             let mut history = super::lock(&self.history);
             gate.note(now(), KIND, history.digest().to_vec())?;
             let ledger = gate.snapshot(now())?;
@@ -118,7 +118,7 @@ impl Engine {
     }
 
     pub(super) fn checkpoint_if_due(&self) -> Result<(), EngineError> {
-        let length = self.desk.with(|gate| gate.head().length)?;
+        let length = self.group_commit.with(|gate| gate.head().length)?;
         let taken = super::lock(&self.history).taken;
         if length.saturating_sub(taken) < DUE { Ok(()) } else { self.checkpoint() }
     }

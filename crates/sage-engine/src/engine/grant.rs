@@ -77,7 +77,7 @@ impl Engine {
     pub(super) fn charge_request(
         &self, request: Request, stream: String, blocks: Vec<String>,
     ) -> Result<Granted, EngineError> {
-        match self.desk.charge(request)? {
+        match self.group_commit.charge(request)? {
             Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant)) => {
                 // The ledger charges a block that is named twice once, and so it is read once.
                 Ok(Granted { grant, stream, blocks: folded(&blocks) })

@@ -80,7 +80,7 @@ use put_back::Doubted;
 use crate::allocate::Scheduler;
 use crate::blocks::{BlockKeys, BlockStore, MasterKeySource, SummaryCache};
 use crate::catalog::{Catalog, Note, Noted};
-use crate::log::{Checked, Desk, Directory, Heads, Sound, SqliteLog};
+use crate::log::{Directory, GroupCommit, HeadCheck, Heads, SoundGate, SqliteLog};
 pub use crate::plan::AttemptLimits;
 use crate::plan::Recipe;
 use crate::release::Shelf;
@@ -134,7 +134,7 @@ pub enum Opened {
 /// A directory that this process owns, and what can be done with it.
 pub struct Engine {
     directory: Directory,
-    desk: Desk<Store>,
+    group_commit: GroupCommit<Store>,
     blocks: BlockStore,
     /// Sums of blocks, from one attempt to the next.
     sums: SummaryCache,
@@ -186,20 +186,20 @@ impl Engine {
             }
         }
         let log = match Heads::new(places.heads.clone(), EXPORT_EVERY, path).check(gate)? {
-            Checked::Sound(log) if put_back::fence(path).exists() => Doubted::Restored(log),
-            Checked::Sound(log) => {
+            HeadCheck::Sound(log) if put_back::fence(path).exists() => Doubted::Restored(log),
+            HeadCheck::Sound(log) => {
                 return Ok(Opened::Ready(Box::new(Self::ready(directory, blocks, log, history, places.clone())?)));
             }
-            Checked::RolledBack(log) => Doubted::RolledBack(log),
+            HeadCheck::RolledBack(log) => Doubted::RolledBack(log),
         };
         Ok(Opened::PutBack(Box::new(PutBack { directory, blocks, log, history, places: places.clone() })))
     }
 
     fn ready(
-        directory: Directory, blocks: BlockStore, mut sound: Sound<Store>, history: History, places: Places,
+        directory: Directory, blocks: BlockStore, mut sound: SoundGate<Store>, history: History, places: Places,
     ) -> Result<Self, EngineError> {
         sound.burn_running(now())?;
-        let desk = Desk::new(sound, now);
+        let group_commit = GroupCommit::new(sound, now);
         let mut schedule = Schedule::new(places.scheduler);
         let catalog = history.fold(|note, catalog| {
             schedule.follow(note, catalog);
@@ -220,7 +220,7 @@ impl Engine {
         let (crash_guard, quarantined) = CrashGuard::open(directory.path()).map_err(working)?;
         let engine = Self {
             directory,
-            desk,
+            group_commit,
             blocks,
             sums,
             summary_key,
@@ -249,7 +249,7 @@ impl Engine {
     /// # Errors
     /// When it cannot be written. What was granted stays granted.
     pub fn export_head(&self) -> Result<(), EngineError> {
-        Ok(self.desk.export_head()?)
+        Ok(self.group_commit.export_head()?)
     }
 
     /// Keeps a snapshot if the log has grown much since the last, exports the head, and gives the directory up.
@@ -258,7 +258,7 @@ impl Engine {
     /// When the head cannot be exported.
     pub fn close(self) -> Result<(), EngineError> {
         self.checkpoint_if_due()?;
-        Ok(self.desk.close()?)
+        Ok(self.group_commit.close()?)
     }
 
     /// Where it is.
@@ -271,7 +271,7 @@ impl Engine {
     fn with<T>(
         &self, work: impl FnOnce(&mut Gate<Store>, &Arc<Catalog>) -> Result<T, EngineError>,
     ) -> Result<T, EngineError> {
-        self.desk.with(|gate| {
+        self.group_commit.with(|gate| {
             let mut catalog = lock(&self.catalog);
             let outcome = work(gate, &catalog);
             for (number, kind, body) in gate.log().take_below(gate.head().length) {

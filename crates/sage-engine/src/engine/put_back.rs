@@ -12,7 +12,7 @@ use sage_kernel::Head;
 use super::checkpoint::History;
 use super::{Engine, EngineError, Places, Principal, Store, now};
 use crate::blocks::BlockStore;
-use crate::log::{Directory, KnownHead, RolledBack, Since, Sound, durable};
+use crate::log::{Directory, ExportedHead, RolledBackGate, SinceBackup, SoundGate, durable};
 use crate::stream::Role;
 
 /// A directory whose log may be older than what was granted on it.
@@ -27,15 +27,15 @@ pub struct PutBack {
 /// What speaks against the log.
 pub(super) enum Doubted {
     /// An exported head that it does not hold.
-    RolledBack(RolledBack<Store>),
+    RolledBack(RolledBackGate<Store>),
     /// A fence, and nothing else.
-    Restored(Sound<Store>),
+    Restored(SoundGate<Store>),
 }
 
 impl PutBack {
     /// Where the log ends, and the newest head that was exported from it and is not in it; nothing where the directory
     /// was restored and no such head is known.
-    pub const fn heads(&self) -> (Head, Option<KnownHead>) {
+    pub const fn heads(&self) -> (Head, Option<ExportedHead>) {
         match &self.log {
             Doubted::RolledBack(log) => (log.head(), Some(log.known())),
             Doubted::Restored(log) => (log.head(), None),
@@ -66,7 +66,7 @@ impl PutBack {
     ///
     /// # Errors
     /// When the principal is no officer, or the log cannot be written. Nothing is granted then.
-    pub fn acknowledge_restore(self, officer: &Principal, since: Since) -> Result<Engine, EngineError> {
+    pub fn acknowledge_restore(self, officer: &Principal, since: SinceBackup) -> Result<Engine, EngineError> {
         self.is_officer(officer)?;
         let mut sound = match self.log {
             Doubted::RolledBack(log) => log.acknowledge(now(), officer.name())?,

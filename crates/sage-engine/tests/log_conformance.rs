@@ -95,7 +95,7 @@ fn an_empty_log_is_empty<S: Store>() {
     assert_eq!(Gate::open(store.open()).expect("a chain").head(), Head::EMPTY);
 }
 
-fn what_is_appended_is_read_in_pages_of_any_size<S: Store>() {
+fn appended_records_are_read_in_pages_of_any_size<S: Store>() {
     let store = S::empty();
     let mut log = store.open();
     let mut all = Vec::new();
@@ -111,7 +111,7 @@ fn what_is_appended_is_read_in_pages_of_any_size<S: Store>() {
     }
 }
 
-fn numbers_at_the_edge_are_kept<S: Store>() {
+fn extreme_times_are_stored<S: Store>() {
     let store = S::empty();
     let mut log = store.open();
     let mut head = Head::EMPTY;
@@ -125,7 +125,7 @@ fn numbers_at_the_edge_are_kept<S: Store>() {
     assert_eq!(store.open().read(0, 100), Ok(all));
 }
 
-fn an_append_elsewhere_than_at_the_end_is_a_conflict<S: Store>() {
+fn an_append_after_another_head_is_a_conflict<S: Store>() {
     let store = S::empty();
     let mut log = store.open();
     let first = extend(&mut log, Head::EMPTY, 5);
@@ -139,7 +139,7 @@ fn an_append_elsewhere_than_at_the_end_is_a_conflict<S: Store>() {
     extend(&mut log, first[4].head(), 1);
 }
 
-fn nothing_appended_is_nothing_changed<S: Store>() {
+fn an_empty_append_changes_nothing<S: Store>() {
     let store = S::empty();
     let mut log = store.open();
     assert_eq!(log.append(Head::EMPTY, Vec::new()), Ok(Head::EMPTY));
@@ -148,7 +148,7 @@ fn nothing_appended_is_nothing_changed<S: Store>() {
     assert_eq!(store.open().read(0, 10).map(|records| records.len()), Ok(3));
 }
 
-fn a_batch_is_seen_whole_or_not_at_all<S: Store>() {
+fn a_batch_is_visible_completely_or_not_at_all<S: Store>() {
     let store = S::empty();
     const SIZE: usize = 50;
     thread::scope(|scope| {
@@ -168,7 +168,7 @@ fn a_batch_is_seen_whole_or_not_at_all<S: Store>() {
     assert_eq!(store.open().read(0, usize::MAX).map(|records| records.len()), Ok(20 * SIZE));
 }
 
-fn what_was_appended_outlives_its_handle<S: Store>() {
+fn records_outlive_their_handle<S: Store>() {
     let store = S::empty();
     let mut all = Vec::new();
     for count in [1, 10, 100] {
@@ -178,7 +178,7 @@ fn what_was_appended_outlives_its_handle<S: Store>() {
     }
 }
 
-fn of_two_who_append_at_once_one_wins<S: Store>() {
+fn one_of_two_concurrent_appends_wins<S: Store>() {
     let store = S::empty();
     const ROUNDS: u64 = 40;
     let wins: u64 = thread::scope(|scope| {
@@ -203,7 +203,7 @@ fn of_two_who_append_at_once_one_wins<S: Store>() {
     assert_eq!(Gate::open(store.open()).expect("a chain").head().length, ROUNDS);
 }
 
-fn bodies_of_any_size_are_kept<S: Store>() {
+fn bodies_of_any_size_are_stored<S: Store>() {
     let store = S::empty();
     let mut log = store.open();
     let mut head = Head::EMPTY;
@@ -214,7 +214,7 @@ fn bodies_of_any_size_are_kept<S: Store>() {
     }
 }
 
-fn a_long_life_of_batches_of_any_size<S: Store>() {
+fn a_long_sequence_of_batches_is_stored<S: Store>() {
     let mut random = Random::seeded();
     let store = S::empty();
     let mut log = store.open();
@@ -238,15 +238,15 @@ fn a_long_life_of_batches_of_any_size<S: Store>() {
 
 fn conforms<S: Store>() {
     an_empty_log_is_empty::<S>();
-    what_is_appended_is_read_in_pages_of_any_size::<S>();
-    numbers_at_the_edge_are_kept::<S>();
-    an_append_elsewhere_than_at_the_end_is_a_conflict::<S>();
-    nothing_appended_is_nothing_changed::<S>();
-    a_batch_is_seen_whole_or_not_at_all::<S>();
-    what_was_appended_outlives_its_handle::<S>();
-    of_two_who_append_at_once_one_wins::<S>();
-    bodies_of_any_size_are_kept::<S>();
-    a_long_life_of_batches_of_any_size::<S>();
+    appended_records_are_read_in_pages_of_any_size::<S>();
+    extreme_times_are_stored::<S>();
+    an_append_after_another_head_is_a_conflict::<S>();
+    an_empty_append_changes_nothing::<S>();
+    a_batch_is_visible_completely_or_not_at_all::<S>();
+    records_outlive_their_handle::<S>();
+    one_of_two_concurrent_appends_wins::<S>();
+    bodies_of_any_size_are_stored::<S>();
+    a_long_sequence_of_batches_is_stored::<S>();
 }
 
 #[test]

@@ -110,9 +110,12 @@ fn a_restored_copy_is_read_and_grants_nothing_until_an_officer_acknowledges() {
 
     let Ok((Event::Note { kind, body }, _)) = note.verify(present) else { panic!("it is a note") };
     assert_eq!(kind, ROLLBACK_NOTE);
-    let said: Acknowledgement = toml::from_str(std::str::from_utf8(&body).expect("text")).expect("TOML");
-    assert_eq!((said.principal.as_str(), said.known_length, said.present_length), ("officer@example.org", 9, 5));
-    assert!(said.known_hash != said.present_hash && said.known_hash.len() == 64);
+    let acknowledgement: Acknowledgement = toml::from_str(std::str::from_utf8(&body).expect("text")).expect("TOML");
+    assert_eq!(
+        (acknowledgement.principal.as_str(), acknowledgement.known_length, acknowledgement.present_length),
+        ("officer@example.org", 9, 5)
+    );
+    assert!(acknowledgement.known_hash != acknowledgement.present_hash && acknowledgement.known_hash.len() == 64);
     assert!(matches!(fixture.check(), Ok(HeadCheck::Sound(_))), "acknowledged once is enough");
 }
 

@@ -1,4 +1,4 @@
-//! Real rows, if they are available: a year of taxi rides, five months of flights, and sales of a fixture.
+//! Real rows, if they are available: a year of taxi rides, five months of flights, and sales of a shop.
 
 use std::collections::{BTreeMap, BTreeSet};
 

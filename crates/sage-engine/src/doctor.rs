@@ -218,7 +218,7 @@ impl Doctor {
     /// Sums lie there for blocks that are kept, of the rows that they have.
     fn look_at_sums(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
         for path in self.sums.list()? {
-            let whose = KeptSums::whose(&path);
+            let whose = SummaryCache::owner(&path);
             let stream = whose.and_then(|(stream, block)| Some((self.catalog.stream(stream)?, block)));
             let block = stream.and_then(|(stream, block)| stream.blocks.get(block));
             let parts = block.filter(|block| block.stage != Stage::Deleted).map(|block| parts_digest(&block.parts));

@@ -18,7 +18,7 @@ pub struct Verified {
     /// Where the log ends. Every record up to here was verified.
     pub head: Head,
     /// The exported heads, and whether the log holds them.
-    pub heads: Vec<(PathBuf, KnownHead, bool)>,
+    pub heads: Vec<(PathBuf, ExportedHead, bool)>,
     /// How many files were held against their digests.
     pub files: usize,
     /// What is not as it should be.
@@ -41,8 +41,8 @@ impl Verified {
 /// # Errors
 /// When there is no log, or it is not what was written.
 pub fn verify(path: &Path, places: &Places) -> Result<Verified, EngineError> {
-    let in_use = Directory::is_held(path);
-    let copy = LogCopy::of(path)?;
+    let in_use = Directory::is_in_use(path);
+    let copy = LogCopy::create(path)?;
     let doctor = Doctor::examine_copy(copy.path(), path, places)?;
     let heads = Heads::new(places.heads.clone(), std::num::NonZeroU64::MAX, path).compare(doctor.gate())?;
     let ours = |finding: &&Finding| !(in_use && finding.is_repairable());

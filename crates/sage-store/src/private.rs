@@ -1,7 +1,7 @@
-//! Files and directories that only their owner can use: 0600 and 0700, whatever the process's umask is.
+//! Files and directories that only their owner can use: modes 0600 and 0700, whatever the process's umask is.
 //!
-//! The mode is given when a file is made, so that it is never readable by others for a moment, and set again afterwards,
-//! because a umask can only take bits away and may take the owner's. Everything the engine keeps is made here.
+//! A file is created with its mode, so that others can never read it, not even for a moment. The mode is set again
+//! afterwards, because a umask may clear bits of the owner. The engine creates all its files through this module.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
@@ -11,34 +11,34 @@ use std::path::Path;
 const FILE: u32 = 0o600;
 const DIRECTORY: u32 = 0o700;
 
-/// Makes a file, or empties the one that is there.
+/// Creates a file, truncating an existing one.
 ///
 /// # Errors
-/// When it cannot be made, or its mode cannot be set.
+/// When the file cannot be created or its mode cannot be set.
 pub fn create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().write(true).create(true).truncate(true), path)
 }
 
-/// Makes a file; one that is there already is an error.
+/// Creates a file that does not exist yet.
 ///
 /// # Errors
-/// When it cannot be made, or its mode cannot be set.
+/// When the file exists or cannot be created, or its mode cannot be set.
 pub fn create_new(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().read(true).write(true).create_new(true), path)
 }
 
-/// Opens a file for reading and writing and makes it if it is missing.
+/// Opens a file for reading and writing, creating it if it does not exist.
 ///
 /// # Errors
-/// When it cannot be opened, or its mode cannot be set.
+/// When the file cannot be opened or its mode cannot be set.
 pub fn open_or_create(path: &Path) -> io::Result<File> {
     open(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
 }
 
-/// Writes a file, replacing what was in it.
+/// Writes a file, replacing its contents.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When the file cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     create(path)?.write_all(bytes)
 }
@@ -51,10 +51,10 @@ fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a directory and those above it that are missing. Directories that are there stay as they are.
+/// Creates a directory and its missing parents. Existing directories keep their modes.
 ///
 /// # Errors
-/// When one cannot be made.
+/// When a directory cannot be created.
 pub fn make_directories(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -63,31 +63,31 @@ pub fn make_directories(path: &Path) -> io::Result<()> {
         make_directories(above)?;
     }
     match DirBuilder::new().mode(DIRECTORY).create(path) {
-        // Another thread was quicker.
+        // Another thread created it first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
         Ok(()) => restrict_directory(path),
     }
 }
 
-/// Takes a directory's permissions away from everybody but its owner.
+/// Sets the mode of a directory to 0700.
 ///
 /// # Errors
-/// When it belongs to another user.
+/// When the directory belongs to another user.
 pub fn restrict_directory(path: &Path) -> io::Result<()> {
     restrict(path, DIRECTORY)
 }
 
-/// The same for a file.
+/// Sets the mode of a file to 0600.
 ///
 /// # Errors
-/// When it belongs to another user.
+/// When the file belongs to another user.
 pub fn restrict_file(path: &Path) -> io::Result<()> {
     restrict(path, FILE)
 }
 
-/// Makes a folder and everything in it readable by the user that a sandbox runs as. The folder lies below a directory
-/// that only its owner can enter, so nobody else can reach it.
+/// Makes a folder and its contents readable by every user, and so by the user that a sandbox runs as. The folder must
+/// be inside a directory that only its owner can enter; other users then cannot reach it.
 ///
 /// # Errors
 /// When a mode cannot be set.
@@ -97,7 +97,7 @@ pub fn show_to_sandbox(path: &Path) -> io::Result<()> {
         restrict(path, 0o755)?;
         return fs::read_dir(path)?.try_for_each(|entry| show_to_sandbox(&entry?.path()));
     }
-    // Sockets and links stay as they are.
+    // Sockets and symbolic links keep their modes.
     if metadata.is_file() { restrict(path, 0o644) } else { Ok(()) }
 }
 
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_for_its_owner_alone_and_what_is_there_stays() {
+    fn created_paths_are_private_and_existing_directories_keep_their_modes() {
         let folder = tempfile::tempdir().expect("a folder");
         let wide = folder.path().join("wide");
         fs::create_dir(&wide).expect("made");
@@ -128,7 +128,7 @@ mod tests {
         let file = deep.join("file");
         write(&file, b"one").expect("written");
         assert_eq!(mode(&file), 0o600);
-        // A file that an earlier version left readable is not any more.
+        // Rewriting a file that an earlier version left readable makes it private.
         fs::set_permissions(&file, Permissions::from_mode(0o644)).expect("set");
         write(&file, b"two").expect("written");
         assert_eq!((mode(&file), fs::read(&file).expect("read")), (0o600, b"two".to_vec()));

@@ -1,27 +1,28 @@
-//! What a panic says while rows are taken in or read goes nowhere: it could quote one.
+//! Threads whose panics print nothing. They hold rows, and a panic message could quote one.
 
 use std::panic::{set_hook, take_hook};
 use std::sync::Once;
 use std::thread::Builder;
 
-/// The name of the threads that hold rows.
+/// The name of every thread that holds rows.
 pub const READER: &str = "sage-reader";
 
-/// From here on nothing is printed about a panic of a thread of that name; others are as loud as before.
+/// Installs a panic hook that ignores panics of threads named [`READER`] and forwards all others to the previous hook.
+/// Later calls do nothing.
 pub fn silence_readers() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let before = take_hook();
+        let previous = take_hook();
         set_hook(Box::new(move |panic| {
             if std::thread::current().name() != Some(READER) {
-                before(panic);
+                previous(panic);
             }
         }));
     });
 }
 
-/// Does something on a thread of its own that may hold rows; nothing if it panics, which is not told further.
-pub fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+/// Runs work that holds rows on a reader thread. Returns `None` if it panics, and prints nothing about the panic.
+pub fn run_on_reader<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     silence_readers();
     std::thread::scope(|scope| {
         let thread = Builder::new().name(READER.to_owned()).spawn_scoped(scope, work);
@@ -36,17 +37,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_panics_in_silence() {
-        static HEARD: AtomicUsize = AtomicUsize::new(0);
+    fn panics_of_reader_threads_are_not_reported() {
+        static REPORTED: AtomicUsize = AtomicUsize::new(0);
         set_hook(Box::new(|panic| {
-            let said = panic.payload().downcast_ref::<&str>();
-            HEARD.fetch_add(usize::from(said == Some(&"a row")), Ordering::Relaxed);
+            let message = panic.payload().downcast_ref::<&str>();
+            REPORTED.fetch_add(usize::from(message == Some(&"a row")), Ordering::Relaxed);
         }));
         silence_readers();
-        for (name, heard) in [(READER, 0), ("another", 1)] {
+        for (name, reported) in [(READER, 0), ("another", 1)] {
             let thread = Builder::new().name(name.to_owned()).spawn(|| panic!("a row")).expect("a thread");
             assert!(thread.join().is_err());
-            assert_eq!(HEARD.load(Ordering::Relaxed), heard, "{name}");
+            assert_eq!(REPORTED.load(Ordering::Relaxed), reported, "{name}");
         }
     }
 }

@@ -1,27 +1,16 @@
-//! How far a mistyped name is from a known one, for every "did you mean".
+//! Suggestions for mistyped names: the name in "did you mean …?".
 
-/// How many characters must be put in, left out or changed to get from one to the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (place, from) in one.chars().flat_map(char::to_lowercase).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = place + 1;
-        for (at, to) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(from != *to);
-            diagonal = row[at + 1];
-            row[at + 1] = changed.min(row[at] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
-}
+/// The longest typed name, in characters, that gets a suggestion. A longer text is not a typing error.
+const TYPED_LIMIT: usize = 40;
 
-/// The known name fewest changes away, if so few that it may have been meant.
+/// The known name with the smallest edit distance to `typed`, or `None` if even that one is too different.
+///
+/// Case is ignored. The distance may be at most one plus a quarter of the known name's length.
 pub fn nearest<'name>(typed: &str, known: &[&'name str]) -> Option<&'name str> {
-    // A name is short; what is much longer is no slip of a finger.
-    if typed.chars().count() > 40 {
+    if typed.chars().count() > TYPED_LIMIT {
         return None;
     }
-    let (distance, name) = known.iter().map(|name| (distance(typed, name), *name)).min()?;
+    let typed = typed.to_lowercase();
+    let (distance, name) = known.iter().map(|name| (strsim::levenshtein(&typed, name), *name)).min()?;
     (distance <= 1 + name.len() / 4).then_some(name)
 }

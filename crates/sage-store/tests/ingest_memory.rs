@@ -1,15 +1,18 @@
-//! However much comes through a pipe, taking it in needs a bounded amount of memory.
+//! Ingest uses bounded memory, however large the input.
 //!
-//! Alone in its program, since what is measured is the most the process ever had.
+//! The only test of its program, because it measures the peak memory of the process.
 
 use std::io::Read;
 
+use sage_store::blocks::BlockStore;
+use sage_store::ingest::{Batch, LaneSource, Source, ingest};
+use sage_store::stream::StreamFile;
 use sage_kernel::noise::SecureNoise;
 use sage_store::blocks::BlockStore;
 use sage_store::ingest::{Batch, Lanes, Source, ingest};
 use sage_store::stream::StreamFile;
 
-/// One category holds nearly everything, so that a single block has to be written in pieces.
+/// Nearly all rows have one category, so a single block must be written in several parts.
 const STREAM: &str = r#"
 [stream]
 name = "flood"
@@ -39,39 +42,39 @@ type = "text"
 
 const MEBIBYTE: usize = 1 << 20;
 
-/// Lines of CSV without end, up to a limit, that are made when they are asked for.
-struct Flood {
+/// A reader that generates lines of CSV up to a total size.
+struct CsvGenerator {
     left: usize,
-    line: Vec<u8>,
-    given: usize,
+    lines: Vec<u8>,
+    returned: usize,
     number: u64,
 }
 
-impl Read for Flood {
+impl Read for CsvGenerator {
     fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
-        if self.given == self.line.len() {
-            if self.left < self.line.len() {
+        if self.returned == self.lines.len() {
+            if self.left < self.lines.len() {
                 return Ok(0);
             }
-            // Numbers that do not repeat, so that nothing can be folded together.
+            // Numbers that do not repeat, so that the rows cannot be compressed.
             self.number = self.number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            self.line.clear();
+            self.lines.clear();
             for shift in 0..64 {
                 let mixed = self.number.rotate_left(shift).wrapping_mul(0x9E37_79B9_7F4A_7C15);
                 let line = format!("2026-11-01 08:15:{:02},0.{mixed},x,{mixed:016x}\n", mixed % 60);
-                self.line.extend_from_slice(line.as_bytes());
+                self.lines.extend_from_slice(line.as_bytes());
             }
-            self.left -= self.line.len();
-            self.given = 0;
+            self.left -= self.lines.len();
+            self.returned = 0;
         }
-        let count = out.len().min(self.line.len() - self.given);
-        out[..count].copy_from_slice(&self.line[self.given..self.given + count]);
-        self.given += count;
+        let count = out.len().min(self.lines.len() - self.returned);
+        out[..count].copy_from_slice(&self.lines[self.returned..self.returned + count]);
+        self.returned += count;
         Ok(count)
     }
 }
 
-/// The most memory the process ever had, where the system tells.
+/// The peak memory of the process, if the system reports it.
 fn peak_bytes() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
@@ -86,18 +89,19 @@ fn memory_does_not_grow_with_the_input() {
     let store = BlockStore::local(folder.path()).expect("a store");
     let stream = StreamFile::parse(STREAM).expect("a stream");
     let header = std::io::Cursor::new(b"at,value,kind,word\n".to_vec());
-    let flood = header.chain(Flood { left: bytes, line: vec![b'\n'], given: 1, number: 1 });
-    let source = Source::Pipe { name: "standard input".to_owned(), bytes: Box::new(flood), format: None };
+    let rows = header.chain(CsvGenerator { left: bytes, lines: vec![b'\n'], returned: 1, number: 1 });
+    let source = Source::Pipe { name: "standard input".to_owned(), bytes: Box::new(rows), format: None };
     let mut noise = SecureNoise::new().expect("randomness");
-    let lanes = Lanes { noise: &mut noise, users: None };
-    let taken = ingest(&stream, source, Batch { id: "flood", received: 0 }, lanes, &|_| false, &store).expect("rows");
-    assert_eq!(taken.report.read, taken.report.stored);
-    assert!(taken.manifest.parts.len() > 2, "the chunks were written as they filled");
+    let lanes = LaneSource { noise: &mut noise, users: None };
+    let ingested =
+        ingest(&stream, source, Batch { id: "flood", received: 0 }, lanes, &|_| false, &store).expect("rows");
+    assert_eq!(ingested.report.read, ingested.report.stored);
+    assert!(ingested.manifest.parts.len() > 2, "chunks are written when they are full");
     match peak_bytes() {
         Some(peak) => {
-            println!("{} MiB came in, {} MiB at most were held", bytes / MEBIBYTE, peak / MEBIBYTE);
+            println!("{} MiB ingested, peak memory {} MiB", bytes / MEBIBYTE, peak / MEBIBYTE);
             assert!(peak < 640 * MEBIBYTE, "{} MiB", peak / MEBIBYTE);
         }
-        None => println!("left out: this system does not tell how much memory was used"),
+        None => println!("skipped: this system does not report peak memory"),
     }
 }

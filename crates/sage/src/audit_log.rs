@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use sage_engine::doctor::Finding;
-use sage_engine::log::{KnownHead, LogCopy, hexadecimal};
+use sage_engine::log::{ExportedHead, LogCopy, hexadecimal};
 use sage_engine::verify::{Verified, verify};
 use sage_engine::{Engine, EngineError, EventView, Opened, Places, backup};
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ pub(crate) fn log(asked: &LogArgs) -> Result<(), Failure> {
     });
     let wanted = wanted.map_err(|why| Failure::usage(why, "sage audit log --kind released --since 2026-11-01"))?;
     asked.place.is_there()?;
-    let copy = LogCopy::of(&asked.place.dir).map_err(EngineError::from)?;
+    let copy = LogCopy::create(&asked.place.dir).map_err(EngineError::from)?;
     // A copy without heads and fence is always there to be looked at.
     let Opened::Ready(engine) = Engine::open(copy.path(), &Places::default())? else {
         return Err(Failure::no_answer("the log cannot be looked at", "sage audit verify says what is wrong"));
@@ -147,7 +147,7 @@ pub(crate) fn check(asked: &VerifyArgs) -> Result<(), Failure> {
 }
 
 fn object(verified: &Verified) -> Value {
-    let head = |(file, known, held): &(PathBuf, KnownHead, bool)| json!({"file": file, "events": known.head.length, "held": held});
+    let head = |(file, known, held): &(PathBuf, ExportedHead, bool)| json!({"file": file, "events": known.head.length, "held": held});
     json!({
         "sound": verified.is_sound(),
         "events_verified": verified.head.length,

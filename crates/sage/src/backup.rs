@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use sage_engine::backup::{self, RestoredTokens};
-use sage_engine::log::Since;
+use sage_engine::log::SinceBackup;
 use sage_engine::{Engine, Opened};
 use serde_json::json;
 
@@ -114,8 +114,8 @@ pub(crate) fn restore(asked: &RestoreArgs) -> Result<(), Failure> {
 
 fn acknowledge(asked: &RestoreArgs) -> Result<(), Failure> {
     let since = match (asked.nothing_since, asked.retire_all) {
-        (true, false) => Since::Nothing,
-        (false, true) => Since::Unknown,
+        (true, false) => SinceBackup::Nothing,
+        (false, true) => SinceBackup::Unknown,
         _ => {
             return Err(Failure::usage(
                 "it is not said what the original granted after the backup",
@@ -136,8 +136,8 @@ fn acknowledge(asked: &RestoreArgs) -> Result<(), Failure> {
         Opened::Fenced(log) => {
             log.acknowledge_restore(&who, since)?.close()?;
             match since {
-                Since::Nothing => "acknowledged; the log says by whom",
-                Since::Unknown => "acknowledged, and every block is retired; the log says by whom",
+                SinceBackup::Nothing => "acknowledged; the log says by whom",
+                SinceBackup::Unknown => "acknowledged, and every block is retired; the log says by whom",
             }
         }
     };

@@ -78,7 +78,7 @@ pub(crate) fn act(
 
 fn chosen(asked: &BlocksArgs, engine: &Engine, step: Step) -> Result<Vec<String>, Failure> {
     let Some(text) = &asked.before else { return Ok(asked.keys.clone()) };
-    let instant = stream::time_of(text)
+    let instant = stream::parse_time(text)
         .ok_or_else(|| Failure::usage("--before is no time", "write it like 2026-11-01 or 2026-11-01T08:00 (UTC)"))?;
     let mut keys = match step {
         Step::Seal => engine.open_before(&asked.stream, instant)?,

@@ -95,7 +95,7 @@ impl IngestArgs {
 }
 
 fn lines(counts: &std::collections::BTreeMap<(String, Reason), u64>) -> Vec<(String, &'static str, u64)> {
-    counts.iter().map(|((column, reason), &rows)| (column.clone(), reason.word(), rows)).collect()
+    counts.iter().map(|((column, reason), &rows)| (column.clone(), reason.label(), rows)).collect()
 }
 
 /// What became of a batch, for who brought it.

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use sage_engine::ingest::{Outlined, Typed, outline};
+use sage_engine::ingest::{ColumnOutline, ColumnType, read_outline};
 use sage_engine::{Engine, Opened, Places};
 
 use crate::failure::{Failure, quoted};
@@ -58,7 +58,9 @@ pub(crate) fn run(asked: &InitArgs) -> Result<(), Failure> {
     let name = asked.stream_name()?;
     let columns = match &asked.from {
         None => sample(),
-        Some(file) => outline(file).map_err(|error| unread(&error.to_string()))?.iter().map(Proposal::of).collect(),
+        Some(file) => {
+            read_outline(file).map_err(|error| unread(&error.to_string()))?.iter().map(Proposal::of).collect()
+        }
     };
     let stream = stream_file(&name, who.name(), &columns);
     // Whoever opens a directory that is not there makes it.
@@ -125,14 +127,16 @@ struct Proposal {
 }
 
 impl Proposal {
-    fn of(column: &Outlined) -> Self {
+    fn of(column: &ColumnOutline) -> Self {
         let open = |keys: &[&'static str]| keys.iter().map(|key| (*key, OPEN.to_owned())).collect();
         let (kind, keys, says) = match column.kind {
-            Some(Typed::Number) => ("number", open(&["min", "max"]), "what is outside becomes the nearest bound"),
-            Some(Typed::Integer) => ("integer", open(&["min", "max"]), "what is outside becomes the nearest bound"),
-            Some(Typed::Boolean) => ("boolean", Vec::new(), ""),
-            Some(Typed::Time) => ("time", Vec::new(), ""),
-            Some(Typed::Text) => {
+            Some(ColumnType::Number) => ("number", open(&["min", "max"]), "what is outside becomes the nearest bound"),
+            Some(ColumnType::Integer) => {
+                ("integer", open(&["min", "max"]), "what is outside becomes the nearest bound")
+            }
+            Some(ColumnType::Boolean) => ("boolean", Vec::new(), ""),
+            Some(ColumnType::Time) => ("time", Vec::new(), ""),
+            Some(ColumnType::Text) => {
                 ("category", vec![("categories", format!("[{OPEN}]"))], "or type = \"text\", which no model can use")
             }
             None if sounds_like_a_time(&column.name) => ("time", Vec::new(), "by its name; a CSV has no types"),
@@ -260,12 +264,12 @@ mod tests {
 
     #[test]
     fn what_only_the_user_knows_is_left_open_and_refused_until_it_is_stated() {
-        let outlined = |name: &str, kind| Outlined { name: name.to_owned(), kind };
+        let outlined = |name: &str, kind| ColumnOutline { name: name.to_owned(), kind };
         let columns: Vec<Proposal> = [
-            outlined("at", Some(Typed::Time)),
-            outlined("far \"away\"", Some(Typed::Number)),
-            outlined("paid", Some(Typed::Text)),
-            outlined("rain", Some(Typed::Boolean)),
+            outlined("at", Some(ColumnType::Time)),
+            outlined("far \"away\"", Some(ColumnType::Number)),
+            outlined("paid", Some(ColumnType::Text)),
+            outlined("rain", Some(ColumnType::Boolean)),
         ]
         .iter()
         .map(Proposal::of)

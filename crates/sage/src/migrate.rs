@@ -4,7 +4,7 @@
 
 use clap::Args;
 use sage_engine::EngineError;
-use sage_engine::log::{FORMAT, OpenError, format_of};
+use sage_engine::log::{FORMAT, OpenError, read_format};
 use serde_json::json;
 
 use crate::failure::Failure;
@@ -29,7 +29,7 @@ pub(crate) struct MigrateArgs {
 
 pub(crate) fn run(asked: &MigrateArgs) -> Result<(), Failure> {
     asked.place.is_there()?;
-    let found = format_of(&asked.place.dir).map_err(EngineError::from)?;
+    let found = read_format(&asked.place.dir).map_err(EngineError::from)?;
     if asked.json {
         print_json(&json!({"format": found, "format_of_this_release": FORMAT, "usable": found == FORMAT}))?;
     }

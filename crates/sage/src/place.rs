@@ -83,7 +83,7 @@ impl PlaceArgs {
     pub(crate) fn open_if_free(&self) -> Result<Option<Engine>, Failure> {
         self.is_there()?;
         match Engine::open(&self.dir, &self.places()) {
-            Err(EngineError::Open(OpenError::Held(_))) => Ok(None),
+            Err(EngineError::Open(OpenError::InUse(_))) => Ok(None),
             opened => ready(opened?).map(Some),
         }
     }
@@ -107,7 +107,7 @@ impl PlaceArgs {
         let began = Instant::now();
         loop {
             match Engine::open(&self.dir, &self.places()) {
-                Err(EngineError::Open(OpenError::Held(_))) if began.elapsed() < PATIENCE => {
+                Err(EngineError::Open(OpenError::InUse(_))) if began.elapsed() < PATIENCE => {
                     sleep(Duration::from_millis(50));
                 }
                 opened => return ready(opened?),
@@ -166,8 +166,8 @@ impl From<EngineError> for Failure {
             EngineError::Backup(BackupError::NoBackup(_)) => 14,
             EngineError::NoStream(_) | EngineError::NoBlock(_) | EngineError::NoQuarantine(_) => 14,
             EngineError::Members(refusal) => match refusal {
-                MemberRefusal::NoContext(_) => 14,
-                MemberRefusal::Unnamed { .. } => 2,
+                MemberRefusal::UnknownContext(_) => 14,
+                MemberRefusal::Ambiguous { .. } => 2,
                 MemberRefusal::NotMember { .. } => 13,
                 _ => 1,
             },

@@ -115,9 +115,8 @@ pub(crate) struct Chosen<'text> {
 pub(crate) fn which(chosen: &Chosen<'_>) -> Result<Which, String> {
     let time = |text: Option<&str>, end: i64| match text {
         None => Ok(end),
-        Some(text) => {
-            stream::time_of(text).ok_or_else(|| format!("{} is no time; write it like 2026-11-01 (UTC)", quoted(text)))
-        }
+        Some(text) => stream::parse_time(text)
+            .ok_or_else(|| format!("{} is no time; write it like 2026-11-01 (UTC)", quoted(text))),
     };
     let ways = usize::from(chosen.last.is_some())
         + usize::from(!chosen.keys.is_empty())

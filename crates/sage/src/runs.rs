@@ -65,7 +65,7 @@ pub(crate) fn run(asked: &RunsArgs) -> Result<(), Failure> {
 /// A time of milliseconds since 1970 as text, to the second.
 pub(crate) fn instant(milliseconds: u64) -> String {
     let seconds = i64::try_from(milliseconds / 1000).unwrap_or(i64::MAX / 1_000_000);
-    format!("{}Z", stream::time_text(seconds.saturating_mul(1_000_000)))
+    format!("{}Z", stream::format_time(seconds.saturating_mul(1_000_000)))
 }
 
 /// What a run released, as `name@version`.

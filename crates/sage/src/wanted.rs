@@ -42,7 +42,7 @@ impl Wanted {
         let time = |text: Option<&str>, open: u64| match text {
             None => Ok(open),
             Some(text) => {
-                stream::time_of(text).map(|microseconds| u64::try_from(microseconds / 1000).unwrap_or(0)).ok_or_else(
+                stream::parse_time(text).map(|microseconds| u64::try_from(microseconds / 1000).unwrap_or(0)).ok_or_else(
                     || format!("{} is no time; write it like 2026-11-01 or 2026-11-01T08:00 (UTC)", quoted(text)),
                 )
             }

@@ -333,7 +333,7 @@ from! {
     HeadsError => Heads,
     GateError => Gate,
     StreamFileError => StreamFile,
-    Refused => Change,
+    ForbiddenChange => Change,
     MemberRefusal => Members,
     StoreError => Store,
     IngestError => Ingest,

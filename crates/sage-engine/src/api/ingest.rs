@@ -10,7 +10,7 @@ use crate::api::policy::{found, in_role};
 use crate::api::secret;
 use crate::api::{Engine, EngineError, Principal, lock, note, now};
 use crate::catalog::{Note, Stage};
-use crate::ingest::{self, Batch, Ingested, Lanes, Report, Source};
+use crate::ingest::{self, Batch, IngestedBatch, LaneSource, Report, Source};
 use crate::stream::{Role, Unit};
 
 /// The result of an ingest request.
@@ -44,11 +44,12 @@ impl Engine {
             Unit::User { .. } => Some(secret::load(self.path(), stream, known.secret.as_deref())?),
         };
         let mut noise = SecureNoise::new()?;
-        let lanes = Lanes { noise: &mut noise, users: users.as_ref() };
+        let lanes = LaneSource { noise: &mut noise, users: users.as_ref() };
         let received = i64::try_from(now()).unwrap_or(i64::MAX).saturating_mul(1000);
         let closed = |key: &str| known.stage(key) != Stage::Open;
         let batch = Batch { id: batch, received };
-        let Ingested { manifest, report } = ingest::ingest(&known.file, source, batch, lanes, &closed, &self.blocks)?;
+        let IngestedBatch { manifest, report } =
+            ingest::ingest(&known.file, source, batch, lanes, &closed, &self.blocks)?;
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, stream)?;
             // A block may have been sealed in the meantime.

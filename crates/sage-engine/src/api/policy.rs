@@ -207,7 +207,7 @@ pub(crate) fn account<'gate>(
 /// The name of the context that pays for requests of an ML engineer of the stream.
 pub(crate) fn paid_by(known: &Stream, by: &Principal, named: Option<&str>) -> Result<Option<String>, EngineError> {
     in_role(known, by, Role::MlEngineer)?;
-    Ok(known.file.policy.paid_by(by.name(), named)?)
+    Ok(known.file.policy.paying_context(by.name(), named)?)
 }
 
 /// Refuses a principal who does not have the role, or whose roles are suspended.

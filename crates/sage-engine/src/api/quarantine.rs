@@ -142,7 +142,7 @@ impl Engine {
         if *blake3::hash(&bytes).as_bytes() != own.part.digest {
             return Err(EngineError::Backup(crate::backup::BackupError::Missing(path)));
         }
-        let bytes = self.blocks.decrypted(&own.part.key_owner(stream), &path, bytes)?;
+        let bytes = self.blocks.decrypt(&own.part.key_owner(stream), &path, bytes)?;
         rows_of(bytes).ok_or(EngineError::Ingest(IngestError::Encoding))
     }
 }

@@ -12,7 +12,7 @@ use sage_kernel::Head;
 use crate::api::checkpoint::History;
 use crate::api::{Engine, EngineError, Places, Principal, Store, now};
 use crate::blocks::BlockStore;
-use crate::log::{Directory, KnownHead, RolledBack, Since, Sound, durable};
+use crate::log::{Directory, ExportedHead, RolledBackGate, SinceBackup, SoundGate, durable};
 use crate::stream::Role;
 
 /// A directory whose log may lack recent charges.

@@ -155,7 +155,7 @@ impl Engine {
     ) -> Result<(Recipe, Terms, Filter), EngineError> {
         let (file, filter) = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
-            pipeline.context = paid_by(known, by, pipeline.context.as_deref())?;
+            pipeline.context = paying_context(known, by, pipeline.context.as_deref())?;
             owns_name(catalog, &pipeline.name, &pipeline.stream)?;
             let doors = gate.ledger().stream(id).map(|stream| stream.policy().access_modes());
             if matches!(pipeline.train, Train::Command { .. }) && doors == Some(AccessModes::EnforcedOnly) {

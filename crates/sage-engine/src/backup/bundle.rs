@@ -24,7 +24,7 @@ pub fn export(path: &Path, places: &Places, to: &Path) -> Result<u64, EngineErro
     for (name, stream) in catalog.streams() {
         put(to, &format!("streams/{name}.toml"), stream.file.to_text().as_bytes())?;
     }
-    put(to, "head", KnownHead { head, time: now() }.unsigned_line().as_bytes())?;
+    put(to, "head", ExportedHead { head, time: now() }.unsigned_line().as_bytes())?;
     for (place, file) in places.heads.iter().enumerate() {
         if let Some(bytes) = read(file)? {
             put(to, &format!("heads/{place}"), &bytes)?;

@@ -260,7 +260,7 @@ impl Catalog {
                 })
             }
         };
-        for (member, context) in stream.file.policy.parted() {
+        for (member, context) in stream.file.policy.separate_members() {
             stream.belonged.entry(member.to_owned()).or_insert_with(|| context.to_owned());
         }
         Ok(())
@@ -301,5 +301,5 @@ fn has_role(file: &StreamFile, suspended: &BTreeMap<String, String>, principal: 
 /// contexts have members, a member of the context that pays.
 pub(crate) fn may_spend(file: &StreamFile, suspended: &BTreeMap<String, String>, run: &Run) -> bool {
     has_role(file, suspended, &run.by, Role::MlEngineer)
-        && file.policy.still_pays(&run.by, run.pipeline.context.as_deref())
+        && file.policy.can_still_spend(&run.by, run.pipeline.context.as_deref())
 }

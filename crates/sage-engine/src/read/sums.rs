@@ -12,7 +12,7 @@ use super::error::ReadError;
 use super::query::{Prepared, Query};
 use super::reader::{Fate, Settled, Source};
 use super::unit::Unit;
-use crate::blocks::{KeptSums, Place};
+use crate::blocks::{SummaryCache, SummaryId};
 
 /// Raised when the same query or encoding makes something else of a row within one version of the program. Since 3, rows
 /// with missing values are left out.
@@ -45,7 +45,7 @@ pub enum Keep<'a> {
 /// Where sums are kept, and as what.
 pub struct Keeping<'a> {
     /// Where.
-    pub sums: &'a KeptSums,
+    pub sums: &'a SummaryCache,
     /// The directory's secret, with which the kernel authenticates them.
     pub key: &'a SummaryKey,
     /// What is summed, as [`tag`] says it.
@@ -98,10 +98,10 @@ impl<B> Summed<'_, B> {
     }
 
     /// Where the sums of a lane of a block are kept, if they are.
-    fn kept(&self, block: BlockId, lane: Lane) -> Option<(&Keeping<'_>, Place<'_>)> {
+    fn kept(&self, block: BlockId, lane: Lane) -> Option<(&Keeping<'_>, SummaryId<'_>)> {
         let Keep::In(keeping) = self.sums.keep else { return None };
         let block = self.source.key(block).filter(|_| self.sums.lanes.contains(&lane))?;
-        Some((keeping, Place { stream: self.source.name(), block, lane, tag: keeping.tag }))
+        Some((keeping, SummaryId { stream: self.source.name(), block, lane, tag: keeping.tag }))
     }
 }
 
@@ -129,7 +129,7 @@ impl<B> Fate<B> for Summed<'_, B> {
             && let Some(sealed) =
                 sums.iter().map(|sums| self.permit.seal(keeping.key, sums)).collect::<Option<Vec<_>>>()
         {
-            keeping.sums.keep(&place, part.source, bytes, &sealed, || (keeping.gone)(place.block));
+            keeping.sums.insert(&place, part.source, bytes, &sealed, || (keeping.gone)(place.block));
         }
         Ok(Settled::Sums(sums))
     }

@@ -206,7 +206,7 @@ pub(crate) fn blocks(ranges: &[(u32, u32)]) -> Option<Blocks> {
 
 /// The index of the context that pays for a run.
 pub(crate) fn context_of(run: &Run, stream: Option<&Stream>) -> Option<u32> {
-    stream?.file.policy.place_of(run.pipeline.context.as_deref())
+    stream?.file.policy.context_index(run.pipeline.context.as_deref())
 }
 
 /// The filters of a stream's contexts.

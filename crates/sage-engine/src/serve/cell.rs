@@ -6,7 +6,7 @@
 use sage_model::formula::{Cell, Column, Domain, Missing};
 use serde_json::Value;
 
-use crate::stream::{time_of, time_text};
+use crate::stream::{format_time, parse_time};
 use crate::suggest::nearest;
 
 /// A value as it was given.
@@ -70,7 +70,7 @@ pub fn allowed(column: &Column) -> String {
 }
 
 fn instant(seconds: i64) -> String {
-    time_text(seconds.saturating_mul(1_000_000))
+    format_time(seconds.saturating_mul(1_000_000))
 }
 
 /// As many categories as one reads at a glance.
@@ -148,7 +148,7 @@ fn seconds(given: Given<'_>) -> Option<i64> {
         Given::Number(number) => of_number(number),
         Given::Text(text) => match text.trim().parse::<f64>() {
             Ok(number) => of_number(number),
-            Err(_) => time_of(text.trim()).map(|instant| instant.div_euclid(1_000_000)),
+            Err(_) => parse_time(text.trim()).map(|instant| instant.div_euclid(1_000_000)),
         },
         _ => None,
     }

@@ -94,7 +94,7 @@ impl Engine {
         if let Some(reason) = self.must_not_begin(run) {
             return Err(self.unread([job.granted].into_iter().chain(job.tested), reason));
         }
-        let done = quiet::alone(|| match &job.recipe.pipeline().train {
+        let done = quiet::run_on_reader(|| match &job.recipe.pipeline().train {
             Train::Command { .. } => self.own_code(job, watcher),
             Train::Released { .. } => self.again(job, watcher),
             _ => self.ours(job, watcher),

@@ -61,7 +61,7 @@ impl Engine {
     pub fn charge(&self, by: &Principal, ask: ChargeRequest) -> Result<Granted, EngineError> {
         let context = self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, &ask.stream)?;
-            paid_by(known, by, ask.context.as_deref())
+            paying_context(known, by, ask.context.as_deref())
         })?;
         // The prefix keeps callers' keys apart from those of the engine's own charges.
         self.charge_for_engine(ChargeRequest { key: format!("asked: {}", ask.key), context, ..ask })
@@ -214,7 +214,7 @@ pub(crate) fn context(policy: &Policy, name: Option<&str>) -> Result<ContextId, 
         Some(name) => policy.contexts().iter().position(|context| context.name == name),
     };
     let place = place.and_then(|place| u32::try_from(place).ok());
-    let missing = || MemberRefusal::NoContext(name.unwrap_or_default().to_owned());
+    let missing = || MemberRefusal::UnknownContext(name.unwrap_or_default().to_owned());
     Ok(place.map(ContextId).ok_or_else(missing)?)
 }
 

@@ -31,7 +31,7 @@ impl Engine {
     pub(crate) fn answer_interval(&self, stream: &str) -> Option<u64> {
         let catalog = self.catalog();
         let file = &catalog.stream(stream)?.file;
-        (file.answers == Answers::AtInterval).then(|| interval_of(file, self.least_interval()))
+        (file.answers == Disclosure::AtInterval).then(|| interval_of(file, self.least_interval()))
     }
 
     /// Waits for the end of the stream's disclosure interval, if its results are delayed.

@@ -147,7 +147,7 @@ fn retention_names_the_blocks_that_are_too_old() {
     let world = World::new();
     let engine = world.with_rides(5);
     for (instant, expired) in [("2026-12-01", 0), ("2026-12-02", 1), ("2027-01-01", 3)] {
-        let instant = sage_engine::stream::time_of(instant).expect("a time");
+        let instant = sage_engine::stream::parse_time(instant).expect("a time");
         assert_eq!(engine.expired("rides", instant).expect("a stream").len(), expired);
     }
 }
@@ -158,7 +158,7 @@ fn blocks_whose_retention_is_over_are_retired_and_deleted_by_the_loop() {
     let world = World::new();
     let engine = world.with_rides(50);
     world.feed(&engine, "b2", &rides(4..=4, 5)).expect("a batch for a block that stays open");
-    let at = |day: &str| sage_engine::stream::time_of(day).expect("a time").unsigned_abs() / 1000;
+    let at = |day: &str| sage_engine::stream::parse_time(day).expect("a time").unsigned_abs() / 1000;
     let states = |engine: &sage_engine::Engine| {
         let blocks = engine.snapshot().expect("a look").blocks("rides").expect("the stream");
         blocks.into_iter().map(|block| block.state).collect::<Vec<_>>()

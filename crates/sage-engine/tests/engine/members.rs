@@ -142,7 +142,7 @@ fn one_person_is_never_given_two_ceilings() {
     let refused = |file: &str| refusal(engine.create_stream(&ada, file));
     assert_eq!(refused(&file("", "", "")), MemberRefusal::NoMembers("north".to_owned()));
     assert_eq!(refused(&file(MIA, "", "")), MemberRefusal::NoMembers("south".to_owned()));
-    let twice = |one: &str, other: &str| MemberRefusal::Twice {
+    let twice = |one: &str, other: &str| MemberRefusal::TwoContexts {
         principal: "mia".to_owned(),
         contexts: [one, other].map(str::to_owned),
     };
@@ -184,5 +184,5 @@ fn the_members_of_a_looser_policy_are_checked_too() {
         view.proposal.map(|proposal| proposal.digest).unwrap_or_default()
     };
     assert!(engine.approve_policy(&bob, "rides", &digest(&engine)).is_err());
-    assert!(matches!(refusal(engine.change_stream(&ada, &looser)), MemberRefusal::Twice { .. }));
+    assert!(matches!(refusal(engine.change_stream(&ada, &looser)), MemberRefusal::TwoContexts { .. }));
 }

@@ -43,7 +43,7 @@ fn made_up_rides_go_in_and_a_noisy_number_comes_out() {
     // Four of the five kinds of dirt lose a row: no time, a negative duration, an absurd distance, no price.
     let lost = report.read - report.stored;
     assert!(lost.abs_diff(4 * dirty) < 2 * dirty, "{report:?}");
-    let blocks = engine.over_before("taxi", time_of("2027-01-01").expect("a time")).expect("a stream");
+    let blocks = engine.over_before("taxi", parse_time("2027-01-01").expect("a time")).expect("a stream");
     assert_eq!(blocks.len() as u64, rides.div_ceil(4_224), "an hour each");
     engine.seal(&principal("dan"), "taxi", &blocks).expect("sealed");
     let ask = ChargeRequest {

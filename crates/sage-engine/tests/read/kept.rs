@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::yard::{Yard, by_user, key, query};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field as Column, Schema};
-use sage_engine::blocks::KeptSums;
+use sage_engine::blocks::SummaryCache;
 use sage_engine::read::{
     Batch, Keep, Keeping, Prepared, Query, ReadError, Row, Sums, Unit, encoded, open, open_summed, prepare, tag,
 };
@@ -101,7 +101,7 @@ impl Fit {
 
     /// A session on these blocks and lanes whose train lane is summed, and the blocks whose rows were summed for it.
     fn open(
-        &self, yard: &mut Yard, kept: &KeptSums, blocks: (u32, u32), lanes: &[Lane],
+        &self, yard: &mut Yard, kept: &SummaryCache, blocks: (u32, u32), lanes: &[Lane],
     ) -> Result<(Session<Encoded, SeededNoise>, Vec<u32>), ReadError> {
         let learner = self.learner();
         let read = Mutex::new(Vec::new());
@@ -117,7 +117,7 @@ impl Fit {
     }
 
     fn open_by(
-        &self, yard: &mut Yard, kept: &KeptSums, blocks: (u32, u32), lanes: &[Lane],
+        &self, yard: &mut Yard, kept: &SummaryCache, blocks: (u32, u32), lanes: &[Lane],
         sum: &sage_engine::read::Summing<'_, Encoded>,
     ) -> Result<Session<Encoded, SeededNoise>, ReadError> {
         let (source, prepared, permit) = (yard.source(), self.prepared(), self.permit(yard, blocks, lanes));
@@ -130,7 +130,9 @@ impl Fit {
     }
 
     /// The bits of the model, and the blocks whose rows were summed for it.
-    fn model(&self, yard: &mut Yard, kept: &KeptSums, blocks: (u32, u32)) -> Result<(Vec<u64>, Vec<u32>), ReadError> {
+    fn model(
+        &self, yard: &mut Yard, kept: &SummaryCache, blocks: (u32, u32),
+    ) -> Result<(Vec<u64>, Vec<u32>), ReadError> {
         let (session, read) = self.open(yard, kept, blocks, &[Lane::Train])?;
         Ok((self.bits(session), read))
     }
@@ -149,9 +151,9 @@ impl Fit {
     }
 }
 
-fn kept() -> (TempDir, KeptSums) {
+fn kept() -> (TempDir, SummaryCache) {
     let folder = TempDir::new().expect("a folder");
-    let sums = KeptSums::open(folder.path()).expect("a folder in it");
+    let sums = SummaryCache::open(folder.path()).expect("a folder in it");
     (folder, sums)
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
-use sage_engine::stream::time_of;
+use sage_engine::stream::parse_time;
 use sage_engine::{Engine, Opened, Places, Principal};
 use tempfile::TempDir;
 
@@ -136,7 +136,7 @@ impl City {
 
     /// Seals the hours that are over at this time, such as `2026-01-01T08:00`.
     pub(crate) fn seal_before(&self, engine: &Engine, time: &str) {
-        let over = engine.open_before("taxi", time_of(time).expect("a time")).expect("a stream");
+        let over = engine.open_before("taxi", parse_time(time).expect("a time")).expect("a stream");
         if !over.is_empty() {
             engine.seal(&principal("dan"), "taxi", &over).expect("sealed");
         }

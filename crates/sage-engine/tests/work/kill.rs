@@ -70,7 +70,7 @@ fn act_as_child() {
 const HOURS: u64 = 24;
 
 fn seal(engine: &Engine, hour: u64) {
-    let time = sage_engine::stream::time_of(&format!("2026-01-01T{hour:02}:00")).expect("a time");
+    let time = sage_engine::stream::parse_time(&format!("2026-01-01T{hour:02}:00")).expect("a time");
     let over = engine.open_before("taxi", time).expect("a stream");
     if !over.is_empty() {
         engine.seal(&principal("dan"), "taxi", &over).expect("sealed");

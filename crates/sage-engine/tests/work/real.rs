@@ -6,7 +6,7 @@ use std::process::Command;
 
 use sage_engine::adapt::Outcome;
 use sage_engine::ingest::Source;
-use sage_engine::stream::time_of;
+use sage_engine::stream::parse_time;
 use sage_engine::{Engine, Epsilon, Opened, Places};
 
 use crate::city::principal;
@@ -66,7 +66,7 @@ fn a_year_of_rides_is_learned_from_as_it_passes() {
         engine.submit_at(&principal("mia"), &text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
     }
     for week in 1..=52_i64 {
-        let start = time_of("2023-01-01").expect("a time");
+        let start = parse_time("2023-01-01").expect("a time");
         let over = engine.open_before("taxi-green", start + week * 7 * 86_400_000_000).expect("a stream");
         if !over.is_empty() {
             engine.seal(&principal("dan"), "taxi-green", &over).expect("sealed");

@@ -1,10 +1,10 @@
-//! Encryption at rest: a data key for each block, wrapped by a master key, and destroyed when the block is deleted.
+//! Encryption at rest: a data key per block, wrapped by a master key, and destroyed when the block is deleted.
 //!
-//! Data keys lie in the folder `keys` of the directory and nowhere else, also where blocks are in a bucket. A key
-//! encrypts the parts of its block and the summaries made of them; a file of quarantined rows has a key of its own. The
-//! cipher is AES-256-GCM with random nonces, and the path of a file is authenticated with it, so that one file cannot
-//! stand for another. Without its key a file is noise: deleting a block destroys the key first. The master key is given
-//! by the operator at every start and is written nowhere.
+//! Data keys are stored only in the folder `keys` of the directory, also if blocks are in a bucket. A data key encrypts
+//! the parts of its block and their summaries; a file of quarantined rows has its own key. The cipher is AES-256-GCM
+//! with random nonces, and it authenticates the path of a file, so that no file can replace another. Deleting a block
+//! destroys its key first; without the key its files cannot be decrypted. The operator supplies the master key at every
+//! start, and it is never written to disk.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,11 +21,11 @@ use ring::rand::{SecureRandom, SystemRandom};
 use super::StoreError;
 use crate::log::{durable, from_hexadecimal};
 
-/// What an encrypted file begins with.
+/// The first bytes of an encrypted file.
 const MARK: &[u8] = b"sage encrypted 1\n";
 /// The folder of keys in a directory.
 pub const FOLDER: &str = "keys";
-/// The file by which a master key is known to be the right one.
+/// The file that verifies the master key: an empty text sealed under it.
 const CHECK: &str = "master";
 /// The folder of data keys.
 const DATA: &str = "blocks";
@@ -36,56 +36,38 @@ const LENGTH: usize = 32;
 pub enum MasterKeySource {
     /// A file with 32 bytes, or with 64 hexadecimal digits.
     File(PathBuf),
-    /// A command for the shell that prints one or the other, such as one that asks a key service.
+    /// A shell command that prints the key in either form, such as a client of a key service.
     Command(String),
 }
 
 /// Why blocks cannot be encrypted or decrypted.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The master key cannot be had.
+    /// The master key cannot be read, or is malformed.
+    #[error(
+        "the master key cannot be read: {0}; give 32 bytes, or 64 hexadecimal digits, with --key-file or --key-command"
+    )]
     Source(String),
     /// The directory has encrypted blocks, and no master key was given.
+    #[error("the blocks of this directory are encrypted; give the master key with --key-file or --key-command")]
     Missing,
-    /// The master key is not the one of this directory.
+    /// The master key belongs to another directory.
+    #[error("this is not the master key of the directory; give the one its blocks were encrypted under")]
     Wrong,
-    /// The operating system has no randomness.
+    /// The operating system provides no randomness.
+    #[error("the operating system provides no randomness for a key")]
     Randomness,
-    /// The folder of keys failed.
-    File(PathBuf, io::Error),
-    /// There is no key: its block was deleted.
+    /// A file of the folder of keys cannot be read or written.
+    #[error("{path}: {error}", path = .0.display(), error = .1)]
+    File(PathBuf, #[source] io::Error),
+    /// The data key does not exist, because its block was deleted.
+    #[error("its key was destroyed when its block was deleted")]
     Destroyed,
-    /// The file is not what was encrypted under this key and path.
+    /// The file was not encrypted under this key and path, or was changed.
+    #[error("the encrypted file is damaged; restore it from a backup")]
     Damaged,
 }
-
-impl fmt::Display for KeyError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Source(reason) => write!(
-                out,
-                "the master key cannot be had: {reason}; give 32 bytes, or 64 hexadecimal digits, with --key-file or \
-                 --key-command"
-            ),
-            Self::Missing => {
-                write!(
-                    out,
-                    "the blocks of this directory are encrypted; give the master key with --key-file or --key-command"
-                )
-            }
-            Self::Wrong => {
-                write!(out, "this is not the master key of the directory; give the one its blocks were encrypted under")
-            }
-            Self::Randomness => write!(out, "the operating system has no randomness for a key"),
-            Self::File(path, error) => write!(out, "{}: {error}", path.display()),
-            Self::Destroyed => write!(out, "its key was destroyed when its block was deleted"),
-            Self::Damaged => write!(out, "it is not the file that was encrypted; restore it from a backup"),
-        }
-    }
-}
-
-impl std::error::Error for KeyError {}
 
 impl MasterKeySource {
     fn load(&self) -> Result<LessSafeKey, KeyError> {
@@ -95,14 +77,14 @@ impl MasterKeySource {
             Self::Command(line) => {
                 let output = Command::new("sh").args(["-c", line]).output().map_err(|error| failed(&error))?;
                 if !output.status.success() {
-                    return Err(failed(&format!("the command ended with {}", output.status)));
+                    return Err(failed(&format!("the command failed with {}", output.status)));
                 }
                 output.stdout
             }
         };
         let text = std::str::from_utf8(&bytes).ok().map(str::trim).and_then(from_hexadecimal);
         let key = if bytes.len() == LENGTH { Some(bytes) } else { text };
-        cipher(&key.unwrap_or_default()).ok_or_else(|| failed(&"it has another length"))
+        cipher(&key.unwrap_or_default()).ok_or_else(|| failed(&"it has the wrong length"))
     }
 }
 
@@ -114,67 +96,67 @@ fn cipher(key: &[u8]) -> Option<LessSafeKey> {
 pub struct BlockKeys {
     folder: PathBuf,
     master: LessSafeKey,
-    /// Keys that were unwrapped, by the files they lie in.
-    known: Mutex<BTreeMap<PathBuf, [u8; LENGTH]>>,
+    /// Unwrapped keys, by the paths of their files.
+    unwrapped: Mutex<BTreeMap<PathBuf, [u8; LENGTH]>>,
 }
 
 impl BlockKeys {
-    /// The keys of a directory; `None` where no master key is given and nothing was ever encrypted.
+    /// Opens the keys of a directory. Returns `None` if no master key is given and nothing was ever encrypted.
     ///
     /// # Errors
-    /// When the master key cannot be had, is missing, or is another one.
+    /// When the master key cannot be read, is missing, or belongs to another directory.
     pub fn open(directory: &Path, source: Option<&MasterKeySource>) -> Result<Option<Self>, KeyError> {
         let folder = directory.join(FOLDER);
         let check = folder.join(CHECK);
-        let known = match fs::read(&check) {
+        let existing = match fs::read(&check) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             read => Some(read.map_err(|error| KeyError::File(check.clone(), error))?),
         };
         let Some(source) = source else {
-            return if known.is_some() { Err(KeyError::Missing) } else { Ok(None) };
+            return if existing.is_some() { Err(KeyError::Missing) } else { Ok(None) };
         };
         let master = source.load()?;
-        match known {
-            Some(sealed) => drop(opened(&master, CHECK, &sealed).map_err(|_| KeyError::Wrong)?),
+        match existing {
+            Some(sealed) => drop(unseal(&master, CHECK, &sealed).map_err(|_| KeyError::Wrong)?),
             None => {
-                let sealed = sealed(&master, CHECK, Vec::new())?;
+                let sealed = seal(&master, CHECK, Vec::new())?;
                 let made = durable::make_directory(&folder).and_then(|()| durable::replace(&check, &sealed));
                 made.map_err(|error| KeyError::File(check.clone(), error))?;
             }
         }
-        Ok(Some(Self { folder, master, known: Mutex::default() }))
+        Ok(Some(Self { folder, master, unwrapped: Mutex::default() }))
     }
 
-    /// Encrypts a file of a block. The block's key is made, durably, if it has none.
+    /// Encrypts a file of an owner, usually a block. Creates the owner's key, durably, if it has none.
     ///
     /// # Errors
-    /// When there is no randomness, or the key cannot be kept.
+    /// When there is no randomness, or the key cannot be stored.
     pub(crate) fn encrypt(&self, owner: &str, path: &str, bytes: Vec<u8>) -> Result<Vec<u8>, KeyError> {
         let key = match self.find(owner)? {
             Some(key) => key,
-            None => self.make(owner)?,
+            None => self.create(owner)?,
         };
-        sealed(&key, path, bytes)
+        seal(&key, path, bytes)
     }
 
-    /// Decrypts a file of a block.
+    /// Decrypts a file of an owner.
     ///
     /// # Errors
-    /// When the key was destroyed, or the file is not what was encrypted under this path.
+    /// When the key was destroyed, or the file was not encrypted under this key and path.
     pub fn decrypt(&self, owner: &str, path: &str, bytes: &[u8]) -> Result<Vec<u8>, KeyError> {
         let key = self.find(owner)?.ok_or(KeyError::Destroyed)?;
-        opened(&key, path, bytes)
+        unseal(&key, path, bytes)
     }
 
-    /// Destroys the key of a block: its file is overwritten, removed, and the removal is durable. What is encrypted
-    /// under it can never be read again.
+    /// Destroys the key of an owner: overwrites its file, removes it, and makes the removal durable. Files encrypted
+    /// under it can never be decrypted again.
     ///
     /// # Errors
-    /// When it is still there.
+    /// When the key may still exist.
     pub fn destroy(&self, owner: &str) -> Result<(), KeyError> {
         let path = self.path(owner);
-        let mut known = self.lock();
-        known.remove(&path);
+        let mut unwrapped = self.lock();
+        unwrapped.remove(&path);
         let destroy = || {
             let mut file = match OpenOptions::new().write(true).open(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -189,43 +171,43 @@ impl BlockKeys {
         destroy().map_err(|error| KeyError::File(path.clone(), error))
     }
 
-    /// Where the key of a block, or of another owner of files, lies.
+    /// The path of an owner's key.
     fn path(&self, owner: &str) -> PathBuf {
         owner.split('/').fold(self.folder.join(DATA), |path, name| path.join(name)).join("key")
     }
 
     fn find(&self, owner: &str) -> Result<Option<LessSafeKey>, KeyError> {
         let path = self.path(owner);
-        let mut known = self.lock();
-        if let Some(key) = known.get(&path) {
+        let mut unwrapped = self.lock();
+        if let Some(key) = unwrapped.get(&path) {
             return Ok(cipher(key));
         }
         let wrapped = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read.map_err(|error| KeyError::File(path.clone(), error))?,
         };
-        let key = opened(&self.master, owner, &wrapped)?;
+        let key = unseal(&self.master, owner, &wrapped)?;
         let key = <[u8; LENGTH]>::try_from(key).map_err(|_| KeyError::Damaged)?;
-        known.insert(path, key);
+        unwrapped.insert(path, key);
         Ok(cipher(&key))
     }
 
-    fn make(&self, owner: &str) -> Result<LessSafeKey, KeyError> {
+    fn create(&self, owner: &str) -> Result<LessSafeKey, KeyError> {
         let path = self.path(owner);
         let mut key = [0; LENGTH];
         SystemRandom::new().fill(&mut key).map_err(|_| KeyError::Randomness)?;
-        let wrapped = sealed(&self.master, owner, key.to_vec())?;
-        let mut known = self.lock();
+        let wrapped = seal(&self.master, owner, key.to_vec())?;
+        let mut unwrapped = self.lock();
         let folder = path.parent().unwrap_or(&self.folder);
         let made = durable::make_directory(folder).and_then(|()| durable::replace(&path, &wrapped));
         made.map_err(|error| KeyError::File(path.clone(), error))?;
-        known.insert(path, key);
+        unwrapped.insert(path, key);
         cipher(&key).ok_or(KeyError::Damaged)
     }
 
-    /// What the mutex guards is whole at every instruction that could panic.
+    /// Locks the map and ignores poisoning: the map is consistent at every instruction that could panic.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, [u8; LENGTH]>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.unwrapped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -234,8 +216,8 @@ pub fn is_encrypted(bytes: &[u8]) -> bool {
     bytes.starts_with(MARK)
 }
 
-/// The mark, a nonce, and the encrypted bytes with their tag.
-fn sealed(key: &LessSafeKey, path: &str, mut bytes: Vec<u8>) -> Result<Vec<u8>, KeyError> {
+/// Encrypts bytes. The result is the mark, a nonce, and the ciphertext with its tag.
+fn seal(key: &LessSafeKey, path: &str, mut bytes: Vec<u8>) -> Result<Vec<u8>, KeyError> {
     let mut nonce = [0; NONCE_LEN];
     SystemRandom::new().fill(&mut nonce).map_err(|_| KeyError::Randomness)?;
     let tag = Aad::from(path.as_bytes());
@@ -244,7 +226,8 @@ fn sealed(key: &LessSafeKey, path: &str, mut bytes: Vec<u8>) -> Result<Vec<u8>, 
     Ok([MARK, &nonce, &bytes].concat())
 }
 
-fn opened(key: &LessSafeKey, path: &str, bytes: &[u8]) -> Result<Vec<u8>, KeyError> {
+/// Decrypts what [`seal`] returns for the same key and path.
+fn unseal(key: &LessSafeKey, path: &str, bytes: &[u8]) -> Result<Vec<u8>, KeyError> {
     let rest = bytes.strip_prefix(MARK).and_then(|rest| rest.split_first_chunk::<NONCE_LEN>());
     let (nonce, sealed) = rest.ok_or(KeyError::Damaged)?;
     let mut bytes = sealed.to_vec();
@@ -254,24 +237,28 @@ fn opened(key: &LessSafeKey, path: &str, bytes: &[u8]) -> Result<Vec<u8>, KeyErr
     Ok(bytes)
 }
 
-/// Bytes as they are stored: encrypted where there are keys.
-pub(super) fn stored(keys: Option<&BlockKeys>, owner: &str, path: &str, bytes: Bytes) -> Result<Bytes, StoreError> {
+/// Encrypts a file if there are keys, and returns it unchanged otherwise.
+pub(super) fn encrypt_file(
+    keys: Option<&BlockKeys>, owner: &str, path: &str, bytes: Bytes,
+) -> Result<Bytes, StoreError> {
     let Some(keys) = keys else { return Ok(bytes) };
     keys.encrypt(owner, path, bytes.into()).map(Bytes::from).map_err(|error| failed(path, &error))
 }
 
-/// As [`stored`], under a key that is there already: where there are keys and the owner has none, nothing is stored. Its
-/// block was deleted, or is older than the encryption.
-pub(super) fn stored_if_keyed(
+/// As [`encrypt_file`], but never creates a key. Fails if there are keys and the owner has none, because its block was
+/// deleted or is older than the encryption.
+pub(super) fn encrypt_with_existing_key(
     keys: Option<&BlockKeys>, owner: &str, path: &str, bytes: Bytes,
 ) -> Result<Bytes, KeyError> {
     let Some(keys) = keys else { return Ok(bytes) };
     let key = keys.find(owner)?.ok_or(KeyError::Destroyed)?;
-    sealed(&key, path, bytes.into()).map(Bytes::from)
+    seal(&key, path, bytes.into()).map(Bytes::from)
 }
 
-/// Bytes as they were before they were stored.
-pub(super) fn read_back(keys: Option<&BlockKeys>, owner: &str, path: &str, bytes: Bytes) -> Result<Bytes, StoreError> {
+/// Decrypts a file if it is encrypted, and returns it unchanged otherwise.
+pub(super) fn decrypt_file(
+    keys: Option<&BlockKeys>, owner: &str, path: &str, bytes: Bytes,
+) -> Result<Bytes, StoreError> {
     match (is_encrypted(&bytes), keys) {
         (false, _) => Ok(bytes),
         (true, None) => Err(failed(path, &KeyError::Missing)),
@@ -294,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_back_under_its_own_path_and_key_alone() {
+    fn a_file_is_decrypted_only_under_its_own_path_and_key() {
         let folder = tempfile::tempdir().unwrap();
         let keys = BlockKeys::open(folder.path(), Some(&source(folder.path(), 7))).unwrap().unwrap();
         let secret = b"a row and another row".to_vec();
@@ -304,10 +291,10 @@ mod tests {
         assert_eq!(keys.decrypt("rides/day=1", "rides/day=1/a", &bytes).unwrap(), secret);
         assert!(matches!(keys.decrypt("rides/day=1", "rides/day=1/b", &bytes), Err(KeyError::Damaged)));
         assert!(matches!(keys.decrypt("rides/day=2", "rides/day=1/a", &bytes), Err(KeyError::Destroyed)));
-        for at in 0..bytes.len() {
+        for index in 0..bytes.len() {
             let mut changed = bytes.clone();
-            changed[at] ^= 1;
-            assert!(keys.decrypt("rides/day=1", "rides/day=1/a", &changed).is_err(), "byte {at}");
+            changed[index] ^= 1;
+            assert!(keys.decrypt("rides/day=1", "rides/day=1/a", &changed).is_err(), "byte {index}");
         }
         drop(keys);
         let keys = BlockKeys::open(folder.path(), Some(&source(folder.path(), 7))).unwrap().unwrap();
@@ -318,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_master_key_is_the_right_one_or_none_is_used() {
+    fn a_missing_or_wrong_master_key_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         assert!(BlockKeys::open(folder.path(), None).unwrap().is_none(), "nothing is encrypted");
         drop(BlockKeys::open(folder.path(), Some(&source(folder.path(), 1))).unwrap());

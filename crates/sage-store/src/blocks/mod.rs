@@ -1,40 +1,42 @@
-//! Blocks on disk: hive-partitioned Parquet, written once.
+//! Blocks on disk: hive-partitioned Parquet files that are written once.
 //!
-//! A block's rows are the rows of its parts, and a file is a part of a block only if an event of the log
-//! names it. A part has the columns of the stream's schema and then [`LANE_COLUMN`]. Its row groups are
-//! pure: first those of the train lane, then those of the test lane. What is in a part must never reach a
-//! pipeline but through [`sage_kernel::Permit::open`].
+//! The rows of a block are the rows of its parts, and a file is a part only if an event of the log lists it. A part
+//! has the columns of the stream's schema and then [`LANE_COLUMN`]. Each row group has rows of one lane: first the
+//! groups of the train lane, then those of the test lane. The contents of a part must reach a pipeline only through
+//! [`sage_kernel::Permit::open`].
 
 mod kept;
 mod keys;
 mod store;
 
-pub use kept::{KeptSums, Place, parts_digest};
-pub use keys::{BlockKeys, FOLDER as KEYS_FOLDER, KeyError, MasterKeySource, is_encrypted};
+pub use kept::SummaryCache;
+pub use kept::{SummaryId, parts_digest};
+pub use keys::{BlockKeys, KeyError, MasterKeySource};
+pub use keys::{FOLDER as KEYS_FOLDER, is_encrypted};
 pub use store::{BlockStore, StoreError};
 
-/// The column that holds each row's coin: true for the test lane. It is the last one of a part.
+/// The last column of a part: true for rows of the test lane.
 pub const LANE_COLUMN: &str = "_lane";
 
-/// A file of rows of one block, as the log names it.
+/// A file with rows of one block, as the log records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The block's public key, which is also its folder below the stream's: `hour=2026-11-01T08`, or several
-    /// such levels for a combined rule.
+    /// The block's public key, which is also its folder below the stream's: `hour=2026-11-01T08`, or several such
+    /// levels.
     pub block: String,
-    /// The file's name within that folder.
+    /// The file's name in that folder.
     pub file: String,
-    /// BLAKE3 of its bytes. A file with any other is not this part, and is not read.
+    /// The BLAKE3 hash of the stored bytes. A file with another hash is not read.
     pub digest: [u8; 32],
 }
 
 impl Part {
-    /// Where it lies below the root of the block store.
+    /// The path below the root of the block store.
     pub fn path(&self, stream: &str) -> String {
         format!("{stream}/{}/{}", self.block, self.file)
     }
 
-    /// What its key belongs to, where parts are encrypted: its block or, for quarantined rows, itself.
+    /// The owner of its data key, if parts are encrypted: its block or, for quarantined rows, the file itself.
     pub fn key_owner(&self, stream: &str) -> String {
         match self.block == crate::ingest::QUARANTINE {
             true => self.path(stream),

@@ -1,9 +1,9 @@
-//! Where parts lie: a local directory, or a bucket by its address.
+//! The store of parts: a local directory or a bucket.
 //!
-//! The store keeps bytes under paths and knows nothing of blocks. A local write is a plain file, made durable
-//! by [`BlockStore::sync`]: file, folder and every folder above, since the object store's own local writer
-//! stops at the file. It must never read a part for anyone but the engine's reader and doctor, and its errors
-//! name paths, which are public, and never contents.
+//! The store maps paths to bytes and knows nothing of blocks. A local write creates a plain file.
+//! [`BlockStore::sync`] makes it durable, with its folder and every folder above; the local writer of the
+//! `object_store` crate only syncs the file. Parts may be read only by the engine's reader and doctor. Errors contain
+//! paths, which are public, and never contents.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,97 +24,78 @@ use url::Url;
 use super::keys::{self, BlockKeys};
 use crate::private;
 
-/// Why the store did not do what it was asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why an operation of the store failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The address is neither a directory nor one of a bucket.
+    /// The address is neither a directory nor that of a bucket.
+    #[error("blocks cannot be stored at this address: {0}; give a directory or an address like s3://bucket/folder")]
     Address(String),
-    /// A path leads out of the store, or is none.
+    /// The path is invalid or leads out of the store.
+    #[error("`{0}` is not a path within the store")]
     Path(String),
-    /// There is nothing under that path.
+    /// There is no file with this path.
+    #[error("there is no file `{0}` in the store; `sage doctor` lists what is missing")]
     Absent(String),
     /// The disk or the quota is full.
+    #[error("no space left for `{0}`: nothing was kept; free some space and send the batch again")]
     Full(String),
     /// The directory or the bucket failed.
+    #[error("the store failed at `{path}`: {reason}")]
     Failed {
         /// The path.
         path: String,
-        /// What the system says.
+        /// The message of the operating system or the bucket.
         reason: String,
     },
 }
 
-impl fmt::Display for StoreError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(reason) => {
-                write!(
-                    out,
-                    "this is no place for blocks: {reason}; give a directory or an address like s3://bucket/folder"
-                )
-            }
-            Self::Path(path) => write!(out, "`{path}` is no path within the store"),
-            Self::Absent(path) => {
-                write!(out, "there is no file `{path}` in the store; `sage doctor` says what is missing")
-            }
-            Self::Full(path) => {
-                write!(out, "no space left for `{path}`: nothing was kept; free some space and send the batch again")
-            }
-            Self::Failed { path, reason } => write!(out, "the store failed at `{path}`: {reason}"),
-        }
-    }
-}
-
-impl std::error::Error for StoreError {}
-
-/// How many files are brought to the disk at the same time: waiting is what it mostly is.
+/// How many files are synced at the same time. The threads mostly wait for the disk.
 const SYNC_THREADS: usize = 16;
-/// From so many files on, bringing the whole disk up to date costs less than file after file: one flush
-/// instead of two for each.
+/// Above this number of files, one sync of the whole file system is faster than two flushes per file.
 const MANY_FILES: usize = 64;
 
-/// A place for parts.
+/// A store of parts.
 pub struct BlockStore {
-    place: Place,
+    backend: Backend,
     objects: Arc<dyn ObjectStore>,
-    /// The keys of blocks, where parts are encrypted.
+    /// The data keys of blocks, if parts are encrypted.
     keys: Option<Arc<BlockKeys>>,
 }
 
-enum Place {
+enum Backend {
     Local(Folder),
-    /// The runtime belongs to the store so that it can be used from any thread, within another runtime or none.
+    /// The store owns its runtime, so that it can be used from any thread, inside another runtime or outside.
     Remote(Runtime),
 }
 
-/// A directory, held open: an error of the disk is told to those who had the directory open when it happened.
+/// A directory that is held open, because the system reports a disk error to handles that were open when it occurred.
 struct Folder {
     root: PathBuf,
     handle: File,
 }
 
 impl BlockStore {
-    /// A store at an address: `s3://bucket/folder`, with keys and region in the usual environment variables,
-    /// or a directory.
+    /// Opens a store at an address: a directory, or `s3://bucket/folder` with credentials and region in the usual
+    /// environment variables.
     ///
     /// # Errors
-    /// When the address is none, or the directory cannot be made.
+    /// When the address is invalid, or the directory cannot be created.
     pub fn open(address: &str) -> Result<Self, StoreError> {
         match Url::parse(address) {
             Ok(url) if url.scheme().len() > 1 && url.scheme() != "file" => Self::remote(&url),
             Ok(url) if url.scheme() == "file" => match url.to_file_path() {
                 Ok(root) => Self::local(root),
-                Err(()) => Err(StoreError::Address("it is no local file address".to_owned())),
+                Err(()) => Err(StoreError::Address("it is not the address of a local file".to_owned())),
             },
             _ => Self::local(address),
         }
     }
 
-    /// A store in a directory, which is made if it is not there.
+    /// Opens a store in a directory, and creates the directory if it does not exist.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// When the directory cannot be created.
     pub fn local(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = root.into();
         let failed = |error: &dyn fmt::Display| StoreError::Address(format!("{}: {error}", root.display()));
@@ -123,7 +104,7 @@ impl BlockStore {
         let root = fs::canonicalize(&root).map_err(|error| failed(&error))?;
         let objects = LocalFileSystem::new_with_prefix(&root).map_err(|error| failed(&error))?;
         let handle = File::open(&root).map_err(|error| failed(&error))?;
-        Ok(Self { place: Place::Local(Folder { root, handle }), objects: Arc::new(objects), keys: None })
+        Ok(Self { backend: Backend::Local(Folder { root, handle }), objects: Arc::new(objects), keys: None })
     }
 
     fn remote(url: &Url) -> Result<Self, StoreError> {
@@ -132,73 +113,72 @@ impl BlockStore {
         let runtime = runtime.map_err(|error| failed(&error))?;
         let (objects, prefix) = object_store::parse_url_opts(url, std::env::vars()).map_err(|error| failed(&error))?;
         let objects = Arc::new(PrefixStore::new(objects, prefix));
-        Ok(Self { place: Place::Remote(runtime), objects, keys: None })
+        Ok(Self { backend: Backend::Remote(runtime), objects, keys: None })
     }
 
-    /// The same store with keys for what is encrypted in it.
+    /// The same store with data keys.
     pub fn with_keys(self, keys: Option<Arc<BlockKeys>>) -> Self {
         Self { keys, ..self }
     }
 
-    /// The keys of blocks, where parts are encrypted.
+    /// The data keys of blocks, if parts are encrypted.
     pub fn keys(&self) -> Option<&Arc<BlockKeys>> {
         self.keys.as_ref()
     }
 
-    /// A file's bytes as they are to be stored: encrypted under the owner's key where there are keys.
-    pub(crate) fn encrypted(&self, owner: &str, path: &str, bytes: Bytes) -> Result<Bytes, StoreError> {
-        keys::stored(self.keys.as_deref(), owner, path, bytes)
+    /// Encrypts a file under its owner's key if there are keys, and returns it unchanged otherwise.
+    pub(crate) fn encrypt(&self, owner: &str, path: &str, bytes: Bytes) -> Result<Bytes, StoreError> {
+        keys::encrypt_file(self.keys.as_deref(), owner, path, bytes)
     }
 
-    /// A file's bytes as they were before they were stored.
-    pub fn decrypted(&self, owner: &str, path: &str, bytes: Bytes) -> Result<Bytes, StoreError> {
-        keys::read_back(self.keys.as_deref(), owner, path, bytes)
+    /// Decrypts a file if it is encrypted, and returns it unchanged otherwise.
+    pub fn decrypt(&self, owner: &str, path: &str, bytes: Bytes) -> Result<Bytes, StoreError> {
+        keys::decrypt_file(self.keys.as_deref(), owner, path, bytes)
     }
 
-    /// Destroys the key of an owner of files, where there are keys.
+    /// Destroys the key of an owner of files, if there are keys.
     pub fn destroy_key(&self, owner: &str) -> Result<(), StoreError> {
         let Some(keys) = &self.keys else { return Ok(()) };
         keys.destroy(owner).map_err(|error| StoreError::Failed { path: owner.to_owned(), reason: error.to_string() })
     }
 
-    /// The same place for a reader that works on object stores. A path is made with `Path::parse`, since keys
-    /// are encoded already.
+    /// The store as an object store. Make paths with `Path::parse`, since block keys are already percent-encoded.
     pub fn objects(&self) -> Arc<dyn ObjectStore> {
         Arc::clone(&self.objects)
     }
 
-    /// The directory, if it is one.
+    /// The directory of a local store.
     pub fn root(&self) -> Option<&FilePath> {
-        match &self.place {
-            Place::Local(folder) => Some(&folder.root),
-            Place::Remote(_) => None,
+        match &self.backend {
+            Backend::Local(folder) => Some(&folder.root),
+            Backend::Remote(_) => None,
         }
     }
 
     /// Writes a file and makes it durable.
     ///
     /// # Errors
-    /// When it is not there afterwards, or may not survive a power cut.
+    /// When it was not written, or may not survive a power failure.
     pub fn put(&self, path: &str, bytes: Bytes) -> Result<(), StoreError> {
         self.write(path, bytes)?;
         self.sync(&[path.to_owned()])
     }
 
-    /// Writes a file, replacing what a crashed attempt left there; it is durable after [`BlockStore::sync`].
+    /// Writes a file, replacing an existing one. It is durable after [`BlockStore::sync`].
     ///
     /// # Errors
-    /// When it was not written; then there is no file under that path.
+    /// When it was not written. Then there is no file with this path.
     pub fn write(&self, path: &str, bytes: Bytes) -> Result<(), StoreError> {
-        match &self.place {
-            Place::Local(Folder { root, .. }) => {
+        match &self.backend {
+            Backend::Local(Folder { root, .. }) => {
                 let file = local_path(root, path)?;
                 write_file(&file, &bytes).map_err(|error| {
-                    // What is half-written is worth nothing, and the first error is the one to tell.
-                    let _gone = fs::remove_file(&file);
+                    // A partial file is useless, and the first error is the one to report.
+                    let _ = fs::remove_file(&file);
                     local_error(path, &error)
                 })
             }
-            Place::Remote(runtime) => {
+            Backend::Remote(runtime) => {
                 let (objects, at) = (self.objects(), object_path(path)?);
                 let put = wait(runtime, async move { objects.put(&at, bytes.into()).await });
                 put.map(|_| ()).map_err(|error| remote_error(path, &error))
@@ -206,19 +186,19 @@ impl BlockStore {
         }
     }
 
-    /// Makes files that were written durable, with the folders that lead to them.
+    /// Makes written files durable, with the folders above them.
     ///
     /// # Errors
-    /// When any of them may not survive a power cut. A failed sync is not tried again: what the system then
-    /// says is not to be believed.
+    /// When a file may not survive a power failure. A failed sync is never retried: a later success would not prove
+    /// that the data is on the disk.
     pub fn sync(&self, paths: &[String]) -> Result<(), StoreError> {
-        let Place::Local(Folder { root, handle }) = &self.place else { return Ok(()) };
+        let Backend::Local(Folder { root, handle }) = &self.backend else { return Ok(()) };
         let mut files = Vec::with_capacity(paths.len());
         let mut folders = BTreeSet::new();
         for path in paths {
             let file = local_path(root, path)?;
             let above = file.ancestors().skip(1).take_while(|folder| folder.starts_with(root));
-            // Where a folder is already listed, so are those above it.
+            // If a folder is in the set, so are those above it.
             for folder in above {
                 if !folders.insert(folder.to_owned()) {
                     break;
@@ -227,8 +207,8 @@ impl BlockStore {
             files.push(file);
         }
         let folders: Vec<PathBuf> = folders.into_iter().collect();
-        if files.len() > MANY_FILES && same_disk(&folders) {
-            return sync_disk(root, handle);
+        if files.len() > MANY_FILES && on_one_file_system(&folders) {
+            return sync_file_system(root, handle);
         }
         sync_all(&files)?;
         sync_all(&folders)
@@ -237,14 +217,14 @@ impl BlockStore {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it is not there, or cannot be read.
+    /// When it does not exist, or cannot be read.
     pub fn read(&self, path: &str) -> Result<Bytes, StoreError> {
-        match &self.place {
-            Place::Local(Folder { root, .. }) => {
+        match &self.backend {
+            Backend::Local(Folder { root, .. }) => {
                 let bytes = fs::read(local_path(root, path)?).map_err(|error| local_error(path, &error))?;
                 Ok(Bytes::from(bytes))
             }
-            Place::Remote(runtime) => {
+            Backend::Remote(runtime) => {
                 let (objects, at) = (self.objects(), object_path(path)?);
                 let read = wait(runtime, async move { objects.get(&at).await?.bytes().await });
                 read.map_err(|error| remote_error(path, &error))
@@ -252,16 +232,17 @@ impl BlockStore {
         }
     }
 
-    /// The paths of all files below a folder, in order.
+    /// The paths of all files below a folder, sorted. The empty path stands for the whole store. A folder that does not
+    /// exist has no files.
     ///
     /// # Errors
-    /// When it cannot be listed. A folder that is not there has no files. The empty text is the whole store.
+    /// When the folder cannot be listed.
     pub fn list(&self, folder: &str) -> Result<Vec<String>, StoreError> {
         let mut found = Vec::new();
-        match &self.place {
-            Place::Local(Folder { root, .. }) if folder.is_empty() => list_local(root, folder, &mut found)?,
-            Place::Local(Folder { root, .. }) => list_local(&local_path(root, folder)?, folder, &mut found)?,
-            Place::Remote(runtime) => {
+        match &self.backend {
+            Backend::Local(Folder { root, .. }) if folder.is_empty() => list_local(root, folder, &mut found)?,
+            Backend::Local(Folder { root, .. }) => list_local(&local_path(root, folder)?, folder, &mut found)?,
+            Backend::Remote(runtime) => {
                 let at = if folder.is_empty() { None } else { Some(object_path(folder)?) };
                 let objects = self.objects();
                 let listed = wait(runtime, async move {
@@ -275,13 +256,13 @@ impl BlockStore {
         Ok(found)
     }
 
-    /// Removes a file, and the folders that it leaves empty. One that is not there is removed already.
+    /// Removes a file, and the folders that become empty. Succeeds if the file does not exist.
     ///
     /// # Errors
-    /// When it is still there.
+    /// When the file may still exist.
     pub fn delete(&self, path: &str) -> Result<(), StoreError> {
-        let removed = match &self.place {
-            Place::Local(Folder { root, .. }) => {
+        let removed = match &self.backend {
+            Backend::Local(Folder { root, .. }) => {
                 let file = local_path(root, path)?;
                 let removed = fs::remove_file(&file).map_err(|error| local_error(path, &error));
                 let above = file.ancestors().skip(1).take_while(|folder| folder.starts_with(root) && folder != root);
@@ -292,7 +273,7 @@ impl BlockStore {
                 }
                 removed
             }
-            Place::Remote(runtime) => {
+            Backend::Remote(runtime) => {
                 let (objects, at) = (self.objects(), object_path(path)?);
                 let removed = wait(runtime, async move { objects.delete(&at).await });
                 removed.map_err(|error| remote_error(path, &error))
@@ -305,7 +286,7 @@ impl BlockStore {
     }
 }
 
-/// Every part of a path is a plain name.
+/// The segments of a path. Each must be a plain name.
 fn segments(path: &str) -> Result<impl Iterator<Item = &str>, StoreError> {
     let plain = |name: &str| !matches!(name, "" | "." | "..") && !name.contains(['\\', '\0']);
     if path.split('/').all(plain) { Ok(path.split('/')) } else { Err(StoreError::Path(path.to_owned())) }
@@ -333,7 +314,7 @@ fn write_file(path: &FilePath, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Brings files or folders to the disk, several at a time.
+/// Syncs files or folders, several at a time.
 fn sync_all(paths: &[PathBuf]) -> Result<(), StoreError> {
     let next = Mutex::new(paths.iter());
     let work = || -> Result<(), StoreError> {
@@ -351,35 +332,35 @@ fn sync_all(paths: &[PathBuf]) -> Result<(), StoreError> {
         let threads: Vec<_> = (1..SYNC_THREADS.min(paths.len())).map(|_| scope.spawn(work)).collect();
         let mut result = work();
         for thread in threads {
-            let failed = || StoreError::Failed { path: String::new(), reason: "a thread stopped".to_owned() };
+            let failed = || StoreError::Failed { path: String::new(), reason: "a thread panicked".to_owned() };
             result = result.and(thread.join().unwrap_or_else(|_| Err(failed())));
         }
         result
     })
 }
 
-/// Whether all folders are on one disk, as they are unless somebody has put a link in their way.
+/// Whether all folders are on one file system, as they are unless one of them is a link or a mount point.
 #[cfg(target_os = "linux")]
-fn same_disk(folders: &[PathBuf]) -> bool {
+fn on_one_file_system(folders: &[PathBuf]) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let mut disks = folders.iter().map(|folder| fs::metadata(folder).map(|found| found.dev()).ok());
-    let first = disks.next().flatten();
-    first.is_some() && disks.all(|disk| disk == first)
+    let mut devices = folders.iter().map(|folder| fs::metadata(folder).map(|found| found.dev()).ok());
+    let first = devices.next().flatten();
+    first.is_some() && devices.all(|device| device == first)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn same_disk(_folders: &[PathBuf]) -> bool {
+fn on_one_file_system(_folders: &[PathBuf]) -> bool {
     false
 }
 
-/// Brings everything on the store's disk to it.
+/// Syncs the file system of the store.
 #[cfg(target_os = "linux")]
-fn sync_disk(root: &FilePath, handle: &File) -> Result<(), StoreError> {
+fn sync_file_system(root: &FilePath, handle: &File) -> Result<(), StoreError> {
     rustix::fs::syncfs(handle).map_err(|error| local_error(&root.to_string_lossy(), &error.into()))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn sync_disk(root: &FilePath, _handle: &File) -> Result<(), StoreError> {
+fn sync_file_system(root: &FilePath, _handle: &File) -> Result<(), StoreError> {
     Err(StoreError::Path(root.to_string_lossy().into_owned()))
 }
 
@@ -419,15 +400,15 @@ fn remote_error(path: &str, error: &object_store::Error) -> StoreError {
     }
 }
 
-/// Runs a request on the store's own threads and waits for it here.
+/// Runs a request on the store's runtime and blocks until it is done.
 fn wait<T: Send + 'static>(
     runtime: &Runtime, work: impl Future<Output = Result<T, object_store::Error>> + Send + 'static,
 ) -> Result<T, object_store::Error> {
     let (sender, receiver) = mpsc::sync_channel(1);
     runtime.spawn(async move {
-        // Nobody is waiting any more if this fails, so nobody is to be told.
-        let _told = sender.send(work.await);
+        // Sending fails only if the caller no longer waits.
+        let _ = sender.send(work.await);
     });
-    let stopped = || object_store::Error::Generic { store: "store", source: "the request was given up".into() };
+    let stopped = || object_store::Error::Generic { store: "store", source: "the request was cancelled".into() };
     receiver.recv().unwrap_or_else(|_| Err(stopped()))
 }

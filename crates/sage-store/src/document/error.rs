@@ -1,80 +1,68 @@
-//! Why a file was not taken, with the line to look at.
+//! Errors of a configuration file, each with its line.
 //!
-//! The texts quote the file, which its author may see; they must never quote a row.
-
-use std::fmt;
+//! The messages quote the file, which its author may see. They must never quote a row.
 
 use crate::suggest;
 
-/// Why a text is not the description it is meant to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a configuration file was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DocumentError {
-    /// It is not TOML.
+    /// The text is not TOML.
+    #[error("line {line}: invalid TOML: {reason}")]
     Syntax {
-        /// The line, from one.
+        /// The line, counted from one.
         line: usize,
-        /// What the TOML reader says.
+        /// The message of the TOML parser.
         reason: String,
     },
-    /// It has a key that means nothing here.
+    /// A table has a key that it does not define.
+    #[error(
+        "line {line}: there is no key `{field}`{} (allowed here: {})",
+        did_you_mean(.suggestion), .allowed.join(", ")
+    )]
     Unknown {
-        /// The line, from one.
+        /// The line, counted from one.
         line: usize,
-        /// The key with its table, as `policy.epsilom`.
+        /// The key with its table, such as `policy.epsilom`.
         field: String,
-        /// The keys of that table.
+        /// The keys that the table defines.
         allowed: Vec<&'static str>,
-        /// The one that was probably meant.
-        meant: Option<&'static str>,
+        /// The allowed key that was probably meant.
+        suggestion: Option<&'static str>,
     },
-    /// A key is not there.
+    /// A required key is absent.
+    #[error("line {line}: `{field}` is missing; give {allowed}")]
     Missing {
-        /// The line of its table.
+        /// The line of the table that lacks it.
         line: usize,
         /// The key with its table.
         field: String,
-        /// What it would hold.
+        /// A description of the values it may have.
         allowed: String,
     },
-    /// A key holds what it may not.
+    /// A key has an invalid value.
+    #[error("line {line}: `{field}` is {found}; it must be {allowed}")]
     Wrong {
-        /// The line, from one.
+        /// The line, counted from one.
         line: usize,
         /// The key with its table.
         field: String,
-        /// What is there.
+        /// The value in the file, shortened.
         found: String,
-        /// What may be there.
+        /// A description of the values it may have.
         allowed: String,
     },
 }
 
-impl fmt::Display for DocumentError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Syntax { line, reason } => write!(out, "line {line}: this is not TOML: {reason}"),
-            Self::Unknown { line, field, allowed, meant } => {
-                write!(out, "line {line}: there is no key `{field}`")?;
-                if let Some(meant) = meant {
-                    write!(out, "; did you mean `{meant}`?")?;
-                }
-                write!(out, " (allowed here: {})", allowed.join(", "))
-            }
-            Self::Missing { line, field, allowed } => write!(out, "line {line}: `{field}` is missing; give {allowed}"),
-            Self::Wrong { line, field, found, allowed } => {
-                write!(out, "line {line}: `{field}` is {found}; it must be {allowed}")
-            }
-        }
-    }
+fn did_you_mean(suggestion: &Option<&str>) -> String {
+    suggestion.map_or_else(String::new, |key| format!("; did you mean `{key}`?"))
 }
 
-impl std::error::Error for DocumentError {}
-
-/// The nearest known name, if it is near enough to be what was meant.
+/// The known name that `typed` is part of or, failing that, the one with the smallest edit distance.
 pub(super) fn nearest(typed: &str, known: &[&'static str]) -> Option<&'static str> {
-    let holds = |name: &&&str| typed.len() > 2 && name.contains(typed);
-    known.iter().find(holds).copied().or_else(|| suggest::nearest(typed, known))
+    let contains_typed = |name: &&&str| typed.len() > 2 && name.contains(typed);
+    known.iter().find(contains_typed).copied().or_else(|| suggest::nearest(typed, known))
 }
 
 #[cfg(test)]
@@ -82,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_recognised_and_strangers_are_not() {
+    fn typing_errors_get_a_suggestion_and_unrelated_words_do_not() {
         let known = ["epsilon", "delta", "privacy-officer", "max"];
         for (typed, meant) in [
             ("epsilom", Some("epsilon")),

@@ -1,7 +1,7 @@
-//! Files that people write: TOML, read key by key, refused with the line at fault, written back in one form.
+//! Configuration files: TOML, read key by key, with errors that name the line and the key.
 //!
-//! The file of a stream and that of a pipeline are read by the same means, so that both speak of mistakes in
-//! the same way. Nothing here knows what a key means, and nothing here sees a row.
+//! Stream files and pipeline files are read through this module, so their errors have the same form. It knows
+//! nothing of what a key means, and it never sees a row.
 
 mod error;
 mod section;
@@ -12,32 +12,34 @@ pub use error::DocumentError;
 pub(crate) use section::Lines;
 pub use section::{Section, Shape};
 
-/// A file beyond this describes nothing that a person wrote.
+/// The largest file, in bytes. A file written by hand is far smaller.
 const TEXT_LIMIT: usize = 16 << 20;
 
-/// What a name of ours may be, for messages.
+/// A description, for messages, of the names that [`is_name`] accepts.
 pub const NAME: &str = "1 to 64 small letters, digits, `-` or `_`, starting with a letter";
 
-/// Reads the whole of a text by a function of its outermost table.
-pub fn parse<T>(text: &str, read: impl FnOnce(&Section<'_>) -> Result<T, DocumentError>) -> Result<T, DocumentError> {
+/// Parses a text as TOML and passes its root table to `read`.
+pub fn parse<T>(
+    text: &str, read: impl FnOnce(&Section<'_>) -> Result<T, DocumentError>,
+) -> Result<T, DocumentError> {
     if text.len() > TEXT_LIMIT {
-        return Err(DocumentError::Syntax { line: 1, reason: "it is larger than 16 MiB".to_owned() });
+        return Err(DocumentError::Syntax { line: 1, reason: "the file is larger than 16 MiB".to_owned() });
     }
-    let lines = Lines::of(text);
+    let lines = Lines::new(text);
     let table = DeTable::parse(text).map_err(|error| DocumentError::Syntax {
         line: error.span().map_or(1, |span| lines.line(&span)),
         reason: error.message().to_owned(),
     })?;
-    read(&Section::whole(table.get_ref(), lines))
+    read(&Section::root(table.get_ref(), lines))
 }
 
-/// Whether a text can name a stream or a pipeline, and with it a folder.
+/// Whether a text is valid as the name of a stream or a pipeline, which is also the name of a folder.
 pub fn is_name(text: &str) -> bool {
     let plain = text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_'));
     plain && text.len() <= 64 && text.starts_with(|letter: char| letter.is_ascii_lowercase())
 }
 
-/// A text as TOML writes it between quotes.
+/// A text as a quoted TOML string.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -53,7 +55,7 @@ pub fn quoted(text: &str) -> String {
     out
 }
 
-/// A list of texts as TOML writes it.
+/// A list of texts as a TOML array.
 pub fn list(texts: &[String]) -> String {
     let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
     format!("[{}]", texts.join(", "))

@@ -1,7 +1,7 @@
-//! Each row's block and lane.
+//! Assignment of rows to blocks and lanes.
 //!
-//! The block follows from the row's public attributes and from which blocks are closed, which is public; the
-//! lane from a coin. A row of a closed block is late.
+//! The block follows from the row's public attributes and from which blocks are closed, which is public. The lane is
+//! drawn at random. A row of a closed block is late.
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{Int32Type, Int64Type, TimestampMicrosecondType};
@@ -11,46 +11,47 @@ use sage_kernel::{LaneKey, Split};
 use super::convert::values_of;
 use super::error::IngestError;
 use super::lane;
-use crate::stream::{Attributes, Keyer, Kind, Late, StreamFile, Unit, late_key};
+use crate::stream::{BlockEncoder, KeyColumns, Kind, LateRows, StreamFile, Unit, late_key};
 
-/// More blocks than a batch can sensibly bring.
+/// The most blocks of a batch.
 const BLOCKS_LIMIT: usize = 1_000_000;
 
-/// What the lanes of a stream are decided with.
-pub struct Lanes<'engine> {
-    /// Coins for rows, and salts.
+/// The randomness for the assignment to lanes.
+pub struct LaneSource<'engine> {
+    /// Draws the lanes of rows, and salts.
     pub noise: &'engine mut SecureNoise,
-    /// The secret of a stream of users; other streams need none.
+    /// The lane key of a stream of users. Other streams need none.
     pub users: Option<&'engine LaneKey>,
 }
 
-/// Where the rows of a cell go.
+/// Where the rows of a block go.
 #[derive(Clone, Debug)]
-pub(super) enum Fate {
-    /// To the block with this key.
+pub(super) enum Destination {
+    /// Into the block with this key.
     Block(String),
-    /// To no block.
-    SetAside,
+    /// Into quarantine.
+    Quarantine,
 }
 
-/// The blocks of some rows by their numbers, and their lanes: true for test.
-pub(super) struct Assigned {
+/// The block codes and the lanes of some rows. A lane is true for test.
+pub(super) struct Assignment {
     pub(super) blocks: Vec<u32>,
     pub(super) lanes: Vec<bool>,
-    /// Whether a row among them goes to no block.
+    /// Whether at least one row goes into quarantine.
     pub(super) some_late: bool,
 }
 
-/// Sends rows to blocks and lanes.
+/// Assigns rows to blocks and lanes.
 pub(super) struct Assigner<'engine> {
-    keyer: Keyer,
-    pub(super) fates: Vec<Fate>,
+    encoder: BlockEncoder,
+    /// The destination of each block, by its code.
+    pub(super) destinations: Vec<Destination>,
     closed: &'engine (dyn Fn(&str) -> bool + Sync),
-    late: Late,
+    late: LateRows,
     received: i64,
     split: Split,
-    pub(super) lanes: Lanes<'engine>,
-    /// The places of the columns that decide.
+    pub(super) lanes: LaneSource<'engine>,
+    /// The indices of the columns that determine the block.
     user: Option<usize>,
     time: Option<usize>,
     attribute: Option<usize>,
@@ -59,11 +60,11 @@ pub(super) struct Assigner<'engine> {
 
 impl<'engine> Assigner<'engine> {
     pub(super) fn new(
-        stream: &StreamFile, received: i64, lanes: Lanes<'engine>, closed: &'engine (dyn Fn(&str) -> bool + Sync),
+        stream: &StreamFile, received: i64, lanes: LaneSource<'engine>, closed: &'engine (dyn Fn(&str) -> bool + Sync),
     ) -> Result<Self, IngestError> {
-        let place = |name: &Option<String>| name.as_ref().and_then(|name| stream.column(name)).map(|(place, _)| place);
-        let attribute = place(&stream.blocks.attribute);
-        let categories = match attribute.map(|place| &stream.columns[place].kind) {
+        let index = |name: &Option<String>| name.as_ref().and_then(|name| stream.column(name)).map(|(index, _)| index);
+        let attribute = index(&stream.blocks.attribute);
+        let categories = match attribute.map(|index| &stream.columns[index].kind) {
             Some(Kind::Category { categories, .. }) => categories.clone(),
             Some(_) => return Err(IngestError::Stream),
             None => Vec::new(),
@@ -73,59 +74,60 @@ impl<'engine> Assigner<'engine> {
             return Err(IngestError::Stream);
         }
         Ok(Self {
-            keyer: Keyer::new(stream.blocks.clone(), categories),
-            fates: Vec::new(),
+            encoder: BlockEncoder::new(stream.blocks.clone(), categories),
+            destinations: Vec::new(),
             closed,
             late: stream.late,
             received,
             split: stream.split().ok_or(IngestError::Stream)?,
             lanes,
-            user: place(&stream.user),
-            time: place(&stream.time),
+            user: index(&stream.user),
+            time: index(&stream.time),
             attribute,
             by_user,
         })
     }
 
-    pub(super) fn assign(&mut self, columns: &[ArrayRef], rows: usize) -> Result<Assigned, IngestError> {
-        let column = |place: Option<usize>| place.map(|place| &columns[place]);
+    pub(super) fn assign(&mut self, columns: &[ArrayRef], rows: usize) -> Result<Assignment, IngestError> {
+        let column = |index: Option<usize>| index.map(|index| &columns[index]);
         let numbers = column(self.user).and_then(values_of::<Int64Type>).unwrap_or_default();
         let times = column(self.time).and_then(values_of::<TimestampMicrosecondType>).unwrap_or_default();
-        let places = column(self.attribute).and_then(|array| array.as_dictionary_opt::<Int32Type>());
-        let categories = places.map(|places| places.keys().values().as_ref()).unwrap_or_default();
+        let attribute = column(self.attribute).and_then(|array| array.as_dictionary_opt::<Int32Type>());
+        let categories = attribute.map(|attribute| attribute.keys().values().as_ref()).unwrap_or_default();
         let mut blocks = Vec::with_capacity(rows);
-        self.keyer.codes(rows, Attributes { users: numbers, times, categories }, &mut blocks);
-        if self.keyer.len() > BLOCKS_LIMIT {
+        self.encoder.encode(rows, KeyColumns { users: numbers, times, categories }, &mut blocks);
+        if self.encoder.len() > BLOCKS_LIMIT {
             return Err(IngestError::Blocks);
         }
-        while self.fates.len() < self.keyer.len() {
-            let fate = self.fate(self.fates.len());
-            self.fates.push(fate);
+        while self.destinations.len() < self.encoder.len() {
+            let destination = self.destination(self.destinations.len());
+            self.destinations.push(destination);
         }
-        let late = |block: &u32| matches!(self.fates[*block as usize], Fate::SetAside);
+        let late = |block: &u32| matches!(self.destinations[*block as usize], Destination::Quarantine);
         let some_late = blocks.iter().any(late);
         let mut lanes = vec![false; rows];
         match (self.by_user, self.lanes.users, column(self.user)) {
             (true, Some(key), Some(users)) => {
-                lane::of_users(self.split, key, users, &mut lanes).ok_or(IngestError::Stream)?;
+                lane::assign_user_lanes(self.split, key, users, &mut lanes).ok_or(IngestError::Stream)?;
             }
             (true, ..) => return Err(IngestError::Stream),
             (false, ..) => self.split.draw_many(self.lanes.noise, &mut lanes)?,
         }
-        Ok(Assigned { blocks, lanes, some_late })
+        Ok(Assignment { blocks, lanes, some_late })
     }
 
-    /// Where the rows of a cell that was just met go, for this batch.
-    fn fate(&self, cell: usize) -> Fate {
-        let Some(key) = u32::try_from(cell).ok().and_then(|cell| self.keyer.key(cell)) else { return Fate::SetAside };
+    /// The destination, for this batch, of the block with this code.
+    fn destination(&self, code: usize) -> Destination {
+        let key = u32::try_from(code).ok().and_then(|code| self.encoder.key(code));
+        let Some(key) = key else { return Destination::Quarantine };
         if !(self.closed)(&key) {
-            return Fate::Block(key);
+            return Destination::Block(key);
         }
         match self.late {
-            Late::Quarantine => Fate::SetAside,
-            Late::LateBlock => {
+            LateRows::Quarantine => Destination::Quarantine,
+            LateRows::LateBlock => {
                 let late = late_key(&key, self.received).filter(|late| !(self.closed)(late));
-                late.map_or(Fate::SetAside, Fate::Block)
+                late.map_or(Destination::Quarantine, Destination::Block)
             }
         }
     }

@@ -1,6 +1,6 @@
-//! Rows are collected until they fill the memory set aside for them, and then written block by block.
+//! Collects rows up to a memory limit and then writes them block by block.
 //!
-//! Nothing that is written here is seen by anyone before the log names it; what an error leaves is removed.
+//! Files written here belong to no block before the log contains them. After an error they are removed.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,51 +10,51 @@ use arrow::buffer::BooleanBuffer;
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 
-use super::assign::{Assigned, Assigner, Fate};
-use super::check::{Checked, quarantine};
+use super::assign::{Assigner, Assignment, Destination};
+use super::check::{CheckedRows, quarantine_rows};
 use super::error::IngestError;
 use super::manifest::{Manifest, QUARANTINE, file_name};
-use super::part::Shape;
+use super::part::PartEncoder;
 use super::report::{Reason, Report};
 use crate::blocks::BlockStore;
 use crate::blocks::Part;
 use crate::stream::StreamFile;
 use crate::threads::threads;
 
-/// About how many bytes of rows are held before they are written.
+/// About how many bytes of rows are buffered before they are written.
 const CHUNK_BYTES: usize = 192 << 20;
 const QUARANTINE_BYTES: usize = 32 << 20;
-/// What a row costs here beside its values: its block, its lane, its place in the order of blocks.
+/// Memory for a row besides its values: its block, its lane and its entry in [`BlockOrder`].
 const ROW_BYTES: usize = 16;
 
-/// Rows that wait to be written.
+/// Buffered rows.
 #[derive(Default)]
 struct Chunk {
     batches: Vec<Vec<ArrayRef>>,
-    assigned: Vec<Assigned>,
+    assignments: Vec<Assignment>,
     bytes: usize,
 }
 
-/// Takes checked rows and makes parts of them.
+/// Buffers checked rows and writes them as parts.
 pub(super) struct Collector<'engine> {
     stream: &'engine StreamFile,
     store: &'engine BlockStore,
     batch: &'engine str,
     assigner: Assigner<'engine>,
-    shape: Shape,
+    parts: PartEncoder,
     salt: [u8; 32],
     chunk: Chunk,
-    /// For each block, how many parts it has got from this batch.
+    /// For each block, the number of its parts from this batch.
     sequences: Vec<u64>,
-    aside: Vec<RecordBatch>,
-    aside_bytes: usize,
+    quarantined: Vec<RecordBatch>,
+    quarantined_bytes: usize,
     output: Mutex<Output>,
     report: Report,
 }
 
 #[derive(Default)]
 struct Output {
-    /// Every path on which writing was begun.
+    /// Every path that may exist, written completely or not.
     paths: Vec<String>,
     parts: Vec<Part>,
     quarantine: Vec<Part>,
@@ -70,54 +70,55 @@ impl<'engine> Collector<'engine> {
             store,
             batch,
             assigner,
-            shape: Shape::new(stream),
+            parts: PartEncoder::new(stream),
             salt,
             chunk: Chunk::default(),
             sequences: Vec::new(),
-            aside: Vec::new(),
-            aside_bytes: 0,
+            quarantined: Vec::new(),
+            quarantined_bytes: 0,
             output: Mutex::new(Output::default()),
             report: Report::default(),
         }
     }
 
-    pub(super) fn take(&mut self, checked: Checked) -> Result<(), IngestError> {
-        if let Some(aside) = checked.set_aside {
-            self.set_aside(aside)?;
+    /// Adds rows, and writes the buffered ones if they exceed the memory limit.
+    pub(super) fn push(&mut self, checked: CheckedRows) -> Result<(), IngestError> {
+        if let Some(quarantined) = checked.quarantined {
+            self.quarantine(quarantined)?;
         }
         if checked.rows == 0 {
             return Ok(());
         }
-        let assigned = self.assigner.assign(&checked.columns, checked.rows)?;
+        let assignment = self.assigner.assign(&checked.columns, checked.rows)?;
         let mut stored = checked.rows;
-        if assigned.some_late {
-            let fates = &self.assigner.fates;
-            let late = |row: usize| matches!(fates[assigned.blocks[row] as usize], Fate::SetAside);
+        if assignment.some_late {
+            let destinations = &self.assigner.destinations;
+            let late = |row: usize| matches!(destinations[assignment.blocks[row] as usize], Destination::Quarantine);
             let rows = BooleanBuffer::collect_bool(checked.rows, late);
             stored -= rows.count_set_bits();
             self.report.quarantined += rows.count_set_bits() as u64;
             let names = self.stream.columns.iter().map(|column| column.name.as_str());
-            let aside = quarantine(names, &checked.columns, &rows, Reason::Late).ok_or(IngestError::Stream)?;
-            self.set_aside(aside)?;
+            let late_rows = quarantine_rows(names, &checked.columns, &rows, Reason::Late).ok_or(IngestError::Stream)?;
+            self.quarantine(late_rows)?;
         }
         self.report.stored += stored as u64;
-        self.chunk.bytes += ROW_BYTES * checked.rows + checked.columns.iter().map(bytes_of).sum::<usize>();
+        self.chunk.bytes += ROW_BYTES * checked.rows + checked.columns.iter().map(array_bytes).sum::<usize>();
         self.chunk.batches.push(checked.columns);
-        self.chunk.assigned.push(assigned);
+        self.chunk.assignments.push(assignment);
         if self.chunk.bytes >= CHUNK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    fn set_aside(&mut self, rows: RecordBatch) -> Result<(), IngestError> {
-        self.aside_bytes += rows.columns().iter().map(bytes_of).sum::<usize>();
-        self.aside.push(rows);
-        if self.aside_bytes >= QUARANTINE_BYTES { self.flush_quarantine() } else { Ok(()) }
+    fn quarantine(&mut self, rows: RecordBatch) -> Result<(), IngestError> {
+        self.quarantined_bytes += rows.columns().iter().map(array_bytes).sum::<usize>();
+        self.quarantined.push(rows);
+        if self.quarantined_bytes >= QUARANTINE_BYTES { self.flush_quarantine() } else { Ok(()) }
     }
 
-    /// Writes all rows that wait, a part for each block.
+    /// Writes all buffered rows, one part per block.
     fn flush(&mut self) -> Result<(), IngestError> {
         let chunk = std::mem::take(&mut self.chunk);
-        let order = Order::of(&chunk.assigned, &self.assigner.fates);
-        self.sequences.resize(self.assigner.fates.len(), 0);
+        let order = BlockOrder::new(&chunk.assignments, &self.assigner.destinations);
+        self.sequences.resize(self.assigner.destinations.len(), 0);
         let next = AtomicUsize::new(0);
         let work = || -> Result<(), IngestError> {
             while let Some(&block) = order.blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -143,24 +144,25 @@ impl<'engine> Collector<'engine> {
         Ok(())
     }
 
-    fn write_part(&self, batches: &[Vec<ArrayRef>], order: &Order, block: u32) -> Result<(), IngestError> {
-        let Fate::Block(key) = &self.assigner.fates[block as usize] else { return Ok(()) };
+    fn write_part(&self, batches: &[Vec<ArrayRef>], order: &BlockOrder, block: u32) -> Result<(), IngestError> {
+        let Destination::Block(key) = &self.assigner.destinations[block as usize] else { return Ok(()) };
         let file = file_name(self.batch, self.sequences[block as usize]);
-        let bytes = self.shape.encode(batches, order.lanes(block), &self.salt_of(key, &file))?;
+        let bytes = self.parts.encode(batches, order.lanes(block), &self.file_salt(key, &file))?;
         let part = self.write(key, file, bytes)?;
         self.with_output(|output| output.parts.push(part))
     }
 
-    fn salt_of(&self, folder: &str, file: &str) -> String {
+    /// The salt of a file, derived from the secret of the batch.
+    fn file_salt(&self, folder: &str, file: &str) -> String {
         blake3::keyed_hash(&self.salt, format!("{folder}/{file}").as_bytes()).to_hex().as_str()[..32].to_owned()
     }
 
-    /// Writes a file of a block as it is stored, encrypted where the store has keys; its digest is that of what is stored.
+    /// Writes a file, encrypted if the store has keys. The digest of the part is that of the stored bytes.
     fn write(&self, block: &str, file: String, bytes: Bytes) -> Result<Part, IngestError> {
         let mut part = Part { block: block.to_owned(), file, digest: [0; 32] };
         let stream = &self.stream.name;
         let path = part.path(stream);
-        let bytes = self.store.encrypted(&part.key_owner(stream), &path, bytes)?;
+        let bytes = self.store.encrypt(&part.key_owner(stream), &path, bytes)?;
         part.digest = *blake3::hash(&bytes).as_bytes();
         self.with_output(|output| output.paths.push(path.clone()))?;
         self.store.write(&path, bytes)?;
@@ -172,17 +174,17 @@ impl<'engine> Collector<'engine> {
     }
 
     fn flush_quarantine(&mut self) -> Result<(), IngestError> {
-        let rows = std::mem::take(&mut self.aside);
-        self.aside_bytes = 0;
+        let rows = std::mem::take(&mut self.quarantined);
+        self.quarantined_bytes = 0;
         let sequence = self.with_output(|output| output.quarantine.len() as u64)?;
         let file = file_name(self.batch, sequence);
-        let salt = self.salt_of(QUARANTINE, &file);
+        let salt = self.file_salt(QUARANTINE, &file);
         let bytes = encode_quarantine(self.stream, &rows, salt).ok_or(IngestError::Encoding)?;
         let part = self.write(QUARANTINE, file, bytes)?;
         self.with_output(|output| output.quarantine.push(part))
     }
 
-    /// Writes what is left and makes everything durable.
+    /// Writes the remaining rows and makes all files durable.
     pub(super) fn finish(&mut self) -> Result<(Manifest, Report), IngestError> {
         self.flush()?;
         self.flush_quarantine()?;
@@ -198,60 +200,64 @@ impl<'engine> Collector<'engine> {
         Ok((manifest, std::mem::take(&mut self.report)))
     }
 
-    /// Removes whatever was written. What cannot be removed is named by no event and found by the doctor.
-    pub(super) fn undo(&self) {
+    /// Removes all files of the batch. A file that cannot be removed is in no event, and `sage doctor` finds it.
+    pub(super) fn remove_files(&self) {
         for path in self.with_output(|output| std::mem::take(&mut output.paths)).unwrap_or_default() {
             let _orphan = self.store.delete(&path);
         }
     }
 }
 
-/// The rows of a chunk in the order of blocks, within a block train before test, within a lane as they came.
-struct Order {
-    /// Where the rows of a block's lane begin: twice the block's number, one more for the test lane.
+/// The rows of a chunk sorted by block, then by lane (train before test), then by arrival. It is a counting sort over
+/// buckets: a bucket is twice the block's code, plus one for the test lane.
+struct BlockOrder {
+    /// The index in `rows` at which each bucket starts.
     starts: Vec<u32>,
+    /// Pairs of the indices of batch and row.
     rows: Vec<(u32, u32)>,
-    /// The blocks that have rows here.
+    /// The blocks that have rows in the chunk.
     blocks: Vec<u32>,
 }
 
-impl Order {
-    fn of(assigned: &[Assigned], fates: &[Fate]) -> Self {
-        let stored: Vec<bool> = fates.iter().map(|fate| matches!(fate, Fate::Block(_))).collect();
-        let places = || {
-            assigned.iter().enumerate().flat_map(|(batch, of)| {
-                let rows = of.blocks.iter().zip(&of.lanes).enumerate();
+impl BlockOrder {
+    fn new(assignments: &[Assignment], destinations: &[Destination]) -> Self {
+        let stored: Vec<bool> =
+            destinations.iter().map(|destination| matches!(destination, Destination::Block(_))).collect();
+        let buckets = || {
+            assignments.iter().enumerate().flat_map(|(batch, assignment)| {
+                let rows = assignment.blocks.iter().zip(&assignment.lanes).enumerate();
                 rows.map(move |(row, (&block, &test))| {
                     (2 * block as usize + usize::from(test), (batch as u32, row as u32))
                 })
             })
         };
-        let mut starts = vec![0_u32; 2 * fates.len() + 1];
-        for (place, _) in places().filter(|(place, _)| stored[place / 2]) {
-            starts[place + 1] += 1;
+        let mut starts = vec![0_u32; 2 * destinations.len() + 1];
+        for (bucket, _) in buckets().filter(|(bucket, _)| stored[bucket / 2]) {
+            starts[bucket + 1] += 1;
         }
-        let blocks = (0..fates.len()).filter(|&block| starts[2 * block + 1] + starts[2 * block + 2] > 0);
+        let blocks = (0..destinations.len()).filter(|&block| starts[2 * block + 1] + starts[2 * block + 2] > 0);
         let blocks: Vec<u32> = blocks.map(|block| block as u32).collect();
-        for place in 1..starts.len() {
-            starts[place] += starts[place - 1];
+        for bucket in 1..starts.len() {
+            starts[bucket] += starts[bucket - 1];
         }
-        let mut rows = vec![(0, 0); starts[2 * fates.len()] as usize];
+        let mut rows = vec![(0, 0); starts[2 * destinations.len()] as usize];
         let mut next = starts.clone();
-        for (place, row) in places().filter(|(place, _)| stored[place / 2]) {
-            rows[next[place] as usize] = row;
-            next[place] += 1;
+        for (bucket, row) in buckets().filter(|(bucket, _)| stored[bucket / 2]) {
+            rows[next[bucket] as usize] = row;
+            next[bucket] += 1;
         }
         Self { starts, rows, blocks }
     }
 
+    /// The rows of a block, by lane.
     fn lanes(&self, block: u32) -> [&[(u32, u32)]; 2] {
-        let lane = |place: usize| &self.rows[self.starts[place] as usize..self.starts[place + 1] as usize];
+        let lane = |bucket: usize| &self.rows[self.starts[bucket] as usize..self.starts[bucket + 1] as usize];
         [lane(2 * block as usize), lane(2 * block as usize + 1)]
     }
 }
 
-/// The bytes of a column's own rows; what other rows share with it is counted once for all.
-fn bytes_of(array: &ArrayRef) -> usize {
+/// The bytes of an array's rows. A dictionary is shared by all batches and not counted.
+fn array_bytes(array: &ArrayRef) -> usize {
     match array.data_type() {
         arrow::datatypes::DataType::Dictionary(..) => 4 * array.len(),
         _ => array.to_data().get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size()),
@@ -261,7 +267,7 @@ fn bytes_of(array: &ArrayRef) -> usize {
 fn encode_quarantine(stream: &StreamFile, rows: &[RecordBatch], salt: String) -> Option<Bytes> {
     let names = stream.columns.iter().map(|column| column.name.as_str());
     let columns: Vec<ArrayRef> = stream.columns.iter().map(|_| arrow::array::new_empty_array(&TEXT)).collect();
-    let empty = quarantine(names, &columns, &BooleanBuffer::new_unset(0), Reason::Time)?;
+    let empty = quarantine_rows(names, &columns, &BooleanBuffer::new_unset(0), Reason::Time)?;
     let mut writer = ArrowWriter::try_new(Vec::new(), empty.schema(), None).ok()?;
     writer.append_key_value_metadata(parquet::file::metadata::KeyValue::new("salt".to_owned(), salt));
     for rows in rows {

@@ -1,7 +1,7 @@
-//! From the type a column was found in to the one it is stored in.
+//! Conversion of a column from its type in the file to its stored type.
 //!
-//! Only what loses nothing, or is what everybody means, is converted; the rest is refused by type, before any
-//! value is looked at. A single value that cannot be converted becomes absent.
+//! Only conversions that are lossless or unambiguous are made. Other types are refused before any value is read. A
+//! single value that cannot be converted becomes null.
 
 use std::sync::Arc;
 
@@ -14,48 +14,49 @@ use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, TimeUnit, Ti
 
 use super::error::IngestError;
 use super::source::Typing;
-use crate::stream::{Column, Kind, Other};
+use crate::stream::{Column, Kind, UnknownCategory};
 
-/// Why a column cannot be stored.
+/// A type that cannot be converted to the declared one.
 #[derive(Debug)]
-pub(super) struct WrongType {
+pub(super) struct TypeMismatch {
     pub(super) found: String,
     pub(super) allowed: &'static str,
 }
 
-impl WrongType {
-    pub(super) fn of(self, file: &str, column: &str) -> IngestError {
+impl TypeMismatch {
+    pub(super) fn into_error(self, file: &str, column: &str) -> IngestError {
         let (file, column) = (file.to_owned(), column.to_owned());
         IngestError::Type { file, column, found: self.found, allowed: self.allowed }
     }
 }
 
-/// A declared column with what is needed to convert what comes under its name.
+/// Converts the values of a declared column.
 pub(super) struct Converter {
     kind: Kind,
     storage: DataType,
     categories: Option<Categories>,
 }
 
-/// A column in the type it is stored in, or by the numbers of its categories.
-pub(super) struct Converted {
+/// A column in its stored type. Categories are a dictionary array.
+pub(super) struct ConvertedColumn {
     pub(super) array: ArrayRef,
-    /// How many texts were taken as the category for others.
+    /// How many unknown texts were replaced by the category declared for them.
     pub(super) others: usize,
-    /// How many values were there and are none of the declared type, or of no category.
+    /// How many values became null because they do not have the declared type or are not in the list of categories.
     pub(super) lost: usize,
 }
 
 struct Categories {
     /// The texts in the declared order, shared by all batches.
     texts: ArrayRef,
-    /// The texts in their own order, with their places.
+    /// The sorted texts with their indices in the declared order.
     sorted: Vec<(String, i32)>,
+    /// The index of the category that stands for unknown texts.
     other: Option<i32>,
 }
 
-/// The place of a text that is none of the categories.
-const NOWHERE: i32 = -1;
+/// The index of a text that is not in the list.
+const UNKNOWN: i32 = -1;
 
 impl Converter {
     pub(super) fn new(column: &Column) -> Self {
@@ -66,7 +67,7 @@ impl Converter {
         Self { kind: column.kind.clone(), storage: column.storage(), categories }
     }
 
-    /// What types may come, for messages.
+    /// A description, for messages, of the types that can be converted.
     fn allowed(&self) -> &'static str {
         match self.kind {
             Kind::Number { .. } => "an integer, a float or a decimal",
@@ -77,7 +78,7 @@ impl Converter {
         }
     }
 
-    fn takes(&self, found: &DataType, typing: Typing) -> bool {
+    fn accepts(&self, found: &DataType, typing: Typing) -> bool {
         let text = matches!(found, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
         if matches!(found, DataType::Null) || (typing == Typing::Text && text) {
             return true;
@@ -97,47 +98,48 @@ impl Converter {
         }
     }
 
-    /// Whether columns of this type can be converted, whatever is in them.
-    pub(super) fn check(&self, found: &DataType, typing: Typing) -> Result<(), WrongType> {
-        let takes = self.takes(plain(found), typing);
-        if takes { Ok(()) } else { Err(WrongType { found: found.to_string(), allowed: self.allowed() }) }
+    /// Checks that columns of this type can be converted, whatever their values.
+    pub(super) fn check(&self, found: &DataType, typing: Typing) -> Result<(), TypeMismatch> {
+        let accepted = self.accepts(value_type(found), typing);
+        if accepted { Ok(()) } else { Err(TypeMismatch { found: found.to_string(), allowed: self.allowed() }) }
     }
 
-    pub(super) fn convert(&self, array: &ArrayRef, typing: Typing) -> Result<Converted, WrongType> {
+    pub(super) fn convert(&self, array: &ArrayRef, typing: Typing) -> Result<ConvertedColumn, TypeMismatch> {
         self.check(array.data_type(), typing)?;
-        let plain = plain(array.data_type());
-        let wrong = || WrongType { found: array.data_type().to_string(), allowed: self.allowed() };
+        let plain = value_type(array.data_type());
+        let wrong = || TypeMismatch { found: array.data_type().to_string(), allowed: self.allowed() };
         if let Some(categories) = &self.categories {
             return categories.convert(array).ok_or_else(wrong);
         }
         let before = array.logical_null_count();
         let array = match (&self.kind, plain) {
-            (Kind::Integer { .. }, _) => whole_numbers(array, plain).ok_or_else(wrong)?,
-            (Kind::Time { .. }, _) => instants(array, plain).ok_or_else(wrong)?,
-            (Kind::Text { longest }, DataType::Utf8View) => texts(array, *longest as usize).ok_or_else(wrong)?,
+            (Kind::Integer { .. }, _) => to_integers(array, plain).ok_or_else(wrong)?,
+            (Kind::Time { .. }, _) => to_instants(array, plain).ok_or_else(wrong)?,
+            (Kind::Text { longest }, DataType::Utf8View) => copy_texts(array, *longest as usize).ok_or_else(wrong)?,
             _ => cast(array, &self.storage).ok_or_else(wrong)?,
         };
         let lost = array.null_count().saturating_sub(before);
-        Ok(Converted { array, others: 0, lost })
+        Ok(ConvertedColumn { array, others: 0, lost })
     }
 }
 
-/// The type of the values, which may be kept in a dictionary.
-fn plain(found: &DataType) -> &DataType {
+/// The type of the values, also of a dictionary array.
+fn value_type(found: &DataType) -> &DataType {
     match found {
         DataType::Dictionary(_, values) => values.as_ref(),
         found => found,
     }
 }
 
-/// Texts of their own, each cut where it is known to be too long: copies of a long one could fill the memory.
-fn texts(array: &ArrayRef, longest: usize) -> Option<ArrayRef> {
+/// Copies texts out of their views. A text is truncated just past `longest` bytes, where it is known to be too long:
+/// copies of one long text could otherwise exhaust memory.
+fn copy_texts(array: &ArrayRef, longest: usize) -> Option<ArrayRef> {
     let texts = array.as_string_view_opt()?.iter();
-    let cut = |text: &'_ str| text.ceil_char_boundary(longest.saturating_add(1));
-    Some(Arc::new(texts.map(|text| text.map(|text| &text[..cut(text)])).collect::<StringArray>()))
+    let end = |text: &'_ str| text.ceil_char_boundary(longest.saturating_add(1));
+    Some(Arc::new(texts.map(|text| text.map(|text| &text[..end(text)])).collect::<StringArray>()))
 }
 
-/// Casts, and leaves out what cannot be cast.
+/// Casts an array. Values that cannot be cast become null.
 pub(super) fn cast(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     match array.data_type() {
         DataType::Null => Some(new_null_array(to, array.len())),
@@ -146,9 +148,9 @@ pub(super) fn cast(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     }
 }
 
-/// Instants in UTC. A timestamp counts from 1970 in UTC whatever zone it is shown in, and one without a zone is
-/// taken to be in UTC, so that only texts have a zone to be read.
-fn instants(array: &ArrayRef, plain: &DataType) -> Option<ArrayRef> {
+/// Converts to instants in UTC. A timestamp counts from 1970 in UTC whatever its display zone, and one without a zone
+/// is taken to be in UTC, so only texts have a zone to parse.
+fn to_instants(array: &ArrayRef, plain: &DataType) -> Option<ArrayRef> {
     let zone = if matches!(plain, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 | DataType::Null) {
         None
     } else {
@@ -159,8 +161,8 @@ fn instants(array: &ArrayRef, plain: &DataType) -> Option<ArrayRef> {
     Some(Arc::new(instants.with_timezone("UTC")))
 }
 
-/// Whole numbers, also those that a program with absent values had to keep as floats, as `3.0`.
-fn whole_numbers(array: &ArrayRef, plain: &DataType) -> Option<ArrayRef> {
+/// Converts to integers, also from floats such as `3.0`, which some programs use for integer columns with nulls.
+fn to_integers(array: &ArrayRef, plain: &DataType) -> Option<ArrayRef> {
     if plain.is_integer() {
         return cast(array, &DataType::Int64);
     }
@@ -176,88 +178,90 @@ fn whole_numbers(array: &ArrayRef, plain: &DataType) -> Option<ArrayRef> {
     let direct = direct.as_ref().and_then(|array| array.as_primitive_opt::<Int64Type>());
     let whole = (0..array.len()).map(|row| {
         let exact = direct.filter(|direct| direct.is_valid(row)).map(|direct| direct.value(row));
-        exact.or_else(|| whole_number(floats.is_valid(row).then(|| floats.value(row))?))
+        exact.or_else(|| float_to_integer(floats.is_valid(row).then(|| floats.value(row))?))
     });
     Some(Arc::new(whole.collect::<Int64Array>()))
 }
 
-/// A float as the integer it is, if it is one that floats count exactly.
-fn whole_number(float: f64) -> Option<i64> {
+/// A float as an integer, if it is one within the range that floats represent exactly.
+fn float_to_integer(float: f64) -> Option<i64> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     (float.trunc() == float && float.abs() <= EXACT).then_some(float as i64)
 }
 
 impl Categories {
-    fn new(categories: &[String], other: &Other) -> Self {
-        let places = 0..i32::try_from(categories.len()).unwrap_or(i32::MAX);
-        let mut sorted: Vec<(String, i32)> = categories.iter().cloned().zip(places).collect();
+    fn new(categories: &[String], other: &UnknownCategory) -> Self {
+        let indices = 0..i32::try_from(categories.len()).unwrap_or(i32::MAX);
+        let mut sorted: Vec<(String, i32)> = categories.iter().cloned().zip(indices).collect();
         sorted.sort_unstable();
         let mut list = Self { texts: Arc::new(StringArray::from(categories.to_vec())), sorted, other: None };
-        if let Other::Category(text) = other {
-            list.other = Some(list.place(text)).filter(|&place| place != NOWHERE);
+        if let UnknownCategory::Category(text) = other {
+            list.other = Some(list.index(text)).filter(|&index| index != UNKNOWN);
         }
         list
     }
 
-    fn place(&self, text: &str) -> i32 {
+    /// The index of a text in the declared order, or [`UNKNOWN`].
+    fn index(&self, text: &str) -> i32 {
         let found = self.sorted.binary_search_by(|(category, _)| category.as_str().cmp(text));
-        found.map_or(NOWHERE, |at| self.sorted[at].1)
+        found.map_or(UNKNOWN, |position| self.sorted[position].1)
     }
 
-    fn convert(&self, array: &ArrayRef) -> Option<Converted> {
-        let places: Vec<i32> = match array.data_type() {
+    fn convert(&self, array: &ArrayRef) -> Option<ConvertedColumn> {
+        let indices: Vec<i32> = match array.data_type() {
             DataType::Dictionary(key, _) if **key == DataType::Int32 => {
-                let numbered = array.as_dictionary_opt::<Int32Type>()?;
-                let places = self.places(&cast(numbered.values(), &DataType::Utf8)?)?;
-                let keys = numbered.keys();
-                // Under an absent key stands any number; it is masked below.
-                let at =
-                    |&key: &i32| places.get(usize::try_from(key).unwrap_or(usize::MAX)).copied().unwrap_or(NOWHERE);
-                keys.values().iter().map(at).collect()
+                let dictionary = array.as_dictionary_opt::<Int32Type>()?;
+                let indices = self.indices(&cast(dictionary.values(), &DataType::Utf8)?)?;
+                let keys = dictionary.keys();
+                // The key of a null is arbitrary. It is masked below.
+                let index =
+                    |&key: &i32| indices.get(usize::try_from(key).unwrap_or(usize::MAX)).copied().unwrap_or(UNKNOWN);
+                keys.values().iter().map(index).collect()
             }
-            _ => self.places(&cast(array, &DataType::Utf8)?)?,
+            _ => self.indices(&cast(array, &DataType::Utf8)?)?,
         };
-        Some(self.collect(places, array))
+        Some(self.build_column(indices, array))
     }
 
-    fn places(&self, texts: &ArrayRef) -> Option<Vec<i32>> {
+    fn indices(&self, texts: &ArrayRef) -> Option<Vec<i32>> {
         let texts = texts.as_string_opt::<i32>()?;
-        let mut last: (&str, i32) = ("", NOWHERE);
-        let places = (0..texts.len()).map(|row| {
+        let mut last: (&str, i32) = ("", UNKNOWN);
+        let indices = (0..texts.len()).map(|row| {
             let text = texts.value(row);
             if text != last.0 {
-                last = (text, self.place(text));
+                last = (text, self.index(text));
             }
             last.1
         });
-        Some(places.collect())
+        Some(indices.collect())
     }
 
-    /// Numbers of categories, where nothing is absent that was not, but for texts of no category.
-    fn collect(&self, mut places: Vec<i32>, array: &ArrayRef) -> Converted {
+    /// Builds the dictionary array. It has the nulls of `array`, and nulls for unknown texts unless they have a
+    /// category.
+    fn build_column(&self, mut indices: Vec<i32>, array: &ArrayRef) -> ConvertedColumn {
         let nulls = array.logical_nulls();
         let absent = |row: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-        let strangers = places.iter().enumerate().filter(|(row, place)| **place == NOWHERE && !absent(*row)).count();
+        let unknown = indices.iter().enumerate().filter(|(row, index)| **index == UNKNOWN && !absent(*row)).count();
         let (mut others, mut lost) = (0, 0);
         match self.other {
-            Some(other) if strangers > 0 => {
-                others = strangers;
-                places.iter_mut().filter(|place| **place == NOWHERE).for_each(|place| *place = other);
+            Some(other) if unknown > 0 => {
+                others = unknown;
+                indices.iter_mut().filter(|index| **index == UNKNOWN).for_each(|index| *index = other);
             }
-            _ => lost = strangers,
+            _ => lost = unknown,
         }
         let keys: Int32Array = if lost == 0 && nulls.is_none() {
-            Int32Array::from(places)
+            Int32Array::from(indices)
         } else {
-            let present = |(row, place): (usize, i32)| Some(place).filter(|_| place != NOWHERE && !absent(row));
-            places.into_iter().enumerate().map(present).collect()
+            let present = |(row, index): (usize, i32)| Some(index).filter(|_| index != UNKNOWN && !absent(row));
+            indices.into_iter().enumerate().map(present).collect()
         };
         let array = DictionaryArray::<Int32Type>::new(keys, Arc::clone(&self.texts));
-        Converted { array: Arc::new(array), others, lost }
+        ConvertedColumn { array: Arc::new(array), others, lost }
     }
 }
 
-/// The values of a column of numbers, with what stands under absent ones.
+/// The values of a numeric column. Those of nulls are arbitrary.
 pub(super) fn values_of<T: ArrowPrimitiveType>(array: &ArrayRef) -> Option<&[T::Native]> {
     array.as_primitive_opt::<T>().map(|array| array.values().as_ref())
 }

@@ -1,134 +1,104 @@
-//! Why a batch was not taken in. Whatever is said here, nothing of the batch was kept.
+//! Ingest errors. After each of them, nothing of the batch is stored.
 //!
-//! The texts name files, columns, types and lines. They must never hold a value or say how many rows there are,
-//! so what a decoder has to say about the bytes it met is not passed on.
-
-use std::fmt;
+//! The messages name files, columns, types and lines. They must never contain a value or a number of rows, so the
+//! messages of decoders are not passed on.
 
 use sage_kernel::noise::NoiseError;
 
 use crate::blocks::StoreError;
 
-/// Why a batch was not taken in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a batch was not ingested.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IngestError {
-    /// The batch's own id cannot be used.
+    /// The id of the batch is invalid.
+    #[error("the batch id must have 1 to 256 bytes and no control characters{NOTHING_KEPT}")]
     BatchId,
     /// A file or folder cannot be opened or read.
+    #[error("`{file}` cannot be read: {reason}{NOTHING_KEPT}")]
     Unreadable {
-        /// Which.
+        /// The file or folder.
         file: String,
-        /// What the system says.
+        /// The message of the operating system.
         reason: String,
     },
-    /// There is nothing to take in.
+    /// The source is empty.
+    #[error("`{file}` contains no rows to ingest; give a file with rows, or a folder with such files{NOTHING_KEPT}")]
     Empty {
         /// The file or folder.
         file: String,
     },
-    /// It is of no known format.
+    /// The format of a file is not recognised.
+    #[error(
+        "the format of `{file}` is not supported; give Parquet, CSV with a header, NDJSON or Arrow IPC, not compressed \
+         as a whole{NOTHING_KEPT}"
+    )]
     Format {
-        /// Which file.
+        /// The file.
         file: String,
     },
-    /// More came through a pipe than is taken up to be read from its end.
+    /// A pipe with Parquet, which must be spooled to a file, exceeds the size limit.
+    #[error(
+        "Parquet is read from its end, and `{file}` sent more than {gibibytes} GiB; save it to a file first, or send \
+         Arrow, CSV or NDJSON{NOTHING_KEPT}"
+    )]
     NeedsFile {
-        /// Which source.
+        /// The name of the pipe.
         file: String,
-        /// How much is.
+        /// The limit in GiB.
         gibibytes: u64,
     },
-    /// The bytes are not what the format says.
+    /// The contents of a file violate its format.
+    #[error("`{file}`{}: {reason}{NOTHING_KEPT}", .line.map_or_else(String::new, |line| format!(", line {line}")))]
     Malformed {
-        /// Which file.
+        /// The file.
         file: String,
-        /// The line, from one, in formats that have lines.
+        /// The line, counted from one, in text formats.
         line: Option<u64>,
-        /// What is wrong with them.
+        /// What is wrong.
         reason: &'static str,
     },
-    /// Columns of the stream are not there.
+    /// A file lacks columns of the stream.
+    #[error(
+        "`{file}` lacks columns of the stream: {}; names must match exactly{NOTHING_KEPT}", .columns.join(", ")
+    )]
     Missing {
-        /// Which file.
+        /// The file.
         file: String,
-        /// The columns.
+        /// The missing columns.
         columns: Vec<String>,
     },
-    /// A column has a type that cannot become the declared one.
+    /// The type of a column cannot be converted to the declared one.
+    #[error("`{file}`: column `{column}` has type {found}; it must be {allowed}{NOTHING_KEPT}")]
     Type {
-        /// Which file.
+        /// The file.
         file: String,
         /// The column.
         column: String,
-        /// The type it has.
+        /// Its type in the file.
         found: String,
-        /// The types it may have.
+        /// A description of the types it may have.
         allowed: &'static str,
     },
-    /// The rows fall into so many blocks that something is wrong with rule or bounds.
+    /// The rows belong to too many blocks, so the block rule or the bounds are wrong.
+    #[error(
+        "the rows fall into more than a million blocks; make blocks larger, or give the time column `min` and \
+         `max`{NOTHING_KEPT}"
+    )]
     Blocks,
     /// The store failed.
-    Store(StoreError),
-    /// There is no randomness for the lanes.
-    Noise(NoiseError),
-    /// The stream's description was not made by reading a file, and contradicts itself.
+    #[error("{0}{NOTHING_KEPT}")]
+    Store(#[from] StoreError),
+    /// The operating system provides no randomness for the assignment to lanes.
+    #[error("the lanes cannot be drawn: {0}{NOTHING_KEPT}")]
+    Noise(#[from] NoiseError),
+    /// The stream's declaration is inconsistent. It was not read from a file.
+    #[error("the declaration of the stream is inconsistent; read it from its file{NOTHING_KEPT}")]
     Stream,
-    /// A part could not be encoded: a bug, since rows are checked before.
+    /// A part could not be encoded. This is a bug, since rows are checked before.
+    #[error("a part could not be encoded; this is a bug in Sage, please report it{NOTHING_KEPT}")]
     Encoding,
 }
 
-impl fmt::Display for IngestError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BatchId => write!(out, "the batch id must have 1 to 256 bytes and no control characters"),
-            Self::Unreadable { file, reason } => write!(out, "`{file}` cannot be read: {reason}"),
-            Self::Empty { file } => {
-                write!(out, "`{file}` holds nothing to take in; give a file with rows, or a folder with such files")
-            }
-            Self::Format { file } => write!(
-                out,
-                "`{file}` is of no known format; give Parquet, CSV with a header, NDJSON or Arrow IPC, not compressed as a whole"
-            ),
-            Self::NeedsFile { file, gibibytes } => write!(
-                out,
-                "Parquet is read from its end, and more than {gibibytes} GiB came through `{file}`; save it to a file first, or send Arrow, CSV or NDJSON"
-            ),
-            Self::Malformed { file, line: Some(line), reason } => write!(out, "`{file}`, line {line}: {reason}"),
-            Self::Malformed { file, line: None, reason } => write!(out, "`{file}`: {reason}"),
-            Self::Missing { file, columns } => {
-                write!(
-                    out,
-                    "`{file}` lacks columns of the stream: {}; names must be the same to the letter",
-                    columns.join(", ")
-                )
-            }
-            Self::Type { file, column, found, allowed } => {
-                write!(out, "`{file}`: column `{column}` has type {found}; it must be {allowed}")
-            }
-            Self::Blocks => write!(
-                out,
-                "the rows fall into more than a million blocks; make blocks larger, or give the time column `min` and `max`"
-            ),
-            Self::Store(error) => write!(out, "{error}"),
-            Self::Noise(error) => write!(out, "the lanes cannot be drawn: {error}"),
-            Self::Stream => write!(out, "the stream contradicts itself; read it from its file"),
-            Self::Encoding => write!(out, "a part could not be encoded; this is a bug of Sage, please report it"),
-        }?;
-        write!(out, " (nothing of the batch was kept)")
-    }
-}
-
-impl std::error::Error for IngestError {}
-
-impl From<StoreError> for IngestError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<NoiseError> for IngestError {
-    fn from(error: NoiseError) -> Self {
-        Self::Noise(error)
-    }
-}
+/// The end of every message.
+const NOTHING_KEPT: &str = " (nothing of the batch was kept)";

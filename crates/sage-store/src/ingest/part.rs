@@ -1,7 +1,7 @@
-//! A part of a block as a Parquet file: row groups of the train lane, then row groups of the test lane.
+//! Encoding of a block's part as a Parquet file: row groups of the train lane, then row groups of the test lane.
 //!
-//! Settings favour quick writing and scanning. A part carries a random salt: its digest stands in the log, and
-//! without the salt whoever sees the log could try out what a small part holds.
+//! The settings favour fast writing and scanning. A part contains a random salt. Its digest is in the log, and without
+//! the salt a reader of the log could guess the contents of a small part and check the guess.
 
 use std::sync::Arc;
 
@@ -20,23 +20,23 @@ use sage_kernel::Lane;
 use super::error::IngestError;
 use crate::stream::{Kind, StreamFile};
 
-/// Rows gathered at once. More would only need more memory.
+/// Rows gathered at a time. More would only use more memory.
 const PIECE: usize = 1 << 15;
-/// The most rows of a group, and about the most bytes it has before they are packed.
+/// The most rows of a row group, and about the most bytes before compression.
 const GROUP_ROWS: usize = 1 << 20;
 const GROUP_BYTES: usize = 48 << 20;
 
-/// How the parts of a stream are written.
-pub(super) struct Shape {
+/// Encodes the parts of a stream.
+pub(super) struct PartEncoder {
     schema: SchemaRef,
     properties: WriterProperties,
 }
 
-impl Shape {
+impl PartEncoder {
     pub(super) fn new(stream: &StreamFile) -> Self {
         let stored = stream.schema();
         let fields = stored.fields().iter().map(|field| match stream.column(field.name()) {
-            // In memory categories are numbers; Parquet stores texts either way.
+            // In memory, categories are dictionary indices. Parquet stores texts either way.
             Some((_, column)) if matches!(column.kind, Kind::Category { .. }) => {
                 let kind = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
                 Arc::new(Field::new(field.name(), kind, field.is_nullable()))
@@ -44,7 +44,7 @@ impl Shape {
             _ => Arc::clone(field),
         });
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let row: usize = stream.columns.iter().map(|column| bytes_of(&column.kind)).sum();
+        let row: usize = stream.columns.iter().map(|column| value_bytes(&column.kind)).sum();
         let mut properties = WriterProperties::builder()
             .set_writer_version(WriterVersion::PARQUET_1_0)
             .set_compression(Compression::LZ4_RAW)
@@ -61,11 +61,11 @@ impl Shape {
         Self { schema, properties: properties.build() }
     }
 
-    /// A part with these rows of the batches, each named by batch and row.
+    /// Encodes a part with rows of the train and the test lane. A row is a pair of the indices of batch and row.
     pub(super) fn encode(
         &self, batches: &[Vec<ArrayRef>], lanes: [&[(u32, u32)]; 2], salt: &str,
     ) -> Result<Bytes, IngestError> {
-        // What a reader needs to know is in the Parquet schema itself.
+        // The Parquet schema suffices for readers.
         let options = ArrowWriterOptions::new().with_properties(self.properties.clone()).with_skip_arrow_metadata(true);
         let writer = ArrowWriter::try_new_with_options(Vec::new(), Arc::clone(&self.schema), options);
         let mut writer = writer.map_err(|_| IngestError::Encoding)?;
@@ -81,20 +81,20 @@ impl Shape {
     }
 
     fn gather(&self, batches: &[Vec<ArrayRef>], rows: &[(u32, u32)], lane: Lane) -> Result<RecordBatch, IngestError> {
-        let at: Vec<(usize, usize)> = rows.iter().map(|&(batch, row)| (batch as usize, row as usize)).collect();
+        let indices: Vec<(usize, usize)> = rows.iter().map(|&(batch, row)| (batch as usize, row as usize)).collect();
         let width = self.schema.fields().len() - 1;
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(width + 1);
         for column in 0..width {
             let pieces: Vec<&dyn arrow::array::Array> = batches.iter().map(|batch| batch[column].as_ref()).collect();
-            columns.push(interleave(&pieces, &at).map_err(|_| IngestError::Encoding)?);
+            columns.push(interleave(&pieces, &indices).map_err(|_| IngestError::Encoding)?);
         }
         columns.push(Arc::new(BooleanArray::from(vec![lane == Lane::Test; rows.len()])));
         RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(|_| IngestError::Encoding)
     }
 }
 
-/// About how many bytes a value takes before it is packed.
-fn bytes_of(kind: &Kind) -> usize {
+/// About how many bytes a value has before compression.
+fn value_bytes(kind: &Kind) -> usize {
     match kind {
         Kind::Boolean => 1,
         Kind::Category { .. } => 4,

@@ -1,32 +1,32 @@
-//! What became of the rows of a batch, for those who may see it.
+//! The ingest report: exact counts of the rows of a batch.
 //!
-//! These are true counts of rows. They must never reach the log, an error, a page or a pipeline's author.
+//! The counts are not private. They must never reach the log, an error message, a page or a pipeline's author.
 
 use std::collections::BTreeMap;
 
-/// Why a row was left out or set aside, or a value changed.
+/// Why a row was dropped or quarantined, or a value changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Reason {
-    /// A value that must be there is not.
+    /// A required value is absent.
     Absent,
-    /// A value is not of the declared type.
+    /// A value does not have the declared type.
     Unreadable,
-    /// A number is none.
+    /// A number is NaN.
     NotANumber,
     /// A value is outside its bounds, or a text is too long.
     Outside,
-    /// A text is none of the categories.
+    /// A text is not in the list of categories.
     OtherCategory,
-    /// A row's time is absent, unreadable or outside its bounds, so that it belongs to no block.
+    /// The row's time is absent, unreadable or outside its bounds, so it belongs to no block.
     Time,
-    /// A row's block is sealed.
+    /// The row's block is sealed.
     Late,
 }
 
 impl Reason {
-    /// As it stands in a quarantine file.
-    pub const fn word(self) -> &'static str {
+    /// The reason as it is written into a quarantine file.
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Absent => "absent",
             Self::Unreadable => "unreadable",
@@ -42,45 +42,46 @@ impl Reason {
 /// Counts of rows by column and reason.
 type Counts = BTreeMap<(String, Reason), u64>;
 
-/// What became of the rows of a batch.
+/// How the rows of a batch were treated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Rows read.
     pub read: u64,
     /// Rows stored in blocks.
     pub stored: u64,
-    /// Rows set aside.
+    /// Rows quarantined.
     pub quarantined: u64,
-    /// For each column and reason, the rows left out for it; a row may count under several.
+    /// Dropped rows by column and reason. A row may count under several.
     pub dropped: Counts,
-    /// For each column and reason, the values that were replaced: by a bound, by the category for others, or by
-    /// nothing.
+    /// Replaced values by column and reason. The replacement is a bound, the category for unknown texts, or null.
     pub changed: Counts,
 }
 
 impl Report {
-    pub(super) fn drop(&mut self, column: &str, reason: Reason, rows: usize) {
-        note(&mut self.dropped, column, reason, rows);
+    /// Counts dropped rows.
+    pub(super) fn count_dropped(&mut self, column: &str, reason: Reason, rows: usize) {
+        add_count(&mut self.dropped, column, reason, rows);
     }
 
-    pub(super) fn change(&mut self, column: &str, reason: Reason, rows: usize) {
-        note(&mut self.changed, column, reason, rows);
+    /// Counts rows with a changed value.
+    pub(super) fn count_changed(&mut self, column: &str, reason: Reason, rows: usize) {
+        add_count(&mut self.changed, column, reason, rows);
     }
 
-    /// Takes over what another part of the work counted.
+    /// Adds the counts of another report.
     pub(super) fn add(&mut self, other: Self) {
         self.read += other.read;
         self.stored += other.stored;
         self.quarantined += other.quarantined;
         for (mine, theirs) in [(&mut self.dropped, other.dropped), (&mut self.changed, other.changed)] {
-            for (at, rows) in theirs {
-                *mine.entry(at).or_default() += rows;
+            for (key, rows) in theirs {
+                *mine.entry(key).or_default() += rows;
             }
         }
     }
 }
 
-fn note(counts: &mut Counts, column: &str, reason: Reason, rows: usize) {
+fn add_count(counts: &mut Counts, column: &str, reason: Reason, rows: usize) {
     if rows > 0 {
         *counts.entry((column.to_owned(), reason)).or_default() += rows as u64;
     }

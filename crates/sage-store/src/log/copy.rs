@@ -1,8 +1,7 @@
-//! A copy of the log as it is at one moment, also while another process writes it.
+//! A consistent copy of the log, also while another process writes it.
 //!
-//! SQLite's own way of copying a database reads it in one transaction, so what comes out is the log after some append
-//! and not in the middle of one. The copy is verified like any log when it is opened. Nothing here writes to the log
-//! that is copied.
+//! SQLite's backup API reads the database in one transaction, so the copy is the log between two appends. It is
+//! verified like any log when it is opened. The original is opened read-only.
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
@@ -18,15 +17,15 @@ use super::durable;
 use super::sqlite::{self, APPLICATION};
 use crate::private;
 
-/// Opens the log of a directory to look at.
-fn look(directory: &Path) -> Result<Connection, OpenError> {
+/// Opens the log of a directory for reading.
+fn open_read_only(directory: &Path) -> Result<Connection, OpenError> {
     let path = sqlite::file(directory);
     if !path.exists() {
         return Err(OpenError::LogMissing(directory.to_owned()));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&path, flags).map_err(sqlite::store)?;
-    connection.busy_timeout(sqlite::PATIENCE).map_err(sqlite::store)?;
+    connection.busy_timeout(sqlite::BUSY_TIMEOUT).map_err(sqlite::store)?;
     let application = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
     match application {
         Ok(APPLICATION) => Ok(connection),
@@ -35,20 +34,20 @@ fn look(directory: &Path) -> Result<Connection, OpenError> {
     }
 }
 
-/// The format of the log in a directory, whether this release knows it or not.
+/// Reads the format version of the log in a directory, whether this release supports it or not.
 ///
 /// # Errors
-/// When there is no log of ours.
-pub fn format_of(directory: &Path) -> Result<i32, OpenError> {
-    look(directory)?.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite::store)
+/// When there is no log, or the file is not a log of Sage.
+pub fn read_format(directory: &Path) -> Result<i32, OpenError> {
+    open_read_only(directory)?.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(sqlite::store)
 }
 
-/// Copies the log of a directory into another one, which is made if it is not there, and must have no log.
+/// Copies the log of a directory into another directory, which is created if it does not exist and must have no log.
 ///
 /// # Errors
-/// When there is no log, there is one already, or a file cannot be written.
+/// When `from` has no log, `to` has one already, or a file cannot be written.
 pub fn copy_log(from: &Path, to: &Path) -> Result<(), OpenError> {
-    let source = look(from)?;
+    let source = open_read_only(from)?;
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |error| OpenError::File(path, error)
@@ -56,9 +55,9 @@ pub fn copy_log(from: &Path, to: &Path) -> Result<(), OpenError> {
     durable::make_directory(to).map_err(failed(to))?;
     let path = sqlite::file(to);
     if path.exists() {
-        return Err(OpenError::Store(format!("{} is there already", path.display())));
+        return Err(OpenError::Store(format!("{} exists already", path.display())));
     }
-    let fresh = durable::beside(&path, ".copy");
+    let fresh = durable::with_suffix(&path, ".copy");
     if fresh.exists() {
         fs::remove_file(&fresh).map_err(failed(&fresh))?;
     }
@@ -73,7 +72,7 @@ pub fn copy_log(from: &Path, to: &Path) -> Result<(), OpenError> {
     durable::publish(&fresh, &path).map_err(failed(&path))
 }
 
-/// A copy of a log in a folder of its own, gone when it is dropped.
+/// A copy of a log in a temporary folder, which is removed on drop.
 #[derive(Debug)]
 pub struct LogCopy {
     path: PathBuf,
@@ -84,11 +83,11 @@ impl LogCopy {
     ///
     /// # Errors
     /// As [`copy_log`].
-    pub fn of(directory: &Path) -> Result<Self, OpenError> {
+    pub fn create(directory: &Path) -> Result<Self, OpenError> {
         static COPIES: AtomicU64 = AtomicU64::new(0);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         let number = COPIES.fetch_add(1, Ordering::Relaxed);
-        // Made by us or not at all: a folder that somebody else has put there is refused.
+        // The folder must not exist: another user may have created it.
         let path = std::env::temp_dir().join(format!("sage-log-{}-{since}-{number}", std::process::id()));
         let made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| private::restrict_directory(&path));
         made.map_err(|error| OpenError::File(path.clone(), error))?;
@@ -97,7 +96,7 @@ impl LogCopy {
         Ok(copy)
     }
 
-    /// Where it is.
+    /// The directory with the copy.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -105,7 +104,7 @@ impl LogCopy {
 
 impl Drop for LogCopy {
     fn drop(&mut self) {
-        // A folder that stays holds nothing that the log does not.
+        // A folder that remains contains nothing that the log does not.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -1,11 +1,10 @@
-//! The directory of an engine and its single owner.
+//! The directory of an engine and its exclusive lock.
 //!
-//! Whoever holds the lock on the file `lock` owns everything beside it. The operating system releases the
-//! lock when its holder ends, however it ends. The file also says whether the log was ever made: a directory
-//! whose log has gone missing must never be taken for a new one, since every budget would be whole again.
+//! The process that holds the lock on the file `lock` owns the directory. The operating system releases the lock when
+//! the process ends, however it ends. The file also records that the log was created: a directory whose log is missing
+//! must never be taken for a new one, because every budget would be full again.
 
-use std::fmt;
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,178 +15,190 @@ use super::durable;
 use super::store::{self, BoxedLog, StoreKind};
 use crate::private;
 
-/// What the lock file says once there is a log.
-const MADE: &[u8] = b"The log of this directory is log.db. Whoever holds the lock on this file owns the directory.\n";
+/// The contents of the lock file once there is a log.
+const LOG_CREATED: &[u8] =
+    b"The log of this directory is log.db. Whoever holds the lock on this file owns the directory.\n";
 
 /// Why a directory or its log cannot be opened.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// Another process owns the directory.
-    Held(PathBuf),
-    /// There was a log here, and it is gone.
+    #[error(
+        "{} is in use by another process; stop that process, or send it requests instead of opening the directory",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    /// The directory had a log, and it is missing.
+    #[error(
+        "the log of {} is missing; a new one would grant every budget again, so restore log.db from a backup",
+        .0.display()
+    )]
     LogMissing(PathBuf),
-    /// The file is not a log of ours.
+    /// The file is not a log of Sage.
+    #[error("{} is not a log of Sage; put the right file there, or choose another directory", .0.display())]
     Foreign(PathBuf),
-    /// The log was written by another release, in a format this one does not know.
+    /// The log has a format that this release does not support.
+    #[error(
+        "the log has format {found} and this release {}",
+        if found > known {
+            format!("supports up to {known}; use the release that wrote it")
+        } else {
+            format!("needs {known}; open it once with a release between them")
+        }
+    )]
     Format {
         /// The format of the file.
         found: i32,
         /// The format of this release.
         known: i32,
     },
-    /// A setting that durability rests on did not take.
+    /// SQLite did not accept a setting that durability depends on.
+    #[error(
+        "SQLite has {name} = {found}, but {wanted} is needed for a charge to be durable; move the directory to a \
+         local file system"
+    )]
     Setting {
-        /// Its name.
+        /// The name of the setting.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         found: String,
-        /// What it has to be.
+        /// The required value.
         wanted: &'static str,
     },
-    /// The file says two things about where the log ends.
+    /// The stored head and the last record disagree about the end of the log.
+    #[error(
+        "{} is damaged: its last record is not the one its head names; nothing is granted on it, restore it from a \
+         backup",
+        .0.display()
+    )]
     Damaged(PathBuf),
-    /// The log is not a chain, or breaks the rules of the ledger.
+    /// The log is not a valid hash chain, or violates the rules of the ledger.
+    #[error(transparent)]
     Gate(GateError),
-    /// The store failed.
+    /// SQLite failed.
+    #[error("the log could not be opened: {0}")]
     Store(String),
     /// The file system failed.
-    File(PathBuf, io::Error),
+    #[error("{path}: {error}", path = .0.display(), error = .1)]
+    File(PathBuf, #[source] io::Error),
 }
 
-impl fmt::Display for OpenError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Held(path) => write!(
-                out,
-                "{} is in use by another process; stop that one, or ask it instead of opening the directory",
-                path.display()
-            ),
-            Self::LogMissing(path) => write!(
-                out,
-                "the log of {} is gone; a new one would give every budget out again, so put log.db back from a copy",
-                path.display()
-            ),
-            Self::Foreign(path) => {
-                write!(
-                    out,
-                    "{} is not a log of Sage; put the right file there, or choose another directory",
-                    path.display()
-                )
-            }
-            Self::Format { found, known } if found > known => write!(
-                out,
-                "the log has format {found} and this release knows up to {known}; use the release that wrote it"
-            ),
-            Self::Format { found, known } => write!(
-                out,
-                "the log has format {found} and this release needs {known}; open it once with a release between them"
-            ),
-            Self::Setting { name, found, wanted } => write!(
-                out,
-                "the store has {name} = {found} where {wanted} is needed for a charge to be durable; \
-                 move the directory to a local file system"
-            ),
-            Self::Damaged(path) => write!(
-                out,
-                "{} does not end where it says it ends; nothing is granted on it, put it back from a copy",
-                path.display()
-            ),
-            Self::Gate(error) => error.fmt(out),
-            Self::Store(reason) => write!(out, "the log could not be opened: {reason}"),
-            Self::File(path, error) => write!(out, "{}: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-/// The lock, given back when nobody needs it any more.
+/// An exclusive file lock, released on drop.
 ///
-/// Closing the file would not be enough: a process that is started at that moment has a copy of it until it runs its
-/// own program, and would keep the lock for as long.
+/// Closing the file is not enough: a child process that is being started has a copy of the descriptor until it executes
+/// its own program, and would keep the lock until then.
 #[derive(Debug)]
-pub(super) struct Held(File);
+pub(super) struct DirectoryLock(File);
 
-impl Drop for Held {
+impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        // Where it fails, the lock ends with the last copy of the file.
+        // If this fails, the lock ends with the last copy of the descriptor.
         let _ = self.0.unlock();
     }
 }
 
-/// A directory that this process owns for as long as this value, or a log made from it, lives.
+/// A directory that this process owns while this value, or a log opened from it, exists.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    lock: Arc<Held>,
-    kind: &'static StoreKind,
+    lock: Arc<DirectoryLock>,
 }
 
 impl Directory {
-    /// Takes the directory, making it and an empty log if it is new.
+    /// Locks the directory, and creates it with an empty log if it is new.
     ///
     /// # Errors
-    /// When another process has it, its log has gone, or the file system fails.
+    /// When another process owns it, its log is missing, or the file system fails.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let failed = |error| OpenError::File(path.to_owned(), error);
         durable::make_directory(path).map_err(failed)?;
-        // One that was made by an earlier version, or by hand, may be open to others.
+        // A directory that was created by an earlier version or by hand may have a wider mode.
         private::restrict_directory(path).map_err(failed)?;
         let mut lock = private::open_or_create(&path.join("lock")).map_err(failed)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(OpenError::Held(path.to_owned())),
+            Err(TryLockError::WouldBlock) => return Err(OpenError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        let mut said = Vec::new();
-        lock.read_to_end(&mut said).map_err(failed)?;
-        let (kind, has_log) = store::kind_in(path).map_err(failed)?;
-        // A crash can leave the sentence torn; any of it was written after the log had its name.
-        if !has_log && !said.is_empty() {
+        let mut mark = Vec::new();
+        lock.read_to_end(&mut mark).map_err(failed)?;
+        let has_log = sqlite::file(path).try_exists().map_err(failed)?;
+        // A crash can leave the mark incomplete, but it is written only after the log has its name.
+        if !has_log && !mark.is_empty() {
             return Err(OpenError::LogMissing(path.to_owned()));
         }
         if !has_log {
-            (kind.create)(path)?;
+            Self::create_log(path)?;
         }
-        (kind.restrict)(path).map_err(failed)?;
-        if said != MADE {
-            Self::mark(path, &mut lock).map_err(failed)?;
+        Self::restrict_log(path).map_err(failed)?;
+        if mark != LOG_CREATED {
+            Self::write_mark(path, &mut lock).map_err(failed)?;
         }
-        Ok(Self { path: path.to_owned(), lock: Arc::new(Held(lock)), kind })
+        Ok(Self { path: path.to_owned(), lock: Arc::new(DirectoryLock(lock)) })
     }
 
-    /// Whether another process owns the directory at this moment. Nothing is made or changed.
-    pub fn is_held(path: impl AsRef<Path>) -> bool {
+    /// Whether another process owns the directory now. Changes nothing.
+    pub fn is_in_use(path: impl AsRef<Path>) -> bool {
         let lock = File::open(path.as_ref().join("lock"));
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    fn mark(path: &Path, lock: &mut File) -> io::Result<()> {
+    /// Makes the log's files private. SQLite creates the files beside the log with the mode of the log.
+    fn restrict_log(path: &Path) -> io::Result<()> {
+        for suffix in ["", "-wal", "-shm"] {
+            match private::restrict_file(&durable::with_suffix(&sqlite::file(path), suffix)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates an empty log under another name and renames it, so that `log.db` is always complete.
+    fn create_log(path: &Path) -> Result<(), OpenError> {
+        let failed = |error| OpenError::File(path.to_owned(), error);
+        let file = sqlite::file(path);
+        let fresh = durable::with_suffix(&file, ".new");
+        for suffix in ["", "-journal", "-wal", "-shm"] {
+            match fs::remove_file(durable::with_suffix(&fresh, suffix)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
+        }
+        // SQLite treats an empty file as a new database and keeps its mode.
+        private::create_new(&fresh).map_err(failed)?;
+        sqlite::create(&fresh)?;
+        File::open(&fresh).and_then(|file| file.sync_all()).map_err(failed)?;
+        durable::publish(&fresh, &file).map_err(failed)
+    }
+
+    /// Records in the lock file that the log was created.
+    fn write_mark(path: &Path, lock: &mut File) -> io::Result<()> {
         lock.rewind()?;
-        lock.write_all(MADE)?;
+        lock.write_all(LOG_CREATED)?;
         lock.sync_all()?;
         durable::sync_directory(path)
     }
 
-    /// The log. The directory stays taken for as long as the log lives.
+    /// Opens the log. The directory stays locked while the log is open.
     ///
     /// # Errors
-    /// When the file is not a log of this release, or its settings do not take.
-    pub fn log(&self) -> Result<BoxedLog, OpenError> {
-        (self.kind.open)(&self.path, Arc::clone(&self.lock))
+    /// When the file is not a log of this release, or SQLite does not accept its settings.
+    pub fn log(&self) -> Result<SqliteLog, OpenError> {
+        SqliteLog::open(&self.path, Arc::clone(&self.lock))
     }
 
-    /// The gate on the log, after all of it was read and verified.
+    /// Opens the log, reads and verifies it, and returns its gate.
     ///
     /// # Errors
-    /// As for [`Directory::log`], and when the log is not what was written.
-    pub fn gate(&self) -> Result<Gate<BoxedLog>, OpenError> {
+    /// As for [`Directory::log`], and when verification fails.
+    pub fn gate(&self) -> Result<Gate<SqliteLog>, OpenError> {
         Gate::open(self.log()?).map_err(OpenError::Gate)
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -195,19 +206,19 @@ impl Directory {
 
 #[cfg(test)]
 mod tests {
-    use super::Held;
+    use super::DirectoryLock;
     use std::fs::File;
 
     #[test]
-    fn the_lock_is_given_back_though_a_copy_of_the_file_is_open() {
+    fn the_lock_is_released_though_a_copy_of_the_descriptor_is_open() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("lock");
         let file = File::create(&path).expect("a file");
         file.try_lock().expect("free");
         let _copy = file.try_clone().expect("a copy");
         let other = File::open(&path).expect("the file");
-        assert!(other.try_lock().is_err(), "it is held");
-        drop(Held(file));
+        assert!(other.try_lock().is_err(), "locked");
+        drop(DirectoryLock(file));
         other.try_lock().expect("free again");
     }
 }

@@ -1,6 +1,6 @@
-//! Files that are there whole or not at all, whatever happens while they are written.
+//! Atomic and durable file writes.
 //!
-//! A name is durable only when its directory is flushed too. Nothing here may report success before that.
+//! A file's name is durable only after its directory is flushed too. No function here returns success before that.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -8,29 +8,29 @@ use std::path::{Path, PathBuf};
 
 use crate::private;
 
-/// Replaces a file by these bytes: after a crash there is the old one or the new one. Only its owner can read either.
+/// Replaces a file atomically: after a crash there is either the old or the new file. Only its owner can read it.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let fresh = beside(path, ".new");
+    let fresh = with_suffix(path, ".new");
     match fs::remove_file(&fresh) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    fill(private::create_new(&fresh)?, bytes)?;
+    write_and_sync(private::create_new(&fresh)?, bytes)?;
     publish(&fresh, path)
 }
 
-fn fill(mut file: File, bytes: &[u8]) -> io::Result<()> {
+fn write_and_sync(mut file: File, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()
 }
 
-/// Gives a finished, flushed file its name.
+/// Renames a complete, flushed file to its final name, durably.
 pub(super) fn publish(fresh: &Path, path: &Path) -> io::Result<()> {
     fs::rename(fresh, path)?;
     sync_directory(parent(path))
 }
 
-/// Makes the directory and those above it that are missing, for their owner alone.
+/// Creates a directory and its missing parents, durably. Only their owner can use them.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -40,19 +40,19 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
     sync_directory(parent(path))
 }
 
-/// Flushes the names in a directory.
+/// Flushes the entries of a directory.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// The file's path with more at its end.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+/// The path with a suffix appended to its name.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(ending);
+    name.push(suffix);
     PathBuf::from(name)
 }
 
-/// The directory a path is in; the present one for a bare name.
+/// The directory of a path, which is the working directory for a bare name.
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -1,11 +1,11 @@
-//! Group commit: many threads, one gate, one flush for all who wait.
+//! Group commit: many threads share one gate, and one flush commits the requests of all that wait.
 //!
-//! Whoever comes waits in a batch, and the first of a batch leads it: when the batch before has been served, it
-//! has the gate decide its own, one after the other and while more of them come, append all together, and wakes
-//! them with one call. There is no thread of its own. Those who were just answered often come right back, so a
-//! leader waits a moment for as many as there were last time, as long as they keep coming; a client who is always
-//! alone is served at once. It must never hand an answer to anybody but the one who asked, and never leave anybody
-//! waiting.
+//! Requests wait in a batch. The thread with the first request of a batch becomes its leader. When the previous batch
+//! is committed, the leader passes the requests to the gate one after the other, also those that arrive meanwhile, has
+//! the gate append them all with one flush, and wakes the other threads with one call. There is no background thread.
+//! Clients often send their next request right after a result, so a leader waits a moment for as many requests as last
+//! time while they keep arriving; a single client is served at once. A result must only ever go to the thread that sent
+//! the request, and no thread may wait forever.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -15,176 +15,180 @@ use std::time::{Duration, Instant};
 
 use sage_kernel::{ChargeOutcome, Gate, GateError, Head, Log, Request};
 
-use super::heads::{Heads, HeadsError, Sound};
+use super::heads::{Heads, HeadsError, SoundGate};
 
-/// How long a leader waits for the next one to come. About what it takes to wake a client and to be asked again;
-/// too short to sleep, so the leader lets others run meanwhile and looks again.
-const PATIENCE: Duration = Duration::from_micros(50);
+/// How long a leader waits for the next request. It is about the time that a client needs to wake up and send one. It
+/// is too short to sleep, so the leader yields and polls.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_micros(50);
 
-/// A gate that many threads share.
+/// A gate that many threads share. Concurrent charges are committed in groups.
 pub struct GroupCommit<L> {
-    /// Empty once a panic has left the state of the gate in doubt and the log could not be read again.
+    /// `None` after a panic left the state of the gate in doubt and the log could not be read again.
     gate: Mutex<Option<Gate<L>>>,
-    line: Mutex<Line>,
+    queue: Mutex<Queue>,
     exports: Mutex<Exports>,
     clock: Box<dyn Fn() -> u64 + Send + Sync>,
 }
 
-/// Those who wait for the gate.
+/// The requests that wait for the gate.
 #[derive(Default)]
-struct Line {
-    /// What the gate has not been given yet.
+struct Queue {
+    /// The requests that the leader has not taken yet.
     requests: VecDeque<Request>,
-    /// Where they will find their answers, each by its place in the batch.
+    /// The batch of these requests, which will hold their results by index.
     batch: Arc<Batch>,
-    /// How many have come to the batch.
+    /// The number of requests in the batch, taken or not.
     count: usize,
-    /// Whether a batch is being served.
+    /// Whether a leader is using the gate.
     busy: bool,
-    /// How many there were last time: served, or waiting for the next.
+    /// The number of requests that the next batch is expected to have.
     expected: usize,
 }
 
-impl Line {
-    /// Whoever comes from now on comes to another batch.
-    fn close(&mut self) -> Arc<Batch> {
+impl Queue {
+    /// Closes the batch. Later requests join the next one.
+    fn close_batch(&mut self) -> Arc<Batch> {
         self.requests.clear();
         self.count = 0;
         std::mem::take(&mut self.batch)
     }
 }
 
-/// The requests of a batch, given to the gate while more of them come.
-struct Comers<'commit> {
-    line: &'commit Mutex<Line>,
-    here: VecDeque<Request>,
+/// An iterator over the requests of a batch, also those that arrive during the iteration. It ends when it closes the
+/// batch.
+struct BatchRequests<'queue> {
+    queue: &'queue Mutex<Queue>,
+    taken: VecDeque<Request>,
     served: usize,
-    batch: Option<Arc<Batch>>,
+    closed: Option<Arc<Batch>>,
 }
 
-impl Comers<'_> {
-    /// Ends the batch, if that was not done yet.
+impl BatchRequests<'_> {
+    /// Closes the batch if it is still open.
     fn close(&mut self) -> Arc<Batch> {
-        self.batch.get_or_insert_with(|| lock(self.line).close()).clone()
+        self.closed.get_or_insert_with(|| lock(self.queue).close_batch()).clone()
     }
 }
 
-impl Iterator for Comers<'_> {
+impl Iterator for BatchRequests<'_> {
     type Item = Request;
 
     fn next(&mut self) -> Option<Request> {
-        let mut since: Option<Instant> = None;
-        while self.batch.is_none() && self.here.is_empty() {
-            let mut line = lock(self.line);
-            if !line.requests.is_empty() {
-                std::mem::swap(&mut self.here, &mut line.requests);
-            } else if self.served >= line.expected || since.is_some_and(|since| since.elapsed() >= PATIENCE) {
-                self.batch = Some(line.close());
+        let mut idle_since: Option<Instant> = None;
+        while self.closed.is_none() && self.taken.is_empty() {
+            let mut queue = lock(self.queue);
+            if !queue.requests.is_empty() {
+                std::mem::swap(&mut self.taken, &mut queue.requests);
+            } else if self.served >= queue.expected
+                || idle_since.is_some_and(|since| since.elapsed() >= ARRIVAL_TIMEOUT)
+            {
+                self.closed = Some(queue.close_batch());
             } else {
-                drop(line);
-                since.get_or_insert_with(Instant::now);
+                drop(queue);
+                idle_since.get_or_insert_with(Instant::now);
                 yield_now();
             }
         }
-        let next = self.here.pop_front();
+        let next = self.taken.pop_front();
         self.served += usize::from(next.is_some());
         next
     }
 }
 
-/// Heads, and why the last export failed, if it did.
+/// The export of heads, and why the last export failed, if it did.
 struct Exports {
     heads: Heads,
     failure: Option<HeadsError>,
 }
 
-/// The answers of those who were served together. All of them are woken by one call, and none has to wait for
-/// another to take its own.
+/// The results of a batch. One call wakes all its threads, and each takes its own result without waiting for others.
 #[derive(Default)]
 struct Batch {
-    /// Tells the first of the batch, who waits with the line locked, that the gate is free.
-    turn: Condvar,
-    answers: OnceLock<Result<Vec<Mutex<Option<ChargeOutcome>>>, GateError>>,
+    /// Wakes the leader of the batch when the gate is free.
+    gate_free: Condvar,
+    results: OnceLock<Result<Vec<Mutex<Option<Answer>>>, GateError>>,
 }
 
 impl Batch {
-    fn tell(&self, answers: Result<Vec<ChargeOutcome>, GateError>) {
-        let each = answers.map(|answers| answers.into_iter().map(|answer| Mutex::new(Some(answer))).collect());
-        // A batch is served once, so nothing was told before.
-        let _ = self.answers.set(each);
+    /// Publishes the results and wakes all threads of the batch.
+    fn complete(&self, results: Result<Vec<Answer>, GateError>) {
+        let results = results.map(|results| results.into_iter().map(|result| Mutex::new(Some(result))).collect());
+        // A batch is completed once, so this cannot fail.
+        let _ = self.results.set(results);
     }
 
-    fn wait(&self, place: usize) -> Result<ChargeOutcome, GateError> {
-        match self.answers.wait() {
+    /// Waits for the batch and takes the result of the request with this index.
+    fn wait(&self, index: usize) -> Result<Answer, GateError> {
+        match self.results.wait() {
             Err(error) => Err(error.clone()),
-            // The gate answers all or none; who finds nothing is told to ask again.
-            Ok(all) => all.get(place).and_then(|answer| lock(answer).take()).ok_or(GateError::Closed),
+            // The gate returns a result for every request. If one were missing, the caller would have to retry.
+            Ok(results) => results.get(index).and_then(|result| lock(result).take()).ok_or(GateError::Closed),
         }
     }
 }
 
-/// What these mutexes guard is whole at every instruction that could panic; the gate is the exception, and
-/// [`GroupCommit::alone`] sees to it.
+/// Locks a mutex and ignores poisoning: the guarded state is consistent at every instruction that could panic. The gate
+/// is the exception, and [`GroupCommit::use_gate`] handles it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<L: Log> GroupCommit<L> {
-    /// Starts group commit on a gate that may grant, with a clock that gives milliseconds since 1970. Nothing but
-    /// what is written beside each event depends on the clock.
-    pub fn new(sound: Sound<L>, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
+    /// Shares a gate that may grant. The clock returns milliseconds since 1970 and only determines the recorded times
+    /// of events.
+    pub fn new(sound: SoundGate<L>, clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self {
             gate: Mutex::new(Some(sound.gate)),
-            line: Mutex::default(),
+            queue: Mutex::default(),
             exports: Mutex::new(Exports { heads: sound.heads, failure: None }),
             clock: Box::new(clock),
         }
     }
 
-    /// The time by its clock.
+    /// The time by the clock, in milliseconds since 1970.
     pub fn now(&self) -> u64 {
         (self.clock)()
     }
 
-    /// Charges a request, together with whoever else waits.
+    /// Charges a request, in one commit with all others that wait.
     ///
     /// # Errors
-    /// When the log fails. Whether the charge was written is then open; ask again with the same key once the
-    /// log is opened anew.
-    pub fn charge(&self, request: Request) -> Result<ChargeOutcome, GateError> {
-        let mut line = lock(&self.line);
-        let (batch, place) = (Arc::clone(&line.batch), line.count);
-        line.requests.push_back(request);
-        line.count += 1;
-        if place == 0 {
-            while line.busy {
-                line = batch.turn.wait(line).unwrap_or_else(PoisonError::into_inner);
+    /// When the log fails. It is then unknown whether the charge was written; retry with the same key after the log was
+    /// reopened.
+    pub fn charge(&self, request: Request) -> Result<Answer, GateError> {
+        let mut queue = lock(&self.queue);
+        let (batch, index) = (Arc::clone(&queue.batch), queue.count);
+        queue.requests.push_back(request);
+        queue.count += 1;
+        if index == 0 {
+            while queue.busy {
+                queue = batch.gate_free.wait(queue).unwrap_or_else(PoisonError::into_inner);
             }
-            line.busy = true;
-            drop(line);
+            queue.busy = true;
+            drop(queue);
             self.lead();
         } else {
-            drop(line);
+            drop(queue);
         }
-        batch.wait(place)
+        batch.wait(index)
     }
 
-    /// Serves a batch, and frees the gate for the next.
+    /// Commits a batch as its leader, and releases the gate to the next leader.
     fn lead(&self) {
-        let mut comers = Comers { line: &self.line, here: VecDeque::new(), served: 0, batch: None };
-        // A panic in the gate is a bug, but not one of those who wait: they are told that it is closed.
-        let served = catch_unwind(AssertUnwindSafe(|| {
+        let mut requests = BatchRequests { queue: &self.queue, taken: VecDeque::new(), served: 0, closed: None };
+        // A panic in the gate is a bug, but the waiting threads did not cause it: they get `GateError::Closed`.
+        let charged = catch_unwind(AssertUnwindSafe(|| {
             let time = self.now();
-            self.alone(|gate| gate.charge(time, &mut comers))
+            self.use_gate(|gate| gate.charge(time, &mut requests))
         }));
-        let (answers, after) = match served {
-            Ok(Ok((answers, head))) => (answers, Ok(Some(head))),
+        let (results, after) = match charged {
+            Ok(Ok((results, head))) => (results, Ok(Some(head))),
             Ok(Err(error)) => (Err(error), Ok(None)),
             Err(panic) => (Err(GateError::Closed), Err(panic)),
         };
-        let batch = comers.close();
-        self.hand_over(comers.served);
-        batch.tell(answers);
+        let batch = requests.close();
+        self.release_gate(requests.served);
+        batch.complete(results);
         match after {
             Ok(Some(head)) => self.export(head),
             Ok(None) => {}
@@ -192,49 +196,49 @@ impl<L: Log> GroupCommit<L> {
         }
     }
 
-    /// Frees the gate. Before the answers are handed out, so that the flush of the next begins.
-    fn hand_over(&self, served: usize) {
-        let mut line = lock(&self.line);
-        line.expected = served + line.count;
-        line.busy = false;
-        if line.count > 0 {
-            line.batch.turn.notify_one();
+    /// Releases the gate to the leader of the next batch. This happens before the results are published, so that the
+    /// next flush starts early.
+    fn release_gate(&self, served: usize) {
+        let mut queue = lock(&self.queue);
+        queue.expected = served + queue.count;
+        queue.busy = false;
+        if queue.count > 0 {
+            queue.batch.gate_free.notify_one();
         }
     }
 
-    /// Does something with the gate while nobody else does.
+    /// Runs `work` with exclusive access to the gate, and exports the head if it is due.
     ///
-    /// If it panics, what the gate holds in memory is believed no more: it is folded from the log anew before
-    /// anybody uses it again.
+    /// If `work` panics, the state of the gate in memory is discarded and folded from the log again.
     ///
     /// # Errors
     /// [`GateError::Closed`] when the log could not be read again after a panic.
     pub fn with<T>(&self, work: impl FnOnce(&mut Gate<L>) -> T) -> Result<T, GateError> {
-        let (value, head) = self.alone(work)?;
+        let (value, head) = self.use_gate(work)?;
         self.export(head);
         Ok(value)
     }
 
-    fn alone<T>(&self, work: impl FnOnce(&mut Gate<L>) -> T) -> Result<(T, Head), GateError> {
-        let mut place = lock(&self.gate);
-        let mut gate = place.take().ok_or(GateError::Closed)?;
+    fn use_gate<T>(&self, work: impl FnOnce(&mut Gate<L>) -> T) -> Result<(T, Head), GateError> {
+        let mut slot = lock(&self.gate);
+        let mut gate = slot.take().ok_or(GateError::Closed)?;
         match catch_unwind(AssertUnwindSafe(|| work(&mut gate))) {
             Ok(value) => {
                 let head = gate.head();
-                *place = Some(gate);
+                *slot = Some(gate);
                 Ok((value, head))
             }
             Err(panic) => {
                 let seen = gate.head();
-                *place = Gate::open(gate.into_log()).ok().filter(|again| again.head().length >= seen.length);
-                drop(place);
+                *slot = Gate::open(gate.into_log()).ok().filter(|again| again.head().length >= seen.length);
+                drop(slot);
                 resume_unwind(panic)
             }
         }
     }
 
-    /// Exports the head if it is due and nobody else is about it. A failure takes no answer back: the charge
-    /// is durable. It is kept for [`GroupCommit::export_failure`], and the next batch tries again.
+    /// Exports the head if it is due and no other thread is exporting. A failure does not affect the charge, which is
+    /// durable. It is reported by [`GroupCommit::export_failure`], and the next batch tries again.
     fn export(&self, head: Head) {
         if let Ok(mut exports) = self.exports.try_lock() {
             let exported = exports.heads.export_if_due(head, self.now());
@@ -242,16 +246,16 @@ impl<L: Log> GroupCommit<L> {
         }
     }
 
-    /// Exports the head as it is, whether it is due or not.
+    /// Exports the current head, whether it is due or not.
     ///
     /// # Errors
-    /// When it cannot be exported; the next batch that is due tries again.
+    /// When it cannot be exported. The next batch that is due tries again.
     pub fn export_head(&self) -> Result<(), HeadsError> {
-        let ((), head) = self.alone(|_| ()).map_err(HeadsError::Gate)?;
+        let ((), head) = self.use_gate(|_| ()).map_err(HeadsError::Gate)?;
         lock(&self.exports).heads.export(head, self.now())
     }
 
-    /// Why the newest head is not where it should have been exported to, if it is not.
+    /// Why the last export failed, or `None` if it succeeded.
     pub fn export_failure(&self) -> Option<String> {
         lock(&self.exports).failure.as_ref().map(ToString::to_string)
     }

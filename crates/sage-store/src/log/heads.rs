@@ -1,12 +1,11 @@
-//! Heads that leave the machine, and what is made of them at the next start.
+//! Export of log heads, and their comparison with the log at the next start.
 //!
-//! A chain of hashes cannot show that its end was cut off: a directory put back from an old copy verifies,
-//! and its budgets would be given out twice. A head written elsewhere shows it, and is signed, so that whoever
-//! keeps it knows who said it. Granting needs a [`Sound`] gate, and there are two ways to one: every head ever
-//! exported is in the log, or an officer has said in the log itself that what is missing is known to be. Nothing
-//! here must ever replace an exported head by an older one, but for that sentence.
+//! A hash chain cannot show that its end is missing: a directory that was restored from an old copy verifies, and its
+//! budgets would be granted twice. A head that was exported to another machine shows it. Heads are signed, so that
+//! their keeper knows which directory exported them. Granting needs a [`SoundGate`], and there are two ways to get one:
+//! the log contains every exported head, or an officer acknowledges in the log that records are missing. An exported
+//! head must never be replaced by an older one without that acknowledgement.
 
-use std::fmt;
 use std::fs;
 use std::io;
 use std::num::NonZeroU64;
@@ -24,69 +23,70 @@ pub const ROLLBACK_NOTE: &str = "rollback acknowledged";
 /// The kind of the note by which an officer lets a restored directory grant again.
 pub const RESTORE_NOTE: &str = "restore acknowledged";
 
-/// What an exported head begins with, and what it began with before heads were signed.
+/// The first word of an exported head, and that of heads from before they were signed.
 const MARK: &str = "sage-head-2";
 const UNSIGNED: &str = "sage-head-1";
 
-/// A head that was exported, and when by the exporter's clock. Nothing depends on the time.
+/// An exported head with the time of its export. The time is informative only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KnownHead {
+pub struct ExportedHead {
     /// The head.
     pub head: Head,
     /// Milliseconds since 1970.
     pub time: u64,
 }
 
-impl KnownHead {
-    fn after(self, mark: &str) -> String {
+impl ExportedHead {
+    /// The line up to the time, which starts with a mark.
+    fn unsigned_text(self, mark: &str) -> String {
         format!("{mark} {} {} {}", self.head.length, hexadecimal(&self.head.hash), self.time)
     }
 
-    /// The line without a signature, for who has the log beside it.
+    /// The line without a signature, for files that are stored with the log.
     pub fn unsigned_line(self) -> String {
-        format!("{}\n", self.after(UNSIGNED))
+        format!("{}\n", self.unsigned_text(UNSIGNED))
     }
 
     fn to_line(self, key: &HeadKey) -> String {
-        let said = format!("{} {}", self.after(MARK), hexadecimal(key.public()));
-        format!("{said} {}\n", hexadecimal(&key.sign(&said)))
+        let message = format!("{} {}", self.unsigned_text(MARK), hexadecimal(key.public()));
+        format!("{message} {}\n", hexadecimal(&key.sign(&message)))
     }
 
-    /// The head in a line, and whether it may be believed in a directory with this key, or none.
-    fn from_line(line: &str, key: Option<&HeadKey>) -> Option<(Self, Belief)> {
+    /// Parses a line and checks its signature. A directory without a key accepts the key in the line.
+    fn parse_line(line: &str, key: Option<&HeadKey>) -> Option<(Self, Signature)> {
         let line = line.strip_suffix('\n')?;
         let words: Vec<&str> = line.split(' ').collect();
         let [mark, length, hash, time] = *words.first_chunk()?;
         let hash = blake3::Hash::from_hex(hash).ok()?.into();
-        let known = Self { head: Head { length: length.parse().ok()?, hash }, time: time.parse().ok()? };
-        // Only what we would have written ourselves is taken for ours.
-        let said = known.after(mark);
+        let exported = Self { head: Head { length: length.parse().ok()?, hash }, time: time.parse().ok()? };
+        // The line must be in the canonical form.
+        let text = exported.unsigned_text(mark);
         let signed = match (mark, &words[4..]) {
-            (UNSIGNED, []) if said == line => key.is_none(),
-            (MARK, [public, signature]) if line.starts_with(&said) => {
-                let whole = format!("{said} {public}");
+            (UNSIGNED, []) if text == line => key.is_none(),
+            (MARK, [public, signature]) if line.starts_with(&text) => {
+                let message = format!("{text} {public}");
                 let (public, signature) = (from_hexadecimal(public)?, from_hexadecimal(signature)?);
-                is_signed(&public, &whole, &signature) && key.is_none_or(|key| key.public() == public)
+                is_signed(&public, &message, &signature) && key.is_none_or(|key| key.public() == public)
             }
             _ => return None,
         };
-        Some((known, if signed { Belief::Ours } else { Belief::Forged }))
+        Some((exported, if signed { Signature::Valid } else { Signature::Invalid }))
     }
 }
 
-/// Whether a head was signed as heads of this directory are.
+/// Whether a head has a valid signature of this directory's key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Belief {
-    Ours,
-    Forged,
+enum Signature {
+    Valid,
+    Invalid,
 }
 
-/// The body of the note by which an officer acknowledges a rollback, written as TOML.
+/// The body, as TOML, of the note by which an officer acknowledges a rollback.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acknowledgement {
     /// The officer.
     pub principal: String,
-    /// The length of the newest head that was exported.
+    /// The length of the newest exported head.
     pub known_length: u64,
     /// Its hash, in hexadecimal.
     pub known_hash: String,
@@ -96,23 +96,23 @@ pub struct Acknowledgement {
     pub present_hash: String,
 }
 
-/// What an officer says of the time between a backup and its restore.
+/// An officer's statement about the time between a backup and its restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Since {
-    /// The original granted nothing after the backup was made.
+pub enum SinceBackup {
+    /// The original granted nothing after the backup.
     Nothing,
-    /// It may have: so every block there is was retired.
+    /// The original may have granted something, so every existing block is retired.
     Unknown,
 }
 
-/// The body of the note by which an officer lets a restored directory grant again, written as TOML.
+/// The body, as TOML, of the note by which an officer lets a restored directory grant again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreAcknowledgement {
-    /// The officer, who says that the original is out of service.
+    /// The officer, who confirms that the original is out of service.
     pub principal: String,
-    /// What was granted after the backup.
-    pub since: Since,
+    /// What the original granted after the backup.
+    pub since: SinceBackup,
     /// The length of the log as it was restored.
     pub present_length: u64,
     /// Its hash, in hexadecimal.
@@ -120,90 +120,80 @@ pub struct RestoreAcknowledgement {
 }
 
 /// Why heads could not be compared or exported.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeadsError {
-    /// The file is there and holds no head.
+    /// The file does not contain a head.
+    #[error(
+        "{} does not contain an exported head, so a rollback could not be detected; restore the right file, or remove \
+         it if the log is known to be complete",
+        .0.display()
+    )]
     Malformed(PathBuf),
-    /// The file holds a head that the key of the directory has not signed.
+    /// The file contains a head that the directory's key has not signed.
+    #[error(
+        "{} contains a head that is not signed by the key of this directory, so nothing is granted; restore the right \
+         file, or the right head-key beside the log",
+        .0.display()
+    )]
     Forged(PathBuf),
     /// The file system failed.
-    File(PathBuf, io::Error),
+    #[error("the head of the log in {path}: {error}", path = .0.display(), error = .1)]
+    File(PathBuf, #[source] io::Error),
     /// The log could not be read.
+    #[error(transparent)]
     Log(LogError),
-    /// The acknowledgement could not be written into the log.
+    /// The acknowledgement could not be appended to the log.
+    #[error(transparent)]
     Gate(GateError),
-    /// An acknowledgement names no officer.
-    Nobody,
+    /// The acknowledgement names no officer.
+    #[error("an acknowledgement needs the name of the officer who gives it")]
+    MissingOfficer,
 }
 
-impl fmt::Display for HeadsError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(path) => write!(
-                out,
-                "{} holds no exported head, so a rollback could not be seen; put the right file back, or remove it if \
-                 the log is known to be whole",
-                path.display()
-            ),
-            Self::Forged(path) => write!(
-                out,
-                "{} holds a head that is not signed by the key of this directory, so nothing is granted; put the right \
-                 file back, or the right head-key beside the log",
-                path.display()
-            ),
-            Self::File(path, error) => write!(out, "the head of the log in {}: {error}", path.display()),
-            Self::Log(error) => error.fmt(out),
-            Self::Gate(error) => error.fmt(out),
-            Self::Nobody => write!(out, "an acknowledgement needs the name of the officer who gives it"),
-        }
-    }
-}
-
-impl std::error::Error for HeadsError {}
-
-/// Where heads are exported to, and how often.
+/// The export of log heads: the files and how often they are written.
 #[derive(Clone, Debug)]
 pub struct Heads {
     files: Vec<PathBuf>,
     every: NonZeroU64,
-    /// Where the key lies that signs them.
+    /// The directory with the signing key.
     directory: PathBuf,
-    /// The length that was exported last.
+    /// The length of the last exported head.
     exported: u64,
 }
 
 impl Heads {
-    /// Exports to these files, best on other machines, whenever the log has grown by so many events. What is
-    /// exported is signed with the key of this directory, which is made if it has none.
+    /// Exports to these files, preferably on other machines, whenever the log has grown by `every` events. Heads are
+    /// signed with the key of this directory, which is created if it has none.
     pub fn new(files: Vec<PathBuf>, every: NonZeroU64, directory: &Path) -> Self {
         Self { files, every, directory: directory.to_owned(), exported: 0 }
     }
 
-    /// Exports nowhere: a rollback will not be seen. For logs in memory, and for whoever accepts that.
+    /// Exports nothing, so a rollback is not detected. For logs in memory, and for operators who accept the risk.
     pub fn none() -> Self {
         Self::new(Vec::new(), NonZeroU64::MAX, Path::new(""))
     }
 
-    /// Compares every exported head with the log.
+    /// Checks that the log contains every exported head.
+    ///
+    /// A file that does not exist counts as no head, so a person who can remove it can hide a rollback. A directory
+    /// without a key accepts every head: it is new, was restored, or is of an earlier release.
     ///
     /// # Errors
-    /// When a file holds something else, or a head that the key of the directory has not signed, or something
-    /// cannot be read. A file that does not exist holds no head: whoever can remove it can hide a rollback. A
-    /// directory without a key believes every head; it is new, was put back, or is of an earlier release.
-    pub fn check<L: Log>(self, gate: Gate<L>) -> Result<Checked<L>, HeadsError> {
-        let mut missing: Option<KnownHead> = None;
+    /// When a file does not contain a head, or one that the directory's key has not signed, or a read fails.
+    pub fn check<L: Log>(self, gate: Gate<L>) -> Result<HeadCheck<L>, HeadsError> {
+        let mut missing: Option<ExportedHead> = None;
         let key = self.key()?;
         for file in &self.files {
-            let Some(known) = read(file, key.as_ref())? else { continue };
-            let newer = missing.is_none_or(|before| before.head.length < known.head.length);
-            if newer && !holds(&gate, known.head)? {
-                missing = Some(known);
+            let Some(exported) = read(file, key.as_ref())? else { continue };
+            let newer = missing.is_none_or(|before| before.head.length < exported.head.length);
+            if newer && !contains(&gate, exported.head)? {
+                missing = Some(exported);
             }
         }
         Ok(match missing {
-            None => Checked::Sound(Sound { gate, heads: self }),
-            Some(known) => Checked::RolledBack(RolledBack { gate, heads: self, known }),
+            None => HeadCheck::Sound(SoundGate { gate, heads: self }),
+            Some(known) => HeadCheck::RolledBack(RolledBackGate { gate, heads: self, known }),
         })
     }
 
@@ -215,22 +205,22 @@ impl Heads {
         }
     }
 
-    /// Every exported head that there is, and whether the log holds it.
+    /// All exported heads, each with its file and whether the log contains it.
     ///
     /// # Errors
-    /// When a file holds something else, or something cannot be read.
-    pub fn compare<L: Log>(&self, gate: &Gate<L>) -> Result<Vec<(PathBuf, KnownHead, bool)>, HeadsError> {
+    /// As for [`Heads::check`].
+    pub fn compare<L: Log>(&self, gate: &Gate<L>) -> Result<Vec<(PathBuf, ExportedHead, bool)>, HeadsError> {
         let key = self.key()?;
         let mut compared = Vec::new();
         for file in &self.files {
-            if let Some(known) = read(file, key.as_ref())? {
-                compared.push((file.clone(), known, holds(gate, known.head)?));
+            if let Some(exported) = read(file, key.as_ref())? {
+                compared.push((file.clone(), exported, contains(gate, exported.head)?));
             }
         }
         Ok(compared)
     }
 
-    /// Exports the head if the log has grown enough since the last time.
+    /// Exports the head if the log has grown enough since the last export.
     pub(super) fn export_if_due(&mut self, head: Head, time: u64) -> Result<(), HeadsError> {
         if head.length.saturating_sub(self.exported) < self.every.get() {
             return Ok(());
@@ -241,9 +231,9 @@ impl Heads {
     /// Exports the head.
     pub(super) fn export(&mut self, head: Head, time: u64) -> Result<(), HeadsError> {
         if !self.files.is_empty() {
-            let key = HeadKey::find_or_make(&self.directory);
+            let key = HeadKey::find_or_create(&self.directory);
             let key = key.map_err(|error| HeadsError::File(self.directory.clone(), error))?;
-            self.write(&KnownHead { head, time }.to_line(&key))?;
+            self.write(&ExportedHead { head, time }.to_line(&key))?;
         }
         self.exported = head.length;
         Ok(())
@@ -257,13 +247,14 @@ impl Heads {
     }
 }
 
-fn read(file: &PathBuf, key: Option<&HeadKey>) -> Result<Option<KnownHead>, HeadsError> {
+/// Reads an exported head, or returns `None` if the file does not exist.
+fn read(file: &PathBuf, key: Option<&HeadKey>) -> Result<Option<ExportedHead>, HeadsError> {
     match fs::read(file) {
         Ok(bytes) => {
-            let known = String::from_utf8(bytes).ok().and_then(|line| KnownHead::from_line(&line, key));
-            match known {
-                Some((known, Belief::Ours)) => Ok(Some(known)),
-                Some((_, Belief::Forged)) => Err(HeadsError::Forged(file.clone())),
+            let parsed = String::from_utf8(bytes).ok().and_then(|line| ExportedHead::parse_line(&line, key));
+            match parsed {
+                Some((exported, Signature::Valid)) => Ok(Some(exported)),
+                Some((_, Signature::Invalid)) => Err(HeadsError::Forged(file.clone())),
                 None => Err(HeadsError::Malformed(file.clone())),
             }
         }
@@ -272,8 +263,8 @@ fn read(file: &PathBuf, key: Option<&HeadKey>) -> Result<Option<KnownHead>, Head
     }
 }
 
-/// Whether the log went through this head. The gate has verified how its records hang together.
-fn holds<L: Log>(gate: &Gate<L>, known: Head) -> Result<bool, HeadsError> {
+/// Whether the log had this head at some point. The gate has verified the hash chain.
+fn contains<L: Log>(gate: &Gate<L>, known: Head) -> Result<bool, HeadsError> {
     let Some(number) = known.length.checked_sub(1) else { return Ok(known == Head::EMPTY) };
     if known.length > gate.head().length {
         return Ok(false);
@@ -285,25 +276,25 @@ fn holds<L: Log>(gate: &Gate<L>, known: Head) -> Result<bool, HeadsError> {
     }))
 }
 
-/// What the comparison came to.
-pub enum Checked<L> {
-    /// Every exported head is in the log.
-    Sound(Sound<L>),
-    /// One is not.
-    RolledBack(RolledBack<L>),
+/// The result of [`Heads::check`].
+pub enum HeadCheck<L> {
+    /// The log contains every exported head.
+    Sound(SoundGate<L>),
+    /// At least one exported head is missing.
+    RolledBack(RolledBackGate<L>),
 }
 
-/// A gate that may grant: its log holds every head that was exported, or an officer has said that it need not.
-pub struct Sound<L> {
+/// A gate that may grant: its log contains every exported head, or an officer has acknowledged the rollback.
+pub struct SoundGate<L> {
     pub(super) gate: Gate<L>,
     pub(super) heads: Heads,
 }
 
-impl<L: Log> Sound<L> {
-    /// Burns every grant that was started and not ended, and names them.
+impl<L: Log> SoundGate<L> {
+    /// Burns every grant that was started and not ended, and returns them.
     ///
-    /// For the single owner of a log, before it serves anybody: no session of an earlier process is alive,
-    /// and what it may have read cannot be unread.
+    /// The owner of a log calls this before it serves requests: no session of an earlier process is alive, and what it
+    /// may have read cannot be undone.
     ///
     /// # Errors
     /// When the log fails.
@@ -313,19 +304,19 @@ impl<L: Log> Sound<L> {
         Ok(running)
     }
 
-    /// Writes into the log that an officer lets a restored directory grant again. Where it is not known what was
-    /// granted since the backup, every block is retired first.
+    /// Records in the log that an officer lets a restored directory grant again. If it is unknown what was granted
+    /// since the backup, every block is retired first.
     ///
     /// # Errors
     /// When no officer is named, or the log fails.
-    pub fn acknowledge_restore(&mut self, time: u64, principal: &str, since: Since) -> Result<(), HeadsError> {
+    pub fn acknowledge_restore(&mut self, time: u64, principal: &str, since: SinceBackup) -> Result<(), HeadsError> {
         if principal.trim().is_empty() {
-            return Err(HeadsError::Nobody);
+            return Err(HeadsError::MissingOfficer);
         }
         let present = self.gate.head();
-        if since == Since::Unknown {
+        if since == SinceBackup::Unknown {
             let ledger = self.gate.ledger();
-            let streams = (0..).map_while(|place| Some((StreamId(place), ledger.stream(StreamId(place))?)));
+            let streams = (0..).map_while(|index| Some((StreamId(index), ledger.stream(StreamId(index))?)));
             let blocks = |stream: &Stream| u32::try_from(stream.block_keys().len()).ok()?.checked_sub(1);
             let all: Vec<(StreamId, u32)> = streams.filter_map(|(id, stream)| Some((id, blocks(stream)?))).collect();
             for (id, last) in all {
@@ -355,15 +346,15 @@ impl<L: Log> Sound<L> {
     }
 }
 
-/// A gate whose log is older than a head that was exported, or another one. It can be read and grants nothing.
-pub struct RolledBack<L> {
+/// A gate whose log lacks an exported head, because it is older or another log. It can be read and grants nothing.
+pub struct RolledBackGate<L> {
     gate: Gate<L>,
     heads: Heads,
-    known: KnownHead,
+    known: ExportedHead,
 }
 
-impl<L: Log> RolledBack<L> {
-    /// The state of the log, which may show less than was spent.
+impl<L: Log> RolledBackGate<L> {
+    /// The state of the log, which may show less spending than took place.
     pub const fn ledger(&self) -> &Ledger {
         self.gate.ledger()
     }
@@ -373,19 +364,20 @@ impl<L: Log> RolledBack<L> {
         self.gate.head()
     }
 
-    /// The newest exported head that the log does not hold.
-    pub const fn known(&self) -> KnownHead {
+    /// The newest exported head that the log does not contain.
+    pub const fn known(&self) -> ExportedHead {
         self.known
     }
 
-    /// Writes into the log that an officer knows of the rollback, exports the head after it, and goes on.
+    /// Records in the log that an officer acknowledges the rollback, exports the new head, and returns a gate that may
+    /// grant.
     ///
     /// # Errors
-    /// When no officer is named, or the note or the head cannot be written. Nothing is granted then, and the
-    /// next start asks again.
-    pub fn acknowledge(mut self, time: u64, principal: &str) -> Result<Sound<L>, HeadsError> {
+    /// When no officer is named, or the note or the head cannot be written. Then nothing is granted, and the next start
+    /// reports the rollback again.
+    pub fn acknowledge(mut self, time: u64, principal: &str) -> Result<SoundGate<L>, HeadsError> {
         if principal.trim().is_empty() {
-            return Err(HeadsError::Nobody);
+            return Err(HeadsError::MissingOfficer);
         }
         let (known, present) = (self.known.head, self.gate.head());
         let note = Acknowledgement {
@@ -398,17 +390,17 @@ impl<L: Log> RolledBack<L> {
         let body = toml::to_string(&note).expect("numbers and text can be written as TOML");
         self.gate.note(time, ROLLBACK_NOTE, body.into_bytes()).map_err(HeadsError::Gate)?;
         self.heads.export(self.gate.head(), time)?;
-        Ok(Sound { gate: self.gate, heads: self.heads })
+        Ok(SoundGate { gate: self.gate, heads: self.heads })
     }
 }
 
-/// Bytes in small hexadecimal digits.
+/// Formats bytes in lower-case hexadecimal.
 pub fn hexadecimal(bytes: &[u8]) -> String {
     let digit = |number: u8| char::from(b"0123456789abcdef"[usize::from(number)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The bytes that [`hexadecimal`] would write so.
+/// Parses what [`hexadecimal`] formats. Upper-case digits are not accepted.
 pub fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
     let digit = |character: u8| match character {
         b'0'..=b'9' => Some(character - b'0'),

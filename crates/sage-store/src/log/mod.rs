@@ -1,10 +1,14 @@
-//! Where the log lives: a directory with one owner, one SQLite file in it, and heads that leave the machine.
+//! The log on disk: a directory with one owner, a SQLite file in it, and exported log heads.
 //!
-//! The way in is fixed by types. A [`Directory`] is held by one process and opens its log, a [`BoxedLog`]; the
-//! kernel's gate is a verified fold of it; [`Heads::check`] compares the gate with every head that was
-//! exported before, and only what passes, or what an officer has acknowledged, is a [`Sound`] gate. A
-//! [`GroupCommit`] serves many threads and takes nothing but a sound gate. Nothing here decides about a budget, and
-//! nothing here is trusted with history: the kernel verifies the chain whatever this module gives it.
+//! The *log head* is the end of the log: its length and the hash of its last record. Since every record contains the
+//! hash of the one before, a head identifies the whole log up to it. Heads are exported to other machines, so that a
+//! log that was rolled back to an older copy is detected.
+//!
+//! Types enforce the order of opening. One process owns a [`Directory`], which opens the [`SqliteLog`]. The kernel's
+//! gate verifies the log and folds it. [`Heads::check`] compares the gate with every exported head. Only a gate that
+//! passes, or that an officer has acknowledged, becomes a [`SoundGate`], and [`GroupCommit`], which many threads share,
+//! accepts only that. This module decides nothing about budgets and is not trusted with history: the kernel verifies
+//! the hash chain itself.
 
 mod copy;
 mod directory;
@@ -15,12 +19,13 @@ mod sign;
 mod sqlite;
 mod store;
 
-pub use copy::{LogCopy, copy_log, format_of};
+pub use copy::{LogCopy, copy_log, read_format};
+pub use desk::GroupCommit;
 pub use directory::{Directory, OpenError};
 pub use group_commit::GroupCommit;
 pub use heads::{
-    Acknowledgement, Checked, Heads, HeadsError, KnownHead, RESTORE_NOTE, ROLLBACK_NOTE, RestoreAcknowledgement,
-    RolledBack, Since, Sound, from_hexadecimal, hexadecimal,
+    Acknowledgement, ExportedHead, HeadCheck, Heads, HeadsError, RESTORE_NOTE, ROLLBACK_NOTE, RestoreAcknowledgement,
+    RolledBackGate, SinceBackup, SoundGate, hexadecimal,
 };
 pub use sign::has_head_key;
 pub use sqlite::FORMAT;

@@ -1,94 +1,82 @@
-//! What may change in a stream's file once it has rows, and what may not.
+//! Changes of a stream's file: which ones are allowed once the stream exists.
 //!
-//! Rows that are stored stay as they were checked and where they were put, so neither bounds nor block rule
-//! can move. A changed policy is an event of its own, with its own rules about who must agree.
+//! Stored rows keep the values they were checked to have and the blocks they were assigned to, so bounds and
+//! block rule cannot change. A policy change is an event of its own, with its own rules about who must approve it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-use super::{Answers, Role, StreamFile};
+use super::{Disclosure, Role, StreamFile};
 
-/// A change that may be made.
+/// A change that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// The ceilings or doors. Loosening them needs two principals: the engine decides that on the kernel's
+    /// The ceilings or the access modes. Loosening them needs two principals; the engine checks that on the kernel's
     /// policies.
     Policy,
-    /// Who the privacy officers are. It needs two of them, as loosening does: an officer who could name others alone
-    /// could also supply the second approval.
+    /// The privacy officers. This change needs two of them, as loosening does: an officer who could appoint others
+    /// alone could also supply the second approval.
     Officers,
-    /// Who has the other roles.
+    /// The principals with the other roles.
     Access,
-    /// Who may spend in which context.
+    /// The members of contexts.
     Members,
     /// How long rows are kept.
     Retention,
-    /// How coarsely those outside are told when something happened.
-    Tick,
-    /// When results are shown to people with a role. Showing them earlier needs two officers:
+    /// The disclosure interval for users without a role on the stream.
+    DisclosureInterval,
+    /// When results are shown to users with a role. Showing them earlier needs two officers:
     /// [`StreamFile::discloses_earlier`].
-    Answers,
-    /// What becomes of late rows, from now on.
+    Disclosure,
+    /// How late rows are treated from now on.
     Late,
 }
 
-/// A change that may not be made: make a new stream instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A change that is not allowed. It needs a new stream.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
-    /// This key of `[stream]` is fixed for ever.
+pub enum ForbiddenChange {
+    /// A key of `[stream]` that never changes.
+    #[error("`{0}` cannot change, because stored rows follow it; create a new stream under another name")]
     Fixed(&'static str),
-    /// The columns are not the same, in the same order.
+    /// The set or the order of the columns.
+    #[error(
+        "columns cannot be added, removed or moved, because stored rows have the old ones; create a new stream \
+             under another name"
+    )]
     Columns,
-    /// The type or the bounds of this column are not the same.
+    /// The type or the bounds of a column.
+    #[error(
+        "the type and bounds of column `{0}` cannot change, because stored rows were checked with the old ones; \
+             create a new stream under another name"
+    )]
     Bounds(String),
 }
 
-impl fmt::Display for Refused {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fixed(key) => write!(out, "`{key}` cannot change, because stored rows follow it")?,
-            Self::Columns => {
-                write!(out, "columns cannot be added, removed or moved, because stored rows have the old ones")?
-            }
-            Self::Bounds(column) => {
-                write!(
-                    out,
-                    "the type and bounds of column `{column}` cannot change, because stored rows were checked with the old ones"
-                )?;
-            }
-        }
-        write!(out, "; create a new stream under another name")
-    }
-}
-
-impl std::error::Error for Refused {}
-
 impl StreamFile {
-    /// The privacy officers, in the order of their names.
+    /// The privacy officers, sorted by name.
     pub fn officers(&self) -> BTreeSet<&str> {
         self.access.get(&Role::PrivacyOfficer).into_iter().flatten().map(String::as_str).collect()
     }
 
-    /// Everybody with another role than privacy officer.
+    /// The principals of each role other than privacy officer.
     fn other_roles(&self) -> BTreeMap<Role, &[String]> {
         let others = self.access.iter().filter(|(role, _)| **role != Role::PrivacyOfficer);
         others.map(|(role, names)| (*role, names.as_slice())).collect()
     }
 
-    /// Whether the stream would show results to people with a role earlier if it followed this other file: at once
-    /// instead of at the end of a disclosure interval, or at the end of a shorter one.
+    /// Whether `other` shows results to users with a role earlier than this file does: at once instead of at the end of
+    /// a disclosure interval, or at the end of a shorter interval.
     pub fn discloses_earlier(&self, other: &Self) -> bool {
         let shorter = other.tick.map(|tick| tick.microseconds()) < self.tick.map(|tick| tick.microseconds());
-        self.answers == Answers::AtInterval && (other.answers == Answers::AtOnce || shorter)
+        self.answers == Disclosure::AtInterval && (other.answers == Disclosure::AtOnce || shorter)
     }
 
-    /// What would change if the stream followed this other file from now on; nothing if they say the same.
+    /// The changes from this file to `other`; empty if both describe the same stream.
     ///
     /// # Errors
-    /// With the first change that may not be made.
-    pub fn changes(&self, other: &Self) -> Result<Vec<Change>, Refused> {
+    /// With the first change that is not allowed.
+    pub fn changes(&self, other: &Self) -> Result<Vec<Change>, ForbiddenChange> {
         let fixed = [
             ("name", self.name == other.name),
             ("unit", self.unit == other.unit),
@@ -99,25 +87,25 @@ impl StreamFile {
             ("census", self.census == other.census),
         ];
         if let Some((key, _)) = fixed.into_iter().find(|(_, same)| !same) {
-            return Err(Refused::Fixed(key));
+            return Err(ForbiddenChange::Fixed(key));
         }
         if !self.columns.iter().map(|column| &column.name).eq(other.columns.iter().map(|column| &column.name)) {
-            return Err(Refused::Columns);
+            return Err(ForbiddenChange::Columns);
         }
         if let Some((old, _)) = self.columns.iter().zip(&other.columns).find(|(old, new)| old != new) {
-            return Err(Refused::Bounds(old.name.clone()));
+            return Err(ForbiddenChange::Bounds(old.name.clone()));
         }
         let mut changes = Vec::new();
-        let mut note = |same: bool, change: Change| changes.extend((!same).then_some(change));
-        let as_much = self.policy.allows_as_much_as(&other.policy);
-        note(as_much, Change::Policy);
-        note(self.policy == other.policy || !as_much, Change::Members);
-        note(self.officers() == other.officers(), Change::Officers);
-        note(self.other_roles() == other.other_roles(), Change::Access);
-        note(self.retention == other.retention, Change::Retention);
-        note(self.tick == other.tick, Change::Tick);
-        note(self.answers == other.answers, Change::Answers);
-        note(self.late == other.late, Change::Late);
+        let mut push_unless = |same: bool, change: Change| changes.extend((!same).then_some(change));
+        let same_limits = self.policy.has_same_limits(&other.policy);
+        push_unless(same_limits, Change::Policy);
+        push_unless(self.policy == other.policy || !same_limits, Change::Members);
+        push_unless(self.officers() == other.officers(), Change::Officers);
+        push_unless(self.other_roles() == other.other_roles(), Change::Access);
+        push_unless(self.retention == other.retention, Change::Retention);
+        push_unless(self.tick == other.tick, Change::DisclosureInterval);
+        push_unless(self.answers == other.answers, Change::Disclosure);
+        push_unless(self.late == other.late, Change::Late);
         Ok(changes)
     }
 }

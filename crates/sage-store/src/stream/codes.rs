@@ -1,16 +1,17 @@
-//! The blocks of many rows at once, as small numbers instead of one text for each row.
+//! Dictionary encoding of blocks: a small number per row instead of a key as text.
 //!
-//! What it says must be what [`BlockRule::key`] says of each row alone; it only remembers which cells it has met.
+//! The key behind a row's code is the one that [`BlockRule::key`] gives for the row alone. The encoder only remembers
+//! the cells it has seen.
 
 use std::collections::BTreeMap;
 
 use super::key::{BlockRule, Cell};
 
-/// Entries of the table that is asked first. Rows mostly come in the order of time, a few blocks at once.
+/// Slots of the cache before the map. Rows mostly arrive in the order of time, so a few blocks repeat.
 const RECENT: usize = 4096;
 
-/// Numbers blocks in the order in which they are met.
-pub struct Keyer {
+/// Numbers blocks in the order of their first rows.
+pub struct BlockEncoder {
     rule: BlockRule,
     categories: Vec<String>,
     codes: BTreeMap<Cell, u32>,
@@ -18,19 +19,19 @@ pub struct Keyer {
     recent: Vec<(Cell, u32)>,
 }
 
-/// The public attributes of rows that the rule asks for; what it does not ask for is left empty.
+/// The columns of rows that determine their blocks. Columns that the rule does not use are empty.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Attributes<'rows> {
+pub struct KeyColumns<'rows> {
     /// User numbers.
     pub users: &'rows [i64],
     /// Times in microseconds since 1970, UTC.
     pub times: &'rows [i64],
-    /// Places of categories in their list.
+    /// Indices of categories in their list.
     pub categories: &'rows [i32],
 }
 
-impl Keyer {
-    /// For a rule, with the list of categories of its attribute if it has one.
+impl BlockEncoder {
+    /// An encoder for a rule, with the categories of its attribute if it has one.
     pub fn new(rule: BlockRule, categories: Vec<String>) -> Self {
         Self {
             rule,
@@ -41,23 +42,23 @@ impl Keyer {
         }
     }
 
-    /// Appends each row's block to `codes`.
-    pub fn codes(&mut self, rows: usize, of: Attributes<'_>, codes: &mut Vec<u32>) {
+    /// Appends the code of each row's block to `codes`.
+    pub fn encode(&mut self, rows: usize, columns: KeyColumns<'_>, codes: &mut Vec<u32>) {
         codes.reserve(rows);
         if self.rule.levels() == 1
             && let Some(width) = self.rule.time
         {
             let width = width.microseconds();
-            for &time in &of.times[..rows] {
+            for &time in &columns.times[..rows] {
                 let code = self.code(Cell { users: 0, slot: time.div_euclid(width), attribute: 0 });
                 codes.push(code);
             }
             return;
         }
         for row in 0..rows {
-            let user = of.users.get(row).copied().unwrap_or_default();
-            let time = of.times.get(row).copied().unwrap_or_default();
-            let category = of.categories.get(row).copied().unwrap_or_default();
+            let user = columns.users.get(row).copied().unwrap_or_default();
+            let time = columns.times.get(row).copied().unwrap_or_default();
+            let category = columns.categories.get(row).copied().unwrap_or_default();
             let cell = self.rule.cell(user, time, u32::try_from(category).unwrap_or(u32::MAX));
             let code = self.code(cell);
             codes.push(code);
@@ -66,11 +67,11 @@ impl Keyer {
 
     #[inline]
     fn code(&mut self, cell: Cell) -> u32 {
-        // Mixing by a large odd number spreads neighbours; the true comparison follows.
+        // Multiplication by a large odd number spreads neighbouring cells. The slot's cell is compared below.
         let mixed =
             cell.slot.wrapping_add(cell.users.wrapping_mul(0x9E37_79B9)).wrapping_add(i64::from(cell.attribute) << 7);
-        let place = (mixed as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52;
-        let recent = &mut self.recent[place as usize];
+        let slot = (mixed as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52;
+        let recent = &mut self.recent[slot as usize];
         if recent.0 == cell && recent.1 != u32::MAX {
             return recent.1;
         }
@@ -83,17 +84,17 @@ impl Keyer {
         code
     }
 
-    /// How many blocks were met.
+    /// The number of blocks seen so far.
     pub fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// Whether none was.
+    /// Whether no block has been seen.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
 
-    /// The key of a block that was met; nothing if no stored row can have it.
+    /// The key of the block with this code, or `None` if no stored row can be in it.
     pub fn key(&self, code: u32) -> Option<String> {
         self.rule.key(*self.cells.get(code as usize)?, &self.categories)
     }
@@ -105,7 +106,7 @@ mod tests {
     use crate::stream::Width;
 
     #[test]
-    fn many_at_once_fall_where_one_by_one_would() {
+    fn codes_stand_for_the_keys_of_single_rows() {
         let categories = ["FR".to_owned(), "a/b".to_owned()];
         let width = Width::parse("90m").expect("a width");
         for (user_range, time, attribute) in [
@@ -115,18 +116,18 @@ mod tests {
             (Some(1000), Some(width), Some("country".to_owned())),
         ] {
             let rule = BlockRule { user_range, time, attribute };
-            let mut keyer = Keyer::new(rule.clone(), categories.to_vec());
+            let mut encoder = BlockEncoder::new(rule.clone(), categories.to_vec());
             let users: Vec<i64> = (0..20_000_i64).map(|row| row * 7919 % 100_003).collect();
             let times: Vec<i64> =
                 (0..20_000_i64).map(|row| (row * 104_729 % 1_000_003 - 500_000) * 100_000_000).collect();
-            let places: Vec<i32> = (0..20_000).map(|row| row % 2).collect();
+            let indices: Vec<i32> = (0..20_000).map(|row| row % 2).collect();
             let mut codes = Vec::new();
-            keyer.codes(20_000, Attributes { users: &users, times: &times, categories: &places }, &mut codes);
+            encoder.encode(20_000, KeyColumns { users: &users, times: &times, categories: &indices }, &mut codes);
             for row in 0..20_000 {
-                let cell = rule.cell(users[row], times[row], places[row] as u32);
-                assert_eq!(keyer.key(codes[row]), rule.key(cell, &categories), "row {row}");
+                let cell = rule.cell(users[row], times[row], indices[row] as u32);
+                assert_eq!(encoder.key(codes[row]), rule.key(cell, &categories), "row {row}");
             }
-            assert!(!keyer.is_empty() && keyer.len() <= 20_000);
+            assert!(!encoder.is_empty() && encoder.len() <= 20_000);
         }
     }
 }

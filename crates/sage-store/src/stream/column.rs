@@ -1,27 +1,27 @@
-//! What a column may hold: its type and its bounds, as declared before any row is seen.
+//! Columns of a stream: the type and the bounds of each, declared before any row is read.
 //!
-//! Bounds are never taken from rows: a bound guessed from data is a release.
+//! Bounds are never computed from rows, because such a bound would be a release.
 
 use arrow::datatypes::{DataType, TimeUnit};
 
-use super::key::time_of;
+use super::key::parse_time;
 use crate::document::{DocumentError, Section};
 
-/// What becomes of a value outside its bounds.
+/// How ingest treats a value outside its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
     /// The nearest bound is stored instead.
     Clamp,
-    /// The row is left out.
+    /// The row is dropped.
     Drop,
 }
 
-/// What becomes of a text that is none of the categories.
+/// How ingest treats a text that is not in the list of categories.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Other {
-    /// The row is left out.
+pub enum UnknownCategory {
+    /// The row is dropped.
     Drop,
-    /// It is stored as this category, which is one of the list.
+    /// The value is stored as this category of the list.
     Category(String),
 }
 
@@ -30,39 +30,39 @@ pub enum Other {
 pub enum Kind {
     /// A finite real number.
     Number {
-        /// The least.
+        /// The least value.
         min: f64,
-        /// The greatest.
+        /// The greatest value.
         max: f64,
-        /// What becomes of others. What is no number at all counts as absent.
+        /// How values outside the bounds are treated. NaN counts as absent.
         outside: Outside,
     },
-    /// A whole number.
+    /// An integer.
     Integer {
-        /// The least.
+        /// The least value.
         min: i64,
-        /// The greatest.
+        /// The greatest value.
         max: i64,
-        /// What becomes of others.
+        /// How values outside the bounds are treated.
         outside: Outside,
     },
     /// True or false.
     Boolean,
-    /// An instant, to the microsecond.
+    /// An instant with microsecond precision.
     Time {
-        /// The first instant and the first after the last, in microseconds since 1970, UTC.
+        /// The first instant (inclusive) and the last (exclusive), in microseconds since 1970, UTC.
         span: (i64, i64),
     },
     /// One of a list of texts.
     Category {
         /// The list.
         categories: Vec<String>,
-        /// What becomes of others.
-        other: Other,
+        /// How texts outside the list are treated.
+        other: UnknownCategory,
     },
     /// Any text.
     Text {
-        /// The most bytes it may have. Rows with longer ones are left out.
+        /// The greatest length in bytes. Rows with a longer text are dropped.
         longest: u32,
     },
 }
@@ -70,26 +70,27 @@ pub enum Kind {
 /// A column of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Its name, in the files that come in and in the parts.
+    /// Its name, in ingested files and in stored parts.
     pub name: String,
-    /// What it may hold.
+    /// Its type and bounds.
     pub kind: Kind,
-    /// Whether it may be absent. Where it may not, rows without it are left out.
+    /// Whether the value may be absent. If not, rows without a value are dropped.
     pub nullable: bool,
 }
 
-/// Years 1 to 9999, which every reader of the parts can show.
+/// Years 1 to 9999, the range that common readers of Parquet can represent.
 pub(super) const ALL_TIME: (i64, i64) = (-62_135_596_800_000_000, 253_402_300_800_000_000);
 
 const LONGEST_DEFAULT: i64 = 1024;
 const LONGEST_LIMIT: i64 = 1 << 20;
-/// As many categories as a block of its own for each would still be sensible with, and then some.
+/// The most categories of a column. Each can be a block of its own, so more would not be practical.
 const CATEGORIES_LIMIT: usize = 100_000;
 const NAME_LIMIT: usize = 128;
-const NAME: &str = "a text of 1 to 128 characters that neither starts with `_` nor holds a control character";
+const NAME: &str = "a text of 1 to 128 characters that neither starts with `_` nor contains a control character";
 
+/// The type of a column as its file names it, before its bounds are read.
 #[derive(Clone, Copy)]
-enum Word {
+enum TypeName {
     Number,
     Integer,
     Boolean,
@@ -98,30 +99,31 @@ enum Word {
     Text,
 }
 
-const TYPES: [(&str, Word); 6] = [
-    ("number", Word::Number),
-    ("integer", Word::Integer),
-    ("boolean", Word::Boolean),
-    ("time", Word::Time),
-    ("category", Word::Category),
-    ("text", Word::Text),
+const TYPES: [(&str, TypeName); 6] = [
+    ("number", TypeName::Number),
+    ("integer", TypeName::Integer),
+    ("boolean", TypeName::Boolean),
+    ("time", TypeName::Time),
+    ("category", TypeName::Category),
+    ("text", TypeName::Text),
 ];
 
 impl Column {
+    /// Reads a `[[columns]]` table.
     pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         section.only(&["name", "type", "nullable", "min", "max", "outside", "categories", "other", "longest"])?;
         let name = section.text("name", NAME)?;
-        let fine = !name.is_empty() && name.chars().count() <= NAME_LIMIT && !name.chars().any(char::is_control);
-        if !fine || name.starts_with('_') {
+        let valid = !name.is_empty() && name.chars().count() <= NAME_LIMIT && !name.chars().any(char::is_control);
+        if !valid || name.starts_with('_') {
             return Err(section.wrong("name", NAME));
         }
-        let word = section.choice("type", &TYPES, None)?;
-        let own: &[&str] = match word {
-            Word::Number | Word::Integer => &["min", "max", "outside"],
-            Word::Boolean => &[],
-            Word::Time => &["min", "max"],
-            Word::Category => &["categories", "other"],
-            Word::Text => &["longest"],
+        let type_name = section.choice("type", &TYPES, None)?;
+        let own: &[&str] = match type_name {
+            TypeName::Number | TypeName::Integer => &["min", "max", "outside"],
+            TypeName::Boolean => &[],
+            TypeName::Time => &["min", "max"],
+            TypeName::Category => &["categories", "other"],
+            TypeName::Text => &["longest"],
         };
         for key in ["min", "max", "outside", "categories", "other", "longest"] {
             if section.has(key) && !own.contains(&key) {
@@ -129,10 +131,10 @@ impl Column {
             }
         }
         let nullable = section.flag("nullable", false)?;
-        Ok(Self { name: name.to_owned(), kind: word.read(section)?, nullable })
+        Ok(Self { name: name.to_owned(), kind: type_name.read_kind(section)?, nullable })
     }
 
-    /// How it is stored.
+    /// The Arrow type in which values are stored.
     pub fn storage(&self) -> DataType {
         match self.kind {
             Kind::Number { .. } => DataType::Float64,
@@ -144,8 +146,8 @@ impl Column {
     }
 }
 
-impl Word {
-    fn read(self, section: &Section<'_>) -> Result<Kind, DocumentError> {
+impl TypeName {
+    fn read_kind(self, section: &Section<'_>) -> Result<Kind, DocumentError> {
         match self {
             Self::Number => read_number(section),
             Self::Integer => read_integer(section),
@@ -188,12 +190,12 @@ fn read_time(section: &Section<'_>) -> Result<Kind, DocumentError> {
     const INSTANT: &str = "a time of years 1 to 9999 in quotes such as \"2026-11-01\" or \"2026-11-01T08:00\", in UTC";
     let bound = |key: &str, all: i64| -> Result<i64, DocumentError> {
         let Some(text) = section.optional_text(key, INSTANT)? else { return Ok(all) };
-        let found = time_of(text).filter(|instant| (ALL_TIME.0..=ALL_TIME.1).contains(instant));
+        let found = parse_time(text).filter(|instant| (ALL_TIME.0..=ALL_TIME.1).contains(instant));
         found.ok_or_else(|| section.wrong(key, INSTANT))
     };
     let span = (bound("min", ALL_TIME.0)?, bound("max", ALL_TIME.1)?);
     if span.0 >= span.1 {
-        return Err(section.wrong("max", "later than `min`; it is the first instant that is outside"));
+        return Err(section.wrong("max", "later than `min`; it is the first instant after the allowed range"));
     }
     Ok(Kind::Time { span })
 }
@@ -204,14 +206,14 @@ fn read_category(section: &Section<'_>) -> Result<Kind, DocumentError> {
         section.texts("categories", CATEGORIES)?.ok_or_else(|| section.missing("categories", CATEGORIES))?;
     let mut sorted: Vec<&String> = categories.iter().collect();
     sorted.sort_unstable();
-    let doubled = sorted.windows(2).any(|pair| pair[0] == pair[1]);
-    if categories.is_empty() || categories.len() > CATEGORIES_LIMIT || doubled || sorted[0].is_empty() {
+    let repeated = sorted.windows(2).any(|pair| pair[0] == pair[1]);
+    if categories.is_empty() || categories.len() > CATEGORIES_LIMIT || repeated || sorted[0].is_empty() {
         return Err(section.wrong("categories", CATEGORIES));
     }
     const OTHER: &str = "\"drop\" or one of the categories";
     let other = match section.optional_text("other", OTHER)? {
-        None | Some("drop") => Other::Drop,
-        Some(text) if categories.iter().any(|category| category == text) => Other::Category(text.to_owned()),
+        None | Some("drop") => UnknownCategory::Drop,
+        Some(text) if categories.iter().any(|category| category == text) => UnknownCategory::Category(text.to_owned()),
         Some(_) => return Err(section.wrong("other", OTHER)),
     };
     Ok(Kind::Category { categories, other })

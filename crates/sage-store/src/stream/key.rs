@@ -1,60 +1,60 @@
-//! Block keys: from a row's public attributes to the block it falls in, and back.
+//! Block keys: the mapping from a row's public attributes to its block, and back.
 //!
-//! A key is a hive path such as `hour=2026-11-01T08` or `users=0000001000/time=2026-10-29`. It is computed
-//! from the one row alone, and must never be computed from anything else: not from other rows, not from how
-//! many there are. Levels stand in a fixed order: users, time, attribute, and `late` where there is one.
+//! A key is a hive path such as `hour=2026-11-01T08` or `users=0000001000/time=2026-10-29`. It must be computed
+//! from the row alone, never from other rows or from the number of rows. The levels have a fixed order: users,
+//! time, attribute, and `late` in late blocks.
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime};
 
 use super::width::Width;
 
-/// The level of blocks for rows that came after their block was sealed.
+/// The last level of the key of a late block, which holds rows that arrived after their block was sealed.
 pub const LATE_LEVEL: &str = "late";
 
-/// The most bytes a value may have as a folder's name, so that any file system takes it.
+/// The most bytes of an encoded value, so that every file system accepts it as part of a folder's name.
 pub(super) const PATH_VALUE_LIMIT: usize = 180;
 
-/// How rows fall into blocks: at least one of the levels.
+/// The rule that partitions rows into blocks. At least one level is set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockRule {
-    /// So many consecutive user numbers share a block.
+    /// How many consecutive user numbers share a block.
     pub user_range: Option<u32>,
-    /// So long a time, counted from the beginning of 1970 in UTC, shares a block.
+    /// The length of a block's time window. Windows are aligned to the beginning of 1970 in UTC.
     pub time: Option<Width>,
-    /// Rows with the same category in this column share a block.
+    /// The column whose category determines the block.
     pub attribute: Option<String>,
 }
 
-/// From an instant to the first after it, in microseconds since 1970, UTC.
+/// A half-open range of time, in microseconds since 1970, UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The first instant.
     pub start: i64,
-    /// The first instant after it.
+    /// The first instant after the range.
     pub end: i64,
 }
 
-/// What a key says.
+/// The levels of a parsed key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
     /// The first user number of the range.
     pub users: Option<i64>,
-    /// The time.
+    /// The time window.
     pub span: Option<Span>,
     /// The category.
     pub attribute: Option<String>,
-    /// The day of the batch that brought the late rows.
+    /// The day on which the batch with the late rows was received.
     pub late: Option<String>,
 }
 
-/// A block as numbers: the first user of the range, the number of the slot of time, the place of the category.
+/// The numeric coordinates of a block. Levels that the rule does not use are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Cell {
     /// The first user number of the range.
     pub users: i64,
-    /// Which slot of time since 1970.
+    /// The number of the time window, counted from 1970.
     pub slot: i64,
-    /// The place of the category in its list.
+    /// The index of the category in its list.
     pub attribute: u32,
 }
 
@@ -66,7 +66,7 @@ impl BlockRule {
             + usize::from(self.attribute.is_some())
     }
 
-    /// The cell of a row. What the rule does not ask for may be anything.
+    /// The cell of a row. Attributes that the rule does not use are ignored.
     #[inline]
     pub fn cell(&self, user: i64, time: i64, attribute: u32) -> Cell {
         let range = self.user_range.map_or(i64::MAX, i64::from);
@@ -77,7 +77,7 @@ impl BlockRule {
         }
     }
 
-    /// The key of a cell. Nothing for one that no stored row can have.
+    /// The key of a cell, or `None` for a cell that no stored row can have.
     pub fn key(&self, cell: Cell, categories: &[String]) -> Option<String> {
         let mut levels = Vec::with_capacity(3);
         if self.user_range.is_some() {
@@ -85,7 +85,7 @@ impl BlockRule {
         }
         if let Some(width) = self.time {
             let start = DateTime::from_timestamp_micros(cell.slot.checked_mul(width.microseconds())?)?;
-            levels.push(format!("{}={}", level_of(width), start.format(format_of(width))));
+            levels.push(format!("{}={}", time_level(width), start.format(time_format(width))));
         }
         if let Some(column) = &self.attribute {
             levels.push(format!("{column}={}", encoded(categories.get(cell.attribute as usize)?)));
@@ -93,7 +93,7 @@ impl BlockRule {
         Some(levels.join("/"))
     }
 
-    /// Reads a key of this rule back; nothing if it is none.
+    /// Parses a key of this rule. Returns `None` for any text that [`BlockRule::key`] or [`late_key`] does not produce.
     pub fn parse(&self, key: &str) -> Option<Levels> {
         let mut parts = key.split('/');
         let mut level = |name: &str| parts.next()?.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
@@ -107,7 +107,7 @@ impl BlockRule {
             None => None,
         };
         let span = match self.time {
-            Some(width) => Some(span_of(width, &level(level_of(width))?)?),
+            Some(width) => Some(parse_span(width, &level(time_level(width))?)?),
             None => None,
         };
         let attribute = match &self.attribute {
@@ -126,7 +126,8 @@ impl BlockRule {
     }
 }
 
-fn level_of(width: Width) -> &'static str {
+/// The name of the time level in a key.
+fn time_level(width: Width) -> &'static str {
     match width {
         Width::HOUR => "hour",
         Width::DAY => "day",
@@ -134,8 +135,8 @@ fn level_of(width: Width) -> &'static str {
     }
 }
 
-/// Without colons, which not every file system takes.
-fn format_of(width: Width) -> &'static str {
+/// The format of the time in a key. It has no colons, because not every file system accepts them.
+fn time_format(width: Width) -> &'static str {
     if width.is_days() {
         "%Y-%m-%d"
     } else if width.is_hours() {
@@ -145,26 +146,26 @@ fn format_of(width: Width) -> &'static str {
     }
 }
 
-fn span_of(width: Width, text: &str) -> Option<Span> {
-    let start = time_of(text)?;
+fn parse_span(width: Width, text: &str) -> Option<Span> {
+    let start = parse_time(text)?;
     let aligned = start.rem_euclid(width.microseconds()) == 0;
-    let canonical = DateTime::from_timestamp_micros(start)?.format(format_of(width)).to_string() == text;
+    let canonical = DateTime::from_timestamp_micros(start)?.format(time_format(width)).to_string() == text;
     (aligned && canonical).then_some(Span { start, end: start + width.microseconds() })
 }
 
-/// The key of the block for rows of a sealed block, by the day on which their batch was received.
+/// The key of the late block for rows of a sealed block, by the day on which their batch was received.
 ///
-/// Privacy: whether a block is sealed is public, and so is the day on which a batch arrives, since the caller
-/// states it and no row has a part in it. So a late row's block, too, follows from the row alone and public
-/// facts, and a row is in one block only. That is enough where the unit is a row. Where it is a user it is
-/// not: one user could have rows of one window in both blocks, each with the whole ceiling, so streams of
-/// users do not take late blocks.
+/// Privacy: whether a block is sealed is public. So is the day on which a batch arrives, because the caller
+/// states it and no row influences it. The block of a late row therefore follows from the row alone and public
+/// facts, and a row is in one block only. That suffices if the unit is a row. It does not if the unit is a user:
+/// one user could have rows of one window in both blocks, each with the whole ceiling. So streams of users have no
+/// late blocks.
 pub fn late_key(key: &str, received: i64) -> Option<String> {
     let day = DateTime::from_timestamp_micros(received)?.format("%Y-%m-%d");
     Some(format!("{key}/{LATE_LEVEL}={day}"))
 }
 
-/// A text as a folder's name: what is neither letter, digit, `-`, `_` nor `.` becomes `%` and two digits.
+/// Percent-encodes a text for use in a folder's name. Letters, digits, `-`, `_` and `.` stay as they are.
 pub(super) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -177,6 +178,7 @@ pub(super) fn encoded(text: &str) -> String {
     out
 }
 
+/// Decodes what [`encoded`] produces; `None` for any other text.
 fn decoded(name: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(name.len());
     let mut rest = name.as_bytes();
@@ -194,9 +196,9 @@ fn decoded(name: &str) -> Option<String> {
     (encoded(&text) == name).then_some(text)
 }
 
-/// Reads `2026-11-01`, `2026-11-01T08`, `2026-11-01T0815`, `2026-11-01T08:15`, `2026-11-01T08:15:30` and that
-/// with a fraction, all in UTC, to microseconds since 1970.
-pub fn time_of(text: &str) -> Option<i64> {
+/// Parses a UTC time to microseconds since 1970: `2026-11-01`, `2026-11-01T08`, `2026-11-01T0815`,
+/// `2026-11-01T08:15`, or `2026-11-01T08:15:30` with or without a fraction of a second.
+pub fn parse_time(text: &str) -> Option<i64> {
     let text = text.strip_suffix('Z').unwrap_or(text);
     let (date, clock) = text.split_once(['T', ' ']).unwrap_or((text, "00"));
     if date.len() != 10 || !clock.is_ascii() {
@@ -213,8 +215,9 @@ pub fn time_of(text: &str) -> Option<i64> {
     Some(NaiveDateTime::new(date, clock).and_utc().timestamp_micros())
 }
 
-/// The shortest of the forms that [`time_of`] reads which says this instant.
-pub fn time_text(instant: i64) -> String {
+/// Formats an instant as a date, a time with seconds or a time with microseconds, whichever is the shortest exact form.
+/// [`parse_time`] reads it back.
+pub fn format_time(instant: i64) -> String {
     let format = match instant {
         instant if instant.rem_euclid(Width::DAY.microseconds()) == 0 => "%Y-%m-%d",
         instant if instant.rem_euclid(1_000_000) == 0 => "%Y-%m-%dT%H:%M:%S",

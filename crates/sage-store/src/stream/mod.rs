@@ -1,8 +1,9 @@
-//! Streams: what the file of a stream says, in the user's words.
+//! Stream files: the declaration of a stream.
 //!
-//! A [`StreamFile`] is plain data: what a stream's rows look like, how they fall into blocks, who may do what,
-//! and how much may be lost. It reads its text, writes it back in one form, and hands the kernel its
-//! [`Policy`] and [`Split`]. It must never look at a row: everything in it is public and was decided before.
+//! A [`StreamFile`] is plain data: the columns of the rows, the rule that partitions them into blocks, the roles of
+//! principals, and the privacy ceilings. It is parsed from TOML, written back in a canonical form, and converted to
+//! the kernel's [`Policy`] and [`Split`]. It must never depend on a row: everything in it is public and declared in
+//! advance.
 
 mod change;
 mod codes;
@@ -20,10 +21,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use sage_kernel::{Epsilon, Policy, Rate, Split};
 
-pub use change::{Change, Refused};
-pub use codes::{Attributes, Keyer};
-pub use column::{Column, Kind, Other, Outside};
-pub use key::{BlockRule, Cell, LATE_LEVEL, Levels, Span, late_key, time_of, time_text};
+pub use change::{Change, ForbiddenChange};
+pub use codes::{BlockEncoder, KeyColumns};
+pub use column::{Column, Kind, Outside, UnknownCategory};
+pub use key::{BlockRule, Cell, LATE_LEVEL, Levels, Span, format_time, late_key, parse_time};
 pub use members::MemberRefusal;
 pub use policy::{ContextLimit, Limit, Limits, PolicyFile};
 pub use width::Width;
@@ -32,51 +33,51 @@ pub use crate::document::DocumentError as StreamFileError;
 
 use crate::blocks::LANE_COLUMN;
 
-/// What one privacy unit is.
+/// The privacy unit: what one ceiling protects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A row.
     Event,
     /// All rows of a user within one block.
     User {
-        /// The most rows of a user that count in a block, for each query.
+        /// The most rows of a user that count in a block, per query.
         contribution: u32,
     },
 }
 
-/// What becomes of rows whose block is sealed.
+/// How rows are treated whose block is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Late {
-    /// They are set aside and never read.
+pub enum LateRows {
+    /// They are quarantined and never read.
     Quarantine,
-    /// They go to a block of their own: [`late_key`].
+    /// They are stored in a late block: [`late_key`].
     LateBlock,
 }
 
-/// How the units of sealed blocks are counted, privately.
+/// The census: private counts of the units in sealed blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Census {
-    /// What it may cost each lane of a block, in all.
+    /// The total cost for each lane of a block.
     pub epsilon: Epsilon,
-    /// For how many blocks the running count is to be at its best; one for sizes of blocks alone.
+    /// The number of blocks for which the running count is most accurate; one optimises the counts of single blocks.
     pub horizon: u32,
 }
 
-/// What a principal may be to a stream.
+/// A role of a principal on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Decides policies.
+    /// Sets policies.
     PrivacyOfficer,
-    /// Brings rows in.
+    /// Ingests rows.
     DataEngineer,
-    /// Runs pipelines.
+    /// Runs pipelines and queries.
     MlEngineer,
     /// Reads the log.
     Auditor,
 }
 
 impl Role {
-    /// All of them with their names in a file.
+    /// All roles with their names in a file.
     pub const ALL: [(&'static str, Self); 4] = [
         ("privacy-officer", Self::PrivacyOfficer),
         ("data-engineer", Self::DataEngineer),
@@ -91,42 +92,42 @@ impl std::fmt::Display for Role {
     }
 }
 
-/// A stream as its file describes it.
+/// A stream as its file declares it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamFile {
-    /// Its name, which is also its folder.
+    /// Its name, which is also the name of its folder.
     pub name: String,
-    /// What one more or less of is hidden.
+    /// The privacy unit.
     pub unit: Unit,
-    /// The column that says whose row it is.
+    /// The column with the user of each row.
     pub user: Option<String>,
-    /// The column with the time of the event.
+    /// The column with the time of each row.
     pub time: Option<String>,
-    /// How rows fall into blocks.
+    /// The rule that partitions rows into blocks.
     pub blocks: BlockRule,
-    /// What becomes of rows of sealed blocks.
-    pub late: Late,
-    /// The chance of the test lane.
+    /// How rows of sealed blocks are treated.
+    pub late: LateRows,
+    /// The probability that a row, or a user, is in the test lane.
     pub test_share: Rate,
-    /// How units are counted, if they are.
+    /// The census, if units are counted.
     pub census: Option<Census>,
     /// How long rows are kept after their block is sealed.
     pub retention: Option<Width>,
-    /// How coarsely those outside are told when something happened, if more coarsely than the server does anyway.
+    /// The disclosure interval for users without a role on the stream, if it is longer than the server's.
     pub tick: Option<Width>,
-    /// When answers and the ends of attempts are shown to people with a role.
-    pub answers: Answers,
-    /// How much may be lost.
+    /// When results are shown to users with a role on the stream.
+    pub answers: Disclosure,
+    /// The privacy ceilings.
     pub policy: PolicyFile,
-    /// Who may do what.
+    /// The principals of each role.
     pub access: BTreeMap<Role, Vec<String>>,
-    /// What a row is, in the order of the stored columns.
+    /// The columns of a row, in their stored order.
     pub columns: Vec<Column>,
 }
 
-/// When the results of queries and attempts are shown to people with a role on the stream.
+/// When the results of queries and attempts are shown to users with a role on the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Answers {
+pub enum Disclosure {
     /// As soon as they are computed.
     #[default]
     AtOnce,
@@ -135,48 +136,48 @@ pub enum Answers {
 }
 
 impl StreamFile {
-    /// Reads a stream from the text of its file.
+    /// Parses the text of a stream's file.
     ///
     /// # Errors
-    /// With the line, the field and what may stand there.
+    /// With the line, the key and the values it may have.
     pub fn parse(text: &str) -> Result<Self, StreamFileError> {
-        read::stream(text)
+        read::read_stream(text)
     }
 
-    /// The text in its one form: equal streams have equal texts, and parsing it gives the stream back.
+    /// The canonical text: equal streams have equal texts, and parsing the text gives the stream back.
     pub fn to_text(&self) -> String {
-        write::stream(self)
+        write::write_stream(self)
     }
 
-    /// The kernel's policy, as [`PolicyFile::kernel`].
+    /// The kernel's policy; see [`PolicyFile::kernel`].
     pub fn kernel_policy(&self) -> Option<Policy> {
         self.policy.kernel()
     }
 
-    /// The kernel's split into lanes; nothing if a lane would stay empty, which no file that was read says.
+    /// The kernel's split into lanes. `None` if one lane would always be empty, which [`StreamFile::parse`] rules out.
     pub fn split(&self) -> Option<Split> {
         Split::new(self.test_share)
     }
 
-    /// The columns of a row, as declared.
+    /// The declared columns of a row as an Arrow schema.
     pub fn row_schema(&self) -> Schema {
         let declared = self.columns.iter().map(|column| Field::new(&column.name, column.storage(), column.nullable));
         Schema::new(declared.collect::<Vec<Field>>())
     }
 
-    /// The columns of a stored part: those declared, then the lane.
+    /// The Arrow schema of a stored part: the declared columns, then the lane.
     pub fn schema(&self) -> SchemaRef {
         let lane = Arc::new(Field::new(LANE_COLUMN, DataType::Boolean, false));
         Arc::new(Schema::new(self.row_schema().fields().iter().cloned().chain([lane]).collect::<Vec<_>>()))
     }
 
-    /// The column of that name, with its place.
+    /// The column with this name, and its index.
     pub fn column(&self, name: &str) -> Option<(usize, &Column)> {
         self.columns.iter().enumerate().find(|(_, column)| column.name == name)
     }
 
-    /// What the ceiling is a promise about, for pages and releases: in a stream of users the unit is a user's
-    /// rows in one block, so that for a user's whole life the losses of the blocks add up.
+    /// The unit that the ceiling protects, in words, for pages and releases. In a stream of users it is a user's rows
+    /// in one block; over several blocks the losses of a user add up.
     pub fn unit_text(&self) -> &'static str {
         match (&self.unit, self.blocks.user_range.is_some() && self.blocks.levels() == 1) {
             (Unit::Event, _) => "one row",

@@ -1,30 +1,30 @@
-//! The `[policy]` of a stream's file: ceilings in decimal text, turned into the kernel's policy.
+//! The `[policy]` table of a stream's file, and its conversion to the kernel's policy.
 //!
-//! No number of it ever passes through a float: the kernel reads the text as it is written.
+//! Ceilings stay decimal text until the kernel parses them, so no number passes through a float.
 
 use sage_kernel::{AccessModes, Ceiling, Context, Delta, Epsilon, Filter, Policy, Rule};
 
 use crate::document::{DocumentError, Section, list, quoted};
 
-/// A ceiling and the rule by which it is kept.
+/// A ceiling and the composition rule that enforces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// ε_g and δ_g.
+    /// The ceiling (ε_g, δ_g).
     pub ceiling: Ceiling,
-    /// How costs add up.
+    /// The rule by which costs compose.
     pub rule: Rule,
 }
 
-/// Who may spend how much.
+/// The ceilings of a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Limits {
-    /// One ledger for everybody.
+    /// One ceiling for all principals.
     Single(Limit),
-    /// A ledger for each context, and perhaps one over all.
+    /// A ceiling for each context, and optionally a joint one.
     Contexts {
-        /// In the order of the file, which is their order in the log.
+        /// The contexts in the order of the file, which is their order in the log.
         contexts: Vec<ContextLimit>,
-        /// The limit over all of them.
+        /// The ceiling over all contexts together.
         joint: Option<Limit>,
     },
 }
@@ -34,26 +34,27 @@ pub enum Limits {
 pub struct ContextLimit {
     /// Its name.
     pub name: String,
-    /// What may be spent in it.
+    /// The ceiling of the context.
     pub limit: Limit,
-    /// Who may spend in it; if nobody is named, every ML engineer of the stream, unless that would give one person the
-    /// sum of several ceilings.
+    /// The principals who may spend in it. If the list is empty, every ML engineer of the stream may, unless that would
+    /// give one person the sum of several ceilings.
     pub members: Vec<String>,
 }
 
-/// The policy of a stream as its officer wrote it.
+/// The policy of a stream as its file declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyFile {
     /// The ceilings.
     pub limits: Limits,
-    /// Which ways of reading rows are open.
-    pub doors: AccessModes,
+    /// The access modes in which rows may be read.
+    pub doors: Doors,
 }
 
 const RULES: [(&str, Rule); 3] = [("basic", Rule::Basic), ("strong", Rule::Strong), ("renyi", Rule::Renyi)];
 const DOORS: &str = "[\"enforced\"] or [\"enforced\", \"declared\"]";
 
 impl Limit {
+    /// Reads `epsilon`, `delta` and `filter` of a table.
     fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         const EPSILON: &str = "a decimal above zero and at most 1000000, such as \"1.0\"";
         const DELTA: &str = "a decimal from zero to below one, such as \"1e-6\"";
@@ -65,8 +66,8 @@ impl Limit {
             Delta::ceiling(&delta).map_err(|error| section.wrong("delta", format!("{DELTA} (this is {error})")))?;
         let rule = section.choice("filter", &RULES, Some(Rule::Renyi))?;
         let limit = Self { ceiling: Ceiling { epsilon, delta }, rule };
-        let taken = Filter::new(rule, limit.ceiling).is_some();
-        taken.then_some(limit).ok_or_else(|| section.wrong("epsilon", EPSILON))
+        let accepted = Filter::new(rule, limit.ceiling).is_some();
+        accepted.then_some(limit).ok_or_else(|| section.wrong("epsilon", EPSILON))
     }
 
     fn write(&self, out: &mut String) {
@@ -116,33 +117,33 @@ impl PolicyFile {
         }
     }
 
-    /// The place of a context among those of the kernel's policy, the first where none is named; nothing if there is no
-    /// such context. Caps are not worked out for it, which takes as long as a look at a run.
-    pub fn place_of(&self, context: Option<&str>) -> Option<u32> {
-        let place = match (&self.limits, context) {
-            // What the kernel calls the only one there is.
+    /// The index of a context in the kernel's policy. Without a name it is the first; an unknown name gives `None`.
+    /// This is cheaper than building the kernel's policy, which computes caps.
+    pub fn context_index(&self, context: Option<&str>) -> Option<u32> {
+        let index = match (&self.limits, context) {
+            // The kernel's name for the only context.
             (_, None) | (Limits::Single(_), Some("default")) => 0,
             (Limits::Contexts { contexts, .. }, Some(name)) => contexts.iter().position(|own| own.name == name)?,
             (Limits::Single(_), Some(_)) => return None,
         };
-        u32::try_from(place).ok()
+        u32::try_from(index).ok()
     }
 
-    /// The kernel's policy. Nothing if a limit was put together by hand that the kernel does not take; one
-    /// that was read from a file always has its policy.
+    /// The kernel's policy. A policy that was read from a file always has one; `None` is for values built by hand that
+    /// the kernel rejects.
     pub fn kernel(&self) -> Option<Policy> {
         match &self.limits {
             Limits::Single(limit) => Some(Policy::single(limit.filter()?, self.doors)),
             Limits::Contexts { contexts, joint } => {
-                let mut books = Vec::with_capacity(contexts.len());
+                let mut kernel_contexts = Vec::with_capacity(contexts.len());
                 for ContextLimit { name, limit, .. } in contexts {
-                    books.push(Context { name: name.clone(), filter: limit.filter()? });
+                    kernel_contexts.push(Context { name: name.clone(), filter: limit.filter()? });
                 }
                 let joint = match joint {
                     Some(limit) => Some(limit.filter()?),
                     None => None,
                 };
-                Policy::with_contexts(books, joint, self.doors).ok()
+                Policy::with_contexts(kernel_contexts, joint, self.doors).ok()
             }
         }
     }
@@ -164,12 +165,12 @@ fn read_contexts(section: &Section<'_>) -> Result<Limits, DocumentError> {
     let mut contexts: Vec<ContextLimit> = Vec::new();
     for context in section.sections("contexts")? {
         context.only(&["name", "members", "epsilon", "delta", "filter"])?;
-        const NAME: &str = "a text that names the context, and no other one";
+        const NAME: &str = "the context's name, which no other context has";
         let name = context.text("name", NAME)?;
         if name.is_empty() || contexts.iter().any(|other| other.name == name) {
             return Err(context.wrong("name", NAME));
         }
-        const MEMBERS: &str = "a list of names, such as [\"mia\"]; left out where every ML engineer is meant";
+        const MEMBERS: &str = "a list of names, such as [\"mia\"], or left out for every ML engineer";
         let members = context.texts("members", MEMBERS)?;
         if members.as_ref().is_some_and(|names| names.is_empty() || names.iter().any(String::is_empty)) {
             return Err(context.wrong("members", MEMBERS));

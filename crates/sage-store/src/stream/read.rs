@@ -1,4 +1,4 @@
-//! From the text of a stream's file to a [`StreamFile`] that cannot contradict itself.
+//! Parsing of a stream's file into a consistent [`StreamFile`].
 
 use std::collections::BTreeMap;
 
@@ -8,33 +8,33 @@ use super::column::{Column, Kind, Outside};
 use super::key::{BlockRule, PATH_VALUE_LIMIT, encoded};
 use super::policy::PolicyFile;
 use super::width::Width;
-use super::{Answers, Census, Late, Role, StreamFile, Unit};
+use super::{Census, Disclosure, LateRows, Role, StreamFile, Unit};
 use crate::document::{self, DocumentError, NAME, Section, is_name, quoted};
 
-/// More columns than any table has that a person declared.
+/// The most columns of a stream.
 const COLUMNS_LIMIT: usize = 10_000;
 
-const TICK: &str = "a length of time in quotes such as \"5m\" or \"1h\", at least a minute and at most a day";
+const INTERVAL: &str = "a length of time in quotes such as \"5m\" or \"1h\", at least a minute and at most a day";
 type Read<T> = Result<T, DocumentError>;
 
-pub(super) fn stream(text: &str) -> Read<StreamFile> {
-    document::parse(text, read_whole)
+pub(super) fn read_stream(text: &str) -> Read<StreamFile> {
+    document::parse(text, read_root)
 }
 
-fn read_whole(whole: &Section<'_>) -> Read<StreamFile> {
-    whole.only(&["stream", "policy", "access", "columns"])?;
-    let section = whole.section("stream")?.ok_or_else(|| whole.missing("stream", "a table [stream]"))?;
-    let declared = whole.section("policy")?.ok_or_else(|| whole.missing("policy", "a table [policy]"))?;
+fn read_root(root: &Section<'_>) -> Read<StreamFile> {
+    root.only(&["stream", "policy", "access", "columns"])?;
+    let section = root.section("stream")?.ok_or_else(|| root.missing("stream", "a table [stream]"))?;
+    let declared = root.section("policy")?.ok_or_else(|| root.missing("policy", "a table [policy]"))?;
     let policy = PolicyFile::read(&declared)?;
-    let access = read_access(whole)?;
+    let access = read_access(root)?;
     check_members(&declared, &policy, &access)?;
-    let columns = read_columns(whole)?;
-    let file = read_stream(&section, policy, access, columns)?;
-    check_roles_of_columns(&section, &file)?;
+    let columns = read_columns(root)?;
+    let file = read_stream_table(&section, policy, access, columns)?;
+    check_key_columns(&section, &file)?;
     Ok(file)
 }
 
-fn read_stream(
+fn read_stream_table(
     section: &Section<'_>, policy: PolicyFile, access: BTreeMap<Role, Vec<String>>, columns: Vec<Column>,
 ) -> Read<StreamFile> {
     section.only(&[
@@ -59,10 +59,10 @@ fn read_stream(
     let blocks = read_blocks(section)?;
     let late = section.choice(
         "late",
-        &[("quarantine", Late::Quarantine), ("late-block", Late::LateBlock)],
-        Some(Late::Quarantine),
+        &[("quarantine", LateRows::Quarantine), ("late-block", LateRows::LateBlock)],
+        Some(LateRows::Quarantine),
     )?;
-    if late == Late::LateBlock && matches!(unit, Unit::User { .. }) {
+    if late == LateRows::LateBlock && matches!(unit, Unit::User { .. }) {
         let why = "\"quarantine\": with a late block, rows of one user in one window would lie in two blocks, \
                    each with the whole budget";
         return Err(section.wrong("late", why));
@@ -71,10 +71,10 @@ fn read_stream(
         Some(text) => Some(Width::parse(text).ok_or_else(|| section.wrong("retention", Width::ALLOWED))?),
         None => None,
     };
-    let tick = match section.optional_text("tick", TICK)? {
+    let tick = match section.optional_text("tick", INTERVAL)? {
         Some(text) => {
-            let read = Width::parse(text).filter(|tick| *tick <= Width::DAY);
-            Some(read.ok_or_else(|| section.wrong("tick", TICK))?)
+            let interval = Width::parse(text).filter(|interval| *interval <= Width::DAY);
+            Some(interval.ok_or_else(|| section.wrong("tick", INTERVAL))?)
         }
         None => None,
     };
@@ -90,17 +90,17 @@ fn read_stream(
         census: read_census(section)?,
         retention,
         tick,
-        answers: section.choice("answers", &ANSWERS, Some(Answers::AtOnce))?,
+        answers: section.choice("answers", &DISCLOSURES, Some(Disclosure::AtOnce))?,
         policy,
         access,
         columns,
     })
 }
 
-const ANSWERS: [(&str, Answers); 2] = [("at-once", Answers::AtOnce), ("at-interval", Answers::AtInterval)];
+const DISCLOSURES: [(&str, Disclosure); 2] = [("at-once", Disclosure::AtOnce), ("at-interval", Disclosure::AtInterval)];
 
 fn read_unit(section: &Section<'_>) -> Read<Unit> {
-    const CONTRIBUTION: &str = "a whole number from 1 to 1000000: the most rows of a user that count in a block";
+    const CONTRIBUTION: &str = "a whole number from 1 to 1000000: the most rows per user that count in a block";
     if section.choice("unit", &[("event", false), ("user", true)], None)? {
         let most = section.whole_number("contribution", CONTRIBUTION)?;
         let most = u32::try_from(most).ok().filter(|most| (1..=1_000_000).contains(most));
@@ -124,9 +124,9 @@ fn read_share(section: &Section<'_>) -> Read<Rate> {
 }
 
 fn read_census(section: &Section<'_>) -> Read<Option<Census>> {
-    const EPSILON: &str = "a decimal above zero in quotes: what counting may cost each lane of a block, in all";
+    const EPSILON: &str = "a decimal above zero in quotes: the total cost of counting for each lane of a block";
     const HORIZON: &str =
-        "a whole number from 1 to 1000000000: for how many blocks the running count is to be at its best";
+        "a whole number from 1 to 1000000000: the number of blocks for which the running count is most accurate";
     let Some(census) = section.section("census")? else { return Ok(None) };
     census.only(&["epsilon", "horizon"])?;
     let text = census.decimal("epsilon", EPSILON)?.ok_or_else(|| census.missing("epsilon", EPSILON))?;
@@ -147,7 +147,7 @@ fn read_blocks(section: &Section<'_>) -> Read<BlockRule> {
         Some(text) => Some(Width::parse(text).ok_or_else(|| blocks.wrong("time", Width::ALLOWED))?),
         None => None,
     };
-    const RANGE: &str = "a whole number from 1 to 1000000000: how many users a block has";
+    const RANGE: &str = "a whole number from 1 to 1000000000: the number of users in a block";
     let user_range = match blocks.has("user_range") {
         true => {
             let range = u32::try_from(blocks.whole_number("user_range", RANGE)?).ok();
@@ -177,14 +177,13 @@ fn read_access(whole: &Section<'_>) -> Read<BTreeMap<Role, Vec<String>>> {
     Ok(access)
 }
 
-/// A member who is no ML engineer could not spend, and is a slip.
+/// Checks that every member of a context is an ML engineer, since nobody else can spend.
 fn check_members(section: &Section<'_>, policy: &PolicyFile, access: &BTreeMap<Role, Vec<String>>) -> Read<()> {
     let engineers = access.get(&Role::MlEngineer).map_or(&[][..], Vec::as_slice);
-    match policy.named().into_iter().find(|member| !engineers.iter().any(|engineer| engineer == member)) {
+    match policy.all_members().into_iter().find(|member| !engineers.iter().any(|engineer| engineer == member)) {
         None => Ok(()),
         Some(member) => {
-            let allowed =
-                format!("a list whose `members` are ML engineers under [access], as {} is not", quoted(member));
+            let allowed = format!("a list whose `members` are ML engineers under [access]; {} is not", quoted(member));
             Err(section.wrong("contexts", allowed))
         }
     }
@@ -209,18 +208,18 @@ fn read_columns(whole: &Section<'_>) -> Read<Vec<Column>> {
     Ok(columns)
 }
 
-/// The columns that the stream's own keys name are there, and are of a kind that can do their work.
-fn check_roles_of_columns(section: &Section<'_>, file: &StreamFile) -> Read<()> {
+/// Checks that the columns which `[stream]` names exist and have suitable types.
+fn check_key_columns(section: &Section<'_>, file: &StreamFile) -> Read<()> {
     let found = |name: &Option<String>| name.as_ref().and_then(|name| file.column(name)).map(|(_, column)| column);
     let time = found(&file.time);
     if file.time.is_some() && !time.is_some_and(|column| matches!(column.kind, Kind::Time { .. }) && !column.nullable) {
         return Err(section.wrong("time", "the name of one of [[columns]] of type \"time\" that is not nullable"));
     }
     if file.blocks.time.is_some() && file.time.is_none() {
-        return Err(section.missing("time", "the name of the column that holds the time, for the blocks"));
+        return Err(section.missing("time", "the name of the column with the time, which determines the blocks"));
     }
     if file.user.is_none() && (file.unit != Unit::Event || file.blocks.user_range.is_some()) {
-        return Err(section.missing("user", "the name of the column that says whose row it is"));
+        return Err(section.missing("user", "the name of the column with the user of each row"));
     }
     if let Some(name) = &file.user {
         check_user(section, file, file.column(name).map(|(_, column)| column))?;
@@ -231,7 +230,8 @@ fn check_roles_of_columns(section: &Section<'_>, file: &StreamFile) -> Read<()> 
     Ok(())
 }
 
-/// A user is never made into another one by a bound, and ranges count up from zero.
+/// Checks the user column. It must not be clamped, which would turn one user into another, and with user ranges its
+/// numbers start at zero or above.
 fn check_user(section: &Section<'_>, file: &StreamFile, column: Option<&Column>) -> Read<()> {
     let ranges = file.blocks.user_range.is_some();
     let fits = column.filter(|column| !column.nullable).is_some_and(|column| match &column.kind {
@@ -250,8 +250,7 @@ fn check_user(section: &Section<'_>, file: &StreamFile, column: Option<&Column>)
     Err(section.wrong("user", allowed))
 }
 
-/// The values of a public attribute are a list that was written down before: then which blocks there can be
-/// is public too.
+/// Checks the attribute column. Its categories are declared in the file, so the set of possible blocks is public.
 fn check_attribute(section: &Section<'_>, column: Option<&Column>) -> Read<()> {
     let short = |categories: &[String]| categories.iter().all(|category| encoded(category).len() <= PATH_VALUE_LIMIT);
     let name_fits = |column: &Column| {
@@ -263,7 +262,7 @@ fn check_attribute(section: &Section<'_>, column: Option<&Column>) -> Read<()> {
         _ => false,
     });
     let allowed = "a table whose attribute is the name of one of [[columns]] of type \"category\", not nullable, \
-                   with categories of at most 180 bytes as a folder's name; its own name holds letters, digits, \
-                   `_` and `-` alone and is none of users, hour, day, time, late";
+                   with categories of at most 180 bytes when percent-encoded; the column's name has only letters, \
+                   digits, `_` and `-` and is none of users, hour, day, time, late";
     if fits { Ok(()) } else { Err(section.wrong("blocks", allowed)) }
 }

@@ -1,4 +1,4 @@
-//! How long a block of time is, and how such lengths are written: `15m`, `1h`, `7d`.
+//! Lengths of time as files write them: `15m`, `1h`, `7d`.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ pub struct Width {
 
 const HOUR: u32 = 60;
 const DAY: u32 = 24 * HOUR;
-/// A hundred years: more is a slip of the finger.
+/// A hundred years. A longer time is taken for a typing error.
 const LONGEST: u32 = 36_525 * DAY;
 /// Microseconds in a minute.
 const MINUTE_MICROSECONDS: i64 = 60_000_000;
 
 impl Width {
-    /// What a text may be, for messages.
+    /// A description, for messages, of the texts that [`Width::parse`] accepts.
     pub const ALLOWED: &'static str =
         "a length of time in quotes such as \"15m\", \"1h\", \"1d\" or \"4w\", at least a minute and at most a century";
 
@@ -28,12 +28,12 @@ impl Width {
     /// Four weeks.
     pub const FOUR_WEEKS: Self = Self { minutes: 28 * DAY };
 
-    /// So many times as long, at most a century.
+    /// The length multiplied by `count`, at most a century.
     pub fn times(self, count: u32) -> Self {
         Self { minutes: self.minutes.saturating_mul(count.max(1)).min(LONGEST) }
     }
 
-    /// Reads `15m`, `1h`, `7d`, `4w`.
+    /// Parses `15m`, `1h`, `7d` or `4w`. Returns `None` for zero and for more than a century.
     pub fn parse(text: &str) -> Option<Self> {
         let unit = match text.chars().next_back()? {
             'm' => 1,
@@ -50,7 +50,7 @@ impl Width {
         (1..=LONGEST).contains(&minutes).then_some(Self { minutes })
     }
 
-    /// In microseconds, the unit of stored times.
+    /// The length in microseconds, the unit of stored times.
     pub const fn microseconds(self) -> i64 {
         self.minutes as i64 * MINUTE_MICROSECONDS
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_read_and_written_back() {
+    fn lengths_are_parsed_and_formatted() {
         for (text, back) in [
             ("15m", Some("15m")),
             ("60m", Some("1h")),

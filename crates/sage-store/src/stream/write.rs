@@ -1,11 +1,11 @@
-//! A stream's file in its one form, as the log keeps it.
+//! The canonical text of a stream's file, as it is stored in the log.
 
-use super::column::{ALL_TIME, Column, Kind, Other, Outside};
-use super::key::time_text;
-use super::{Answers, Census, Late, Role, StreamFile, Unit};
+use super::column::{ALL_TIME, Column, Kind, Outside, UnknownCategory};
+use super::key::format_time;
+use super::{Census, Disclosure, LateRows, Role, StreamFile, Unit};
 use crate::document::{list, quoted};
 
-pub(super) fn stream(file: &StreamFile) -> String {
+pub(super) fn write_stream(file: &StreamFile) -> String {
     let mut out = format!("[stream]\nname = {}\n", quoted(&file.name));
     match file.unit {
         Unit::Event => out.push_str("unit = \"event\"\n"),
@@ -22,8 +22,8 @@ pub(super) fn stream(file: &StreamFile) -> String {
     levels.extend(file.blocks.attribute.as_ref().map(|column| format!("attribute = {}", quoted(column))));
     out.push_str(&format!("blocks = {{ {} }}\n", levels.join(", ")));
     out.push_str(match file.late {
-        Late::Quarantine => "late = \"quarantine\"\n",
-        Late::LateBlock => "late = \"late-block\"\n",
+        LateRows::Quarantine => "late = \"quarantine\"\n",
+        LateRows::LateBlock => "late = \"late-block\"\n",
     });
     out.push_str(&format!("test_share = \"{}\"\n", file.test_share));
     if let Some(Census { epsilon, horizon }) = file.census {
@@ -35,7 +35,7 @@ pub(super) fn stream(file: &StreamFile) -> String {
     if let Some(tick) = file.tick {
         out.push_str(&format!("tick = \"{tick}\"\n"));
     }
-    if file.answers == Answers::AtInterval {
+    if file.answers == Disclosure::AtInterval {
         out.push_str("answers = \"at-interval\"\n");
     }
     file.policy.write(&mut out);
@@ -60,7 +60,7 @@ fn write_column(column: &Column, out: &mut String) {
     };
     out.push_str(&format!("\n[[columns]]\nname = {}\n", quoted(&column.name)));
     let kind = match &column.kind {
-        // The debug form of a float is the shortest that reads back as the same, with a point or an exponent.
+        // `Debug` formats a float with the fewest digits that parse back to it, with a point or an exponent.
         Kind::Number { min, max, outside: rule } => {
             format!("type = \"number\"\nmin = {min:?}\nmax = {max:?}\noutside = \"{}\"\n", outside(*rule))
         }
@@ -72,15 +72,15 @@ fn write_column(column: &Column, out: &mut String) {
             let mut text = "type = \"time\"\n".to_owned();
             for (key, bound, all) in [("min", span.0, ALL_TIME.0), ("max", span.1, ALL_TIME.1)] {
                 if bound != all {
-                    text.push_str(&format!("{key} = \"{}\"\n", time_text(bound)));
+                    text.push_str(&format!("{key} = \"{}\"\n", format_time(bound)));
                 }
             }
             text
         }
         Kind::Category { categories, other } => {
             let other = match other {
-                Other::Drop => "drop",
-                Other::Category(category) => category,
+                UnknownCategory::Drop => "drop",
+                UnknownCategory::Category(category) => category,
             };
             format!("type = \"category\"\ncategories = {}\nother = {}\n", list(categories), quoted(other))
         }

@@ -1,4 +1,4 @@
-//! Blocks, lanes, late rows, and that a batch is all or nothing.
+//! Blocks, lanes and late rows. A batch is all or nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,11 +7,11 @@ use arrow::datatypes::Int64Type;
 use sage_store::blocks::LANE_COLUMN;
 use sage_store::ingest::{IngestError, Manifest, Source, file_name};
 
-use crate::fixture::{RIDES, Shop};
+use crate::fixture::{Fixture, RIDES};
 
 const HEADER: &str = "pickup,distance,people,paid,shared,note\n";
 
-/// So many rides, the same number in each of the hours.
+/// Rides that are spread evenly over a number of hours.
 fn rides(rows: usize, hours: usize) -> String {
     let mut text = HEADER.to_owned();
     for row in 0..rows {
@@ -23,20 +23,20 @@ fn rides(rows: usize, hours: usize) -> String {
 }
 
 #[test]
-fn coins_send_about_a_tenth_to_the_test_lane() {
-    let shop = Shop::new(RIDES);
-    let file = shop.file("rides.csv", rides(100_000, 48));
-    let taken = shop.take(Source::path(file), "lanes").expect("rows");
-    let stored = shop.stored(&taken.manifest.parts);
+fn about_a_tenth_of_the_rows_are_in_the_test_lane() {
+    let fixture = Fixture::new(RIDES);
+    let file = fixture.file("rides.csv", rides(100_000, 48));
+    let ingested = fixture.ingest(Source::path(file), "lanes").expect("rows");
+    let stored = fixture.stored(&ingested.manifest.parts);
     assert_eq!(stored.len(), 48);
     let tests: usize =
         stored.iter().map(|part| part.rows.column_by_name(LANE_COLUMN).expect("lanes").as_boolean().true_count()).sum();
-    // Five standard deviations of a hundred thousand coins are 474.
+    // Five standard deviations of a hundred thousand draws are 474.
     assert!(tests.abs_diff(10_000) < 475, "{tests} of 100000 in the test lane");
     for part in &stored {
         assert_eq!(part.rows.num_columns(), 7);
         assert_eq!(part.rows.schema().field(6).name(), LANE_COLUMN);
-        // Within a lane rows stay in the order in which they came.
+        // Within a lane rows keep their order.
         let lanes = part.rows.column(6).as_boolean();
         let notes = part.rows.column(5).as_string::<i32>();
         let number = |row: usize| notes.value(row).trim_start_matches("row ").parse::<usize>().expect("a number");
@@ -47,30 +47,30 @@ fn coins_send_about_a_tenth_to_the_test_lane() {
 }
 
 #[test]
-fn a_batch_tried_again_has_the_same_names_and_other_coins() {
-    let shop = Shop::new(RIDES);
-    let file = shop.file("rides.csv", rides(1000, 5));
-    let first = shop.take(Source::path(&file), "again").expect("rows").manifest;
-    let rows = shop.texts(&first.parts);
-    let second = shop.take(Source::path(&file), "again").expect("rows").manifest;
-    assert_eq!(shop.texts(&second.parts), rows);
+fn a_retried_batch_has_the_same_file_names_and_new_salts() {
+    let fixture = Fixture::new(RIDES);
+    let file = fixture.file("rides.csv", rides(1000, 5));
+    let first = fixture.ingest(Source::path(&file), "again").expect("rows").manifest;
+    let rows = fixture.texts(&first.parts);
+    let second = fixture.ingest(Source::path(&file), "again").expect("rows").manifest;
+    assert_eq!(fixture.texts(&second.parts), rows);
     let names = |manifest: &Manifest| manifest.parts.iter().map(|part| part.path("rides")).collect::<Vec<_>>();
     assert_eq!(names(&first), names(&second));
     assert_eq!(first.parts[0].file, file_name("again", 0));
     assert!(first.parts.iter().zip(&second.parts).all(|(one, other)| one.digest != other.digest), "salted");
-    // The store holds these files and no others.
+    // The store has these files and no others.
     let mut expected: Vec<String> = names(&second);
     expected.extend(second.quarantine.iter().map(|part| part.path("rides")));
     expected.sort();
-    assert_eq!(shop.store.list("rides").expect("a list"), expected);
-    let third = shop.take(Source::path(&file), "another").expect("rows").manifest;
+    assert_eq!(fixture.store.list("rides").expect("a list"), expected);
+    let third = fixture.ingest(Source::path(&file), "another").expect("rows").manifest;
     assert!(names(&third).iter().all(|name| !expected.contains(name)));
     let bytes = third.to_bytes().expect("canonical");
     assert_eq!(Manifest::from_bytes(&bytes).as_ref(), Ok(&third));
 }
 
 #[test]
-fn late_rows_follow_the_streams_rule() {
+fn late_rows_are_treated_as_declared() {
     let closed = |key: &str| {
         key == "hour=2026-11-01T00" || key == "hour=2026-11-01T01/late=2026-11-16" || key == "hour=2026-11-01T01"
     };
@@ -79,25 +79,25 @@ fn late_rows_follow_the_streams_rule() {
         (RIDES, &["hour=2026-11-01T02"][..], 20),
         (&late_block, &["hour=2026-11-01T00/late=2026-11-16", "hour=2026-11-01T02"], 10),
     ] {
-        let shop = Shop::new(stream);
-        let file = shop.file("rides.csv", rides(30, 3));
-        let taken = shop.take_while_closed(Source::path(file), "late", &closed).expect("rows");
-        let blocks: Vec<&str> = taken.manifest.parts.iter().map(|part| part.block.as_str()).collect();
+        let fixture = Fixture::new(stream);
+        let file = fixture.file("rides.csv", rides(30, 3));
+        let ingested = fixture.ingest_with_closed(Source::path(file), "late", &closed).expect("rows");
+        let blocks: Vec<&str> = ingested.manifest.parts.iter().map(|part| part.block.as_str()).collect();
         assert_eq!(blocks, expected);
-        assert_eq!((taken.report.quarantined, taken.report.stored), (aside, 30 - aside));
-        assert_eq!(shop.texts(&taken.manifest.quarantine).len() as u64, aside);
-        assert_eq!(shop.texts(&taken.manifest.parts).len() as u64, 30 - aside);
+        assert_eq!((ingested.report.quarantined, ingested.report.stored), (aside, 30 - aside));
+        assert_eq!(fixture.texts(&ingested.manifest.quarantine).len() as u64, aside);
+        assert_eq!(fixture.texts(&ingested.manifest.parts).len() as u64, 30 - aside);
     }
 }
 
 #[test]
-fn whether_rows_were_set_aside_does_not_show_in_the_manifest() {
-    let shop = Shop::new(RIDES);
-    let clean = shop.file("clean.csv", rides(10, 1));
-    let dirty = shop.file("dirty.csv", format!("{}soon,1,1,card,true,x\n", rides(10, 1)));
+fn the_manifest_does_not_reveal_whether_rows_were_quarantined() {
+    let fixture = Fixture::new(RIDES);
+    let clean = fixture.file("clean.csv", rides(10, 1));
+    let dirty = fixture.file("dirty.csv", format!("{}soon,1,1,card,true,x\n", rides(10, 1)));
     let shape = |manifest: &Manifest| (manifest.parts.len(), manifest.quarantine.len());
-    let clean = shop.take(Source::path(clean), "clean").expect("rows").manifest;
-    let dirty = shop.take(Source::path(dirty), "dirty").expect("rows").manifest;
+    let clean = fixture.ingest(Source::path(clean), "clean").expect("rows").manifest;
+    let dirty = fixture.ingest(Source::path(dirty), "dirty").expect("rows").manifest;
     assert_eq!(shape(&clean), shape(&dirty));
 }
 
@@ -130,8 +130,8 @@ categories = ["FR", "D/E"]
 "#;
 
 #[test]
-fn a_user_has_one_lane_for_ever() {
-    let shop = Shop::new(USERS);
+fn a_user_is_in_one_lane_in_all_batches() {
+    let fixture = Fixture::new(USERS);
     let mut lanes: BTreeMap<i64, BTreeSet<bool>> = BTreeMap::new();
     for batch in 0..3 {
         let mut text = "who,at,country\n".to_owned();
@@ -139,10 +139,10 @@ fn a_user_has_one_lane_for_ever() {
             let country = ["FR", "D/E"][row % 2];
             text.push_str(&format!("{},2026-11-{:02},{country}\n", row * 7 % 1000, 1 + (row + batch) % 28));
         }
-        let file = shop.file("users.csv", text);
-        let taken = shop.take(Source::path(file), &format!("batch {batch}")).expect("rows");
-        for part in shop.stored(&taken.manifest.parts) {
-            let levels = shop.stream.blocks.parse(&part.block).expect("a key");
+        let file = fixture.file("users.csv", text);
+        let ingested = fixture.ingest(Source::path(file), &format!("batch {batch}")).expect("rows");
+        for part in fixture.stored(&ingested.manifest.parts) {
+            let levels = fixture.stream.blocks.parse(&part.block).expect("a key");
             let users = part.rows.column(0).as_primitive::<Int64Type>();
             let drawn = part.rows.column(3).as_boolean();
             for row in 0..part.rows.num_rows() {
@@ -159,21 +159,21 @@ fn a_user_has_one_lane_for_ever() {
 }
 
 #[test]
-fn a_batch_that_fails_leaves_nothing() {
-    let shop = Shop::new(RIDES);
+fn a_failed_batch_leaves_no_files() {
+    let fixture = Fixture::new(RIDES);
     let broken = format!("{}2026-11-01,1\n", rides(200_000, 400));
-    let file = shop.file("rides.csv", broken);
-    let error = shop.take(Source::path(file), "broken").expect_err("a short row");
+    let file = fixture.file("rides.csv", broken);
+    let error = fixture.ingest(Source::path(file), "broken").expect_err("a short row");
     assert!(matches!(error, IngestError::Malformed { line: Some(_), .. }), "{error}");
-    shop.assert_empty();
+    fixture.assert_empty();
     for id in ["", "a\nb", &"x".repeat(257)] {
-        let file = shop.file("fine.csv", rides(10, 1));
-        assert_eq!(shop.take(Source::path(file), id), Err(IngestError::BatchId));
+        let file = fixture.file("fine.csv", rides(10, 1));
+        assert_eq!(fixture.ingest(Source::path(file), id), Err(IngestError::BatchId));
     }
-    // A file where a folder should be: the store fails in the middle of the batch.
-    shop.store.put("rides/hour=2026-11-01T03", bytes::Bytes::from_static(b"in the way")).expect("room");
-    let file = shop.file("fine.csv", rides(1000, 5));
-    let error = shop.take(Source::path(file), "in the way").expect_err("no folder");
+    // A file in place of a folder makes the store fail in the middle of the batch.
+    fixture.store.put("rides/hour=2026-11-01T03", bytes::Bytes::from_static(b"in the way")).expect("room");
+    let file = fixture.file("fine.csv", rides(1000, 5));
+    let error = fixture.ingest(Source::path(file), "in the way").expect_err("no folder");
     assert!(matches!(error, IngestError::Store(_)), "{error}");
-    assert_eq!(shop.store.list("rides").expect("a list"), ["rides/hour=2026-11-01T03"]);
+    assert_eq!(fixture.store.list("rides").expect("a list"), ["rides/hour=2026-11-01T03"]);
 }

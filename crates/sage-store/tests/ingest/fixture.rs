@@ -1,4 +1,4 @@
-//! A stream with a store in a folder of its own, and a plain reader of what lies there.
+//! A stream with a store in a temporary folder, and a reader of its parts.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,10 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use sage_store::blocks::BlockStore;
+use sage_store::blocks::{LANE_COLUMN, Part};
+use sage_store::ingest::{Batch, IngestError, IngestedBatch, LaneSource, Source, ingest};
+use sage_store::stream::{StreamFile, parse_time};
 use sage_kernel::LaneKey;
 use sage_kernel::noise::SecureNoise;
 use sage_store::blocks::BlockStore;
@@ -57,7 +61,7 @@ longest = 20
 nullable = true
 "#;
 
-pub(crate) struct Shop {
+pub(crate) struct Fixture {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) stream: StreamFile,
     pub(crate) store: BlockStore,
@@ -65,13 +69,13 @@ pub(crate) struct Shop {
     key: LaneKey,
 }
 
-/// The rows of a part: its block and its columns.
-pub(crate) struct Stored {
+/// The rows of a part and their block.
+pub(crate) struct StoredPart {
     pub(crate) block: String,
     pub(crate) rows: RecordBatch,
 }
 
-impl Shop {
+impl Fixture {
     pub(crate) fn new(stream: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let store = BlockStore::local(folder.path().join("blocks")).expect("a store");
@@ -80,16 +84,17 @@ impl Shop {
         Self { folder, stream, store, noise, key: LaneKey::from_bytes([7; 32]) }
     }
 
-    pub(crate) fn take(&self, source: Source, batch: &str) -> Result<Ingested, IngestError> {
-        self.take_while_closed(source, batch, &|_| false)
+    /// Ingests a source as a batch with this id, while no block is closed.
+    pub(crate) fn ingest(&self, source: Source, batch: &str) -> Result<IngestedBatch, IngestError> {
+        self.ingest_with_closed(source, batch, &|_| false)
     }
 
-    pub(crate) fn take_while_closed(
+    pub(crate) fn ingest_with_closed(
         &self, source: Source, batch: &str, closed: &(dyn Fn(&str) -> bool + Sync),
-    ) -> Result<Ingested, IngestError> {
-        let received = time_of("2026-11-16T02:00").expect("an instant");
+    ) -> Result<IngestedBatch, IngestError> {
+        let received = parse_time("2026-11-16T02:00").expect("an instant");
         let noise = &mut self.noise.borrow_mut();
-        let lanes = Lanes { noise, users: Some(&self.key) };
+        let lanes = LaneSource { noise, users: Some(&self.key) };
         ingest(&self.stream, source, Batch { id: batch, received }, lanes, closed, &self.store)
     }
 
@@ -100,20 +105,20 @@ impl Shop {
         path
     }
 
-    /// Every part, read as any reader of Parquet would, with its lanes checked to be pure by row group.
-    pub(crate) fn stored(&self, parts: &[Part]) -> Vec<Stored> {
+    /// Reads every part with a plain Parquet reader, and checks that each row group has rows of one lane.
+    pub(crate) fn stored(&self, parts: &[Part]) -> Vec<StoredPart> {
         let read = |part: &Part| {
             let bytes = self.store.read(&part.path(&self.stream.name)).expect("a part");
             assert_eq!(*blake3::hash(&bytes).as_bytes(), part.digest, "{}", part.file);
-            Stored { block: part.block.clone(), rows: read_part(bytes) }
+            StoredPart { block: part.block.clone(), rows: read_part(bytes) }
         };
         parts.iter().map(read).collect()
     }
 
-    /// Every stored row as text, columns joined by `|`, sorted; the block first and without the lane.
+    /// Every stored row as text, sorted: the block and the columns without the lane, joined by `|`.
     pub(crate) fn texts(&self, parts: &[Part]) -> Vec<String> {
         let mut texts = Vec::new();
-        for Stored { block, rows } in self.stored(parts) {
+        for StoredPart { block, rows } in self.stored(parts) {
             let columns: Vec<ArrayRef> =
                 rows.columns().iter().map(|column| cast(column, &DataType::Utf8).expect("text")).collect();
             for row in 0..rows.num_rows() {
@@ -131,7 +136,7 @@ impl Shop {
         texts
     }
 
-    /// Nothing lies in the store.
+    /// Checks that the store has no files.
     pub(crate) fn assert_empty(&self) {
         assert_eq!(self.store.list(&self.stream.name).expect("a list"), Vec::<String>::new());
     }
@@ -160,11 +165,11 @@ pub(crate) fn read_part(bytes: Bytes) -> RecordBatch {
     concat_batches(&schema, &whole).expect("one schema")
 }
 
-/// Where real rows lie, if anywhere.
+/// The path of a file with real rows, if `SAGE_DATA` names its folder.
 pub(crate) fn real(file: &str) -> Option<PathBuf> {
     let found = std::env::var_os("SAGE_DATA").map(|folder| Path::new(&folder).join(file)).filter(|path| path.exists());
     if found.is_none() {
-        println!("left out: SAGE_DATA names no folder with {file}");
+        println!("skipped: SAGE_DATA names no folder with {file}");
     }
     found
 }

@@ -1,4 +1,4 @@
-//! The same rows in every format end up the same.
+//! The same rows are stored from every format.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use parquet::arrow::ArrowWriter;
 use sage_store::ingest::{Format, IngestError, Source};
 
-use crate::fixture::{RIDES, Shop};
+use crate::fixture::{Fixture, RIDES};
 
 const CSV: &str = "extra,pickup,distance,people,paid,shared,note\r\n\
     1,2026-11-01 08:15:00,2.5,3,card,true,\"a, \"\"b\"\"\"\r\n\
@@ -35,7 +35,7 @@ const ROWS: [&str; 3] = [
 
 const PICKUPS: [i64; 3] = [1_793_520_900_000_000_000, 1_793_523_600_000_000_000, 1_793_523_599_999_999_000];
 
-/// The rows in types that other programs use for them.
+/// The rows in types that other programs use.
 fn batch() -> RecordBatch {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("extra", Arc::new(Int64Array::from(vec![1, 2, 3]))),
@@ -82,28 +82,28 @@ fn every_format_gives_the_same_rows() {
         ("rides.arrows", arrow_stream(&batch())),
     ];
     for (name, bytes) in files {
-        let shop = Shop::new(RIDES);
-        let path = shop.file(name, &bytes);
-        let taken = shop.take(Source::path(&path), "from a file").expect(name);
-        assert_eq!(shop.texts(&taken.manifest.parts), ROWS, "{name}");
-        assert_eq!((taken.report.read, taken.report.stored, taken.report.quarantined), (3, 3, 0), "{name}");
-        // Without a name, the first bytes tell.
-        let unnamed = shop.file("unnamed", &bytes);
-        let taken = shop.take(Source::path(&unnamed), "unnamed").expect(name);
-        assert_eq!(shop.texts(&taken.manifest.parts), ROWS, "{name}");
+        let fixture = Fixture::new(RIDES);
+        let path = fixture.file(name, &bytes);
+        let ingested = fixture.ingest(Source::path(&path), "from a file").expect(name);
+        assert_eq!(fixture.texts(&ingested.manifest.parts), ROWS, "{name}");
+        assert_eq!((ingested.report.read, ingested.report.stored, ingested.report.quarantined), (3, 3, 0), "{name}");
+        // Without an extension the format is detected from the first bytes.
+        let unnamed = fixture.file("unnamed", &bytes);
+        let ingested = fixture.ingest(Source::path(&unnamed), "unnamed").expect(name);
+        assert_eq!(fixture.texts(&ingested.manifest.parts), ROWS, "{name}");
         let pipe = || Source::Pipe {
             name: "standard input".to_owned(),
             bytes: Box::new(File::open(&path).expect("a file")),
             format: None,
         };
-        let taken = shop.take(pipe(), "from a pipe").expect(name);
-        assert_eq!(shop.texts(&taken.manifest.parts), ROWS, "{name}");
+        let ingested = fixture.ingest(pipe(), "from a pipe").expect(name);
+        assert_eq!(fixture.texts(&ingested.manifest.parts), ROWS, "{name}");
     }
 }
 
 #[test]
-fn a_folder_is_all_its_files_but_marks() {
-    let shop = Shop::new(RIDES);
+fn all_files_of_a_folder_are_read_except_metadata() {
+    let fixture = Fixture::new(RIDES);
     for (name, bytes) in [
         ("in/day=1/a.csv", CSV.as_bytes().to_vec()),
         ("in/day=2/b.parquet", parquet(&batch())),
@@ -111,20 +111,20 @@ fn a_folder_is_all_its_files_but_marks() {
         ("in/.c.csv.crc", vec![1, 2, 3]),
         ("in/README.md", b"rides".to_vec()),
     ] {
-        shop.file(name, bytes);
+        fixture.file(name, bytes);
     }
-    let folder = shop.folder.path().join("in");
-    let taken = shop.take(Source::path(&folder), "folder").expect("rows");
+    let folder = fixture.folder.path().join("in");
+    let ingested = fixture.ingest(Source::path(&folder), "folder").expect("rows");
     let twice: Vec<&str> = ROWS.iter().flat_map(|row| [*row, *row]).collect();
-    assert_eq!(shop.texts(&taken.manifest.parts), twice);
+    assert_eq!(fixture.texts(&ingested.manifest.parts), twice);
     let only = Source::Path { path: folder, format: Some(Format::Csv) };
-    let taken = shop.take(only, "folder, CSV").expect("rows");
-    assert_eq!(shop.texts(&taken.manifest.parts), ROWS);
+    let ingested = fixture.ingest(only, "folder, CSV").expect("rows");
+    assert_eq!(fixture.texts(&ingested.manifest.parts), ROWS);
 }
 
-/// One row: the column of the batch that is exchanged, by what, and the type found or nothing if it is taken.
+/// Each case: the column of the batch that is replaced, its new values, and the type that is refused, if it is.
 #[test]
-fn types_are_converted_where_nothing_is_lost_and_else_named() {
+fn types_are_converted_without_loss_or_refused_by_name() {
     let times = |array: ArrayRef| ("pickup", array);
     let cases: Vec<((&str, ArrayRef), Option<&str>)> = vec![
         (times(Arc::new(TimestampMillisecondArray::from(vec![PICKUPS[0] / 1_000_000; 3]))), None),
@@ -144,46 +144,46 @@ fn types_are_converted_where_nothing_is_lost_and_else_named() {
         (("note", Arc::new(arrow::array::NullArray::new(3))), None),
     ];
     for ((column, array), refused) in cases {
-        let shop = Shop::new(RIDES);
+        let fixture = Fixture::new(RIDES);
         let whole = batch();
-        let place = whole.schema().index_of(column).expect("a column");
+        let index = whole.schema().index_of(column).expect("a column");
         let mut fields: Vec<_> = whole.schema().fields().iter().cloned().collect();
-        fields[place] =
-            Arc::new(fields[place].as_ref().clone().with_data_type(array.data_type().clone()).with_nullable(true));
+        fields[index] =
+            Arc::new(fields[index].as_ref().clone().with_data_type(array.data_type().clone()).with_nullable(true));
         let mut columns = whole.columns().to_vec();
-        columns[place] = array;
+        columns[index] = array;
         let changed = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("a batch");
         for (name, bytes) in [("rides.arrow", arrow_file(&changed)), ("rides.parquet", parquet(&changed))] {
-            let path = shop.file(name, bytes);
-            match (shop.take(Source::path(path), name), refused) {
-                (Ok(taken), None) => assert_eq!(taken.report.stored, 3, "{column} in {name}"),
-                // Parquet has no type for nothing at all.
+            let path = fixture.file(name, bytes);
+            match (fixture.ingest(Source::path(path), name), refused) {
+                (Ok(ingested), None) => assert_eq!(ingested.report.stored, 3, "{column} in {name}"),
+                // Parquet has no null type.
                 (Err(IngestError::Type { column: named, found, allowed, .. }), Some(kind)) => {
                     assert_eq!((named.as_str(), found.as_str()), (column, kind), "{name}");
                     assert!(!allowed.is_empty());
-                    shop.assert_empty();
+                    fixture.assert_empty();
                 }
                 (found, _) => panic!("{column} in {name}: {found:?}"),
             }
-            let parts = shop.store.list("rides").expect("a list");
-            parts.iter().for_each(|path| shop.store.delete(path).expect("gone"));
+            let parts = fixture.store.list("rides").expect("a list");
+            parts.iter().for_each(|path| fixture.store.delete(path).expect("gone"));
         }
     }
 }
 
 #[test]
-fn columns_that_are_not_there_are_all_named() {
-    let shop = Shop::new(RIDES);
+fn all_missing_columns_are_listed() {
+    let fixture = Fixture::new(RIDES);
     let bare = batch().project(&[0, 1, 3, 5]).expect("a batch");
     for (name, bytes) in [
         ("rides.csv", b"Pickup,people,note,shared\n".to_vec()),
         ("rides.parquet", parquet(&bare)),
         ("rides.arrow", arrow_file(&bare)),
     ] {
-        let path = shop.file(name, bytes);
-        let error = shop.take(Source::path(path), name).expect_err(name);
+        let path = fixture.file(name, bytes);
+        let error = fixture.ingest(Source::path(path), name).expect_err(name);
         let IngestError::Missing { columns, .. } = &error else { panic!("{name}: {error}") };
         assert_eq!(columns, &["pickup", "distance", "paid"], "{name}");
-        shop.assert_empty();
+        fixture.assert_empty();
     }
 }

@@ -1,4 +1,4 @@
-//! Files that were not written for us: cut short, damaged, enormous, empty, or something else altogether.
+//! Untrusted files: truncated, damaged, enormous, empty, or in another format.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use arrow::ipc::writer::{FileWriter, StreamWriter};
 use parquet::arrow::ArrowWriter;
 use sage_store::ingest::{IngestError, Source};
 
-use crate::fixture::Shop;
+use crate::fixture::Fixture;
 
 const STREAM: &str = r#"
 [stream]
@@ -31,7 +31,7 @@ name = "word"
 type = "text"
 "#;
 
-/// A value that must never be seen in a message.
+/// A value that must never appear in a message.
 const SECRET: &str = "s3cr3t";
 
 fn batch(rows: usize) -> RecordBatch {
@@ -64,130 +64,130 @@ fn every_format(batch: &RecordBatch) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Whatever the bytes are, there is an answer: rows, or an error that keeps what it saw to itself.
-fn answered(shop: &Shop, name: &str, bytes: &[u8]) -> Option<IngestError> {
-    let file = shop.file(name, bytes);
-    match shop.take(Source::path(file), "hostile") {
-        Ok(taken) => {
-            for part in taken.manifest.parts.iter().chain(&taken.manifest.quarantine) {
-                shop.store.delete(&part.path("small")).expect("gone");
+/// Ingests any bytes. Returns `None` if they are rows, and otherwise the error, which must not quote a value.
+fn ingest_bytes(fixture: &Fixture, name: &str, bytes: &[u8]) -> Option<IngestError> {
+    let file = fixture.file(name, bytes);
+    match fixture.ingest(Source::path(file), "hostile") {
+        Ok(ingested) => {
+            for part in ingested.manifest.parts.iter().chain(&ingested.manifest.quarantine) {
+                fixture.store.delete(&part.path("small")).expect("gone");
             }
             None
         }
         Err(error) => {
             let text = error.to_string();
             assert!(!text.contains(SECRET) && !format!("{error:?}").contains(SECRET), "{text}");
-            shop.assert_empty();
+            fixture.assert_empty();
             Some(error)
         }
     }
 }
 
 #[test]
-fn a_file_cut_anywhere_is_an_error_or_the_rows_before() {
-    let shop = Shop::new(STREAM);
+fn a_truncated_file_is_an_error_or_gives_its_first_rows() {
+    let fixture = Fixture::new(STREAM);
     for (name, bytes) in every_format(&batch(100)) {
-        assert_eq!(answered(&shop, name, &bytes), None, "{name}");
+        assert_eq!(ingest_bytes(&fixture, name, &bytes), None, "{name}");
         for cut in (0..bytes.len()).step_by(97) {
-            let error = answered(&shop, name, &bytes[..cut]);
-            // Where a line ends, a file of lines may end; the binary formats say where they do.
+            let error = ingest_bytes(&fixture, name, &bytes[..cut]);
+            // A text file may end after any line. The binary formats mark their end.
             let lines = matches!(name, "a.csv" | "a.ndjson");
-            assert!(error.is_some() || lines, "{name} cut at {cut}");
+            assert!(error.is_some() || lines, "{name} truncated at {cut}");
         }
     }
 }
 
 #[test]
-fn a_damaged_byte_is_never_a_panic() {
-    let shop = Shop::new(STREAM);
+fn a_damaged_byte_never_causes_a_panic() {
+    let fixture = Fixture::new(STREAM);
     for (name, bytes) in every_format(&batch(20)) {
-        for place in (0..bytes.len()).step_by(if std::env::var_os("SAGE_SOAK").is_some() { 1 } else { 13 }) {
+        for index in (0..bytes.len()).step_by(if std::env::var_os("SAGE_SOAK").is_some() { 1 } else { 13 }) {
             for flip in [0xFF, 0x01] {
                 let mut damaged = bytes.clone();
-                damaged[place] ^= flip;
-                let _either = answered(&shop, name, &damaged);
+                damaged[index] ^= flip;
+                let _either = ingest_bytes(&fixture, name, &damaged);
             }
         }
     }
 }
 
 #[test]
-fn what_is_no_file_of_rows_is_said_to_be_none() {
-    let shop = Shop::new(STREAM);
-    let empty = shop.folder.path().join("empty");
+fn files_without_valid_rows_are_refused() {
+    let fixture = Fixture::new(STREAM);
+    let empty = fixture.folder.path().join("empty");
     std::fs::create_dir(&empty).expect("a folder");
-    for (path, holds) in [
-        (empty, "holds nothing"),
-        (shop.file("nothing.csv", ""), "holds nothing"),
-        (shop.file("nothing", ""), "holds nothing"),
-        (shop.folder.path().join("absent.csv"), "cannot be read"),
-        (shop.file("a.gz", [0x1F, 0x8B, 8, 0, 0, 0, 0, 0]), "no known format"),
-        (shop.file("short.parquet", "PAR1"), "no Parquet"),
-        (shop.file("text.parquet", "at,value,word\n1,2,3\n4,5,6\n"), "no Parquet"),
-        (shop.file("footer.parquet", b"PAR1....\xFF\xFF\xFF\x7FPAR1"), "no Parquet"),
-        (shop.file("text.arrow", "at,value,word\n1,2,3\n4,5,6\n"), "no Arrow"),
-        (shop.file("long.arrow", b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F"), "no Arrow"),
-        (shop.file("header.csv", "at,value\n"), "lacks columns of the stream: word"),
-        (shop.file("fields.csv", "at,value,word\n1,2\n"), "line 2: the number of fields"),
-        (shop.file("quote.csv", "at,value,word\n1,2,\"x\n"), "ends within quotes"),
-        (shop.file("after.csv", "at,value,word\n1,2,\"x\"y\n"), "followed by more text"),
-        (shop.file("bytes.csv", b"at,value,word\n1,2,\xFF\xFE\n"), "not UTF-8"),
-        (shop.file("a.ndjson", "{\"at\":1}\n{\"at\":\n"), "no JSON object"),
-        (shop.file("b.ndjson", "[1,2]\n"), "no JSON object"),
+    for (path, expected) in [
+        (empty, "contains no rows"),
+        (fixture.file("nothing.csv", ""), "contains no rows"),
+        (fixture.file("nothing", ""), "contains no rows"),
+        (fixture.folder.path().join("absent.csv"), "cannot be read"),
+        (fixture.file("a.gz", [0x1F, 0x8B, 8, 0, 0, 0, 0, 0]), "is not supported"),
+        (fixture.file("short.parquet", "PAR1"), "not Parquet"),
+        (fixture.file("text.parquet", "at,value,word\n1,2,3\n4,5,6\n"), "not Parquet"),
+        (fixture.file("footer.parquet", b"PAR1....\xFF\xFF\xFF\x7FPAR1"), "not Parquet"),
+        (fixture.file("text.arrow", "at,value,word\n1,2,3\n4,5,6\n"), "not Arrow"),
+        (fixture.file("long.arrow", b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x7F"), "not Arrow"),
+        (fixture.file("header.csv", "at,value\n"), "lacks columns of the stream: word"),
+        (fixture.file("fields.csv", "at,value,word\n1,2\n"), "line 2: the number of fields"),
+        (fixture.file("quote.csv", "at,value,word\n1,2,\"x\n"), "ends within quotes"),
+        (fixture.file("after.csv", "at,value,word\n1,2,\"x\"y\n"), "followed by more text"),
+        (fixture.file("bytes.csv", b"at,value,word\n1,2,\xFF\xFE\n"), "not UTF-8"),
+        (fixture.file("a.ndjson", "{\"at\":1}\n{\"at\":\n"), "not one JSON object"),
+        (fixture.file("b.ndjson", "[1,2]\n"), "not one JSON object"),
     ] {
-        let error = shop.take(Source::path(&path), "none").expect_err(holds).to_string();
+        let error = fixture.ingest(Source::path(&path), "none").expect_err(expected).to_string();
         assert!(
-            error.contains(holds) && error.contains("nothing of the batch was kept"),
+            error.contains(expected) && error.contains("nothing of the batch was kept"),
             "{}: {error}",
             path.display()
         );
-        shop.assert_empty();
+        fixture.assert_empty();
     }
 }
 
 #[test]
 fn a_header_without_rows_is_a_batch_without_parts() {
-    let shop = Shop::new(STREAM);
-    let file = shop.file("a.csv", "at,value,word\n");
-    let taken = shop.take(Source::path(file), "none").expect("no rows");
-    assert!(taken.manifest.parts.is_empty());
+    let fixture = Fixture::new(STREAM);
+    let file = fixture.file("a.csv", "at,value,word\n");
+    let ingested = fixture.ingest(Source::path(file), "none").expect("no rows");
+    assert!(ingested.manifest.parts.is_empty());
 }
 
 #[test]
-fn ten_thousand_columns_are_passed_over() {
-    let shop = Shop::new(STREAM);
+fn ten_thousand_other_columns_are_skipped() {
+    let fixture = Fixture::new(STREAM);
     let rows = 200;
     let wanted = batch(rows);
     let mut columns: Vec<(String, ArrayRef)> = Vec::new();
     for column in 0..10_000 {
         columns.push((format!("c{column}"), Arc::new(Float64Array::from(vec![0.5; rows]))));
     }
-    for (place, name) in [(7, "at"), (5000, "value"), (9999, "word")] {
-        columns[place] = (name.to_owned(), Arc::clone(wanted.column_by_name(name).expect("a column")));
+    for (index, name) in [(7, "at"), (5000, "value"), (9999, "word")] {
+        columns[index] = (name.to_owned(), Arc::clone(wanted.column_by_name(name).expect("a column")));
     }
     let wide = RecordBatch::try_from_iter(columns).expect("a batch");
     for (name, bytes) in every_format(&wide) {
-        let file = shop.file(name, bytes);
-        let taken = shop.take(Source::path(file), name).expect(name);
-        assert_eq!(taken.report.stored, rows as u64, "{name}");
+        let file = fixture.file(name, bytes);
+        let ingested = fixture.ingest(Source::path(file), name).expect(name);
+        assert_eq!(ingested.report.stored, rows as u64, "{name}");
     }
 }
 
 #[test]
-fn a_record_without_an_end_is_refused_before_it_fills_the_memory() {
-    let shop = Shop::new(STREAM);
+fn an_endless_record_is_refused_before_it_exhausts_memory() {
+    let fixture = Fixture::new(STREAM);
     for (format, start) in [("csv", "at,value,word\n1,2,\""), ("ndjson", "{\"word\":\"")] {
         let endless = std::io::Cursor::new(start.as_bytes().to_vec());
         let endless = std::io::Read::chain(endless, std::io::repeat(b'x'));
         let source = Source::Pipe { name: format.to_owned(), bytes: Box::new(endless), format: None };
-        let error = shop.take(source, format).expect_err("endless").to_string();
+        let error = fixture.ingest(source, format).expect_err("endless").to_string();
         assert!(error.contains("longer than 16 MiB"), "{error}");
     }
 }
 
 #[test]
-fn rows_all_over_time_do_not_make_blocks_without_end() {
-    let shop = Shop::new(&STREAM.replace("1d", "1m"));
+fn a_batch_with_too_many_blocks_is_refused() {
+    let fixture = Fixture::new(&STREAM.replace("1d", "1m"));
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("at", Arc::new(TimestampMicrosecondArray::from_iter_values((0..1_100_000_i64).map(|row| row * 60_000_000)))),
         ("value", Arc::new(Float64Array::from(vec![0.5; 1_100_000]))),
@@ -195,7 +195,7 @@ fn rows_all_over_time_do_not_make_blocks_without_end() {
     ];
     let wide = RecordBatch::try_from_iter(columns).expect("a batch");
     let (name, bytes) = every_format(&wide).swap_remove(0);
-    let file = shop.file(name, bytes);
-    assert_eq!(shop.take(Source::path(file), "minutes"), Err(IngestError::Blocks));
-    shop.assert_empty();
+    let file = fixture.file(name, bytes);
+    assert_eq!(fixture.ingest(Source::path(file), "minutes"), Err(IngestError::Blocks));
+    fixture.assert_empty();
 }

@@ -1,4 +1,4 @@
-//! Rows go in as files and come out as parts: every format, every bound, every hostile file.
+//! Ingest of rows: formats, bounds, blocks and lanes, and malformed files.
 
 mod blocks;
 mod bounds;

@@ -1,6 +1,6 @@
-//! Parquet files made by hand, so that they can claim what no writer would.
+//! Hand-crafted Parquet files, which can make claims that no writer would make.
 
-/// A structure in the compact encoding, field by field in rising order.
+/// A structure in the Thrift compact encoding. Fields are added in ascending order.
 #[derive(Clone, Default)]
 pub(crate) struct Structure {
     bytes: Vec<u8>,
@@ -38,7 +38,7 @@ impl Structure {
         self.whole(number, 6, value)
     }
 
-    /// A text that claims to have so many bytes.
+    /// A text that claims a length in bytes.
     pub(crate) fn text(self, number: u8, text: &str, claimed: u64) -> Self {
         let content = [unsigned(claimed), text.as_bytes().to_vec()].concat();
         self.field(number, 8, &content)
@@ -48,7 +48,7 @@ impl Structure {
         self.field(number, 12, &inner.end())
     }
 
-    /// A list that claims to have so many items of a kind.
+    /// A list that claims a number of items.
     pub(crate) fn list(self, number: u8, kind: u8, items: &[Vec<u8>], claimed: u64) -> Self {
         let content = [vec![0xF0 | kind], unsigned(claimed), items.concat()].concat();
         self.field(number, 9, &content)
@@ -74,22 +74,22 @@ pub(crate) struct Column {
 pub(crate) const PLAIN: i32 = 0;
 pub(crate) const BY_DICTIONARY: i32 = 8;
 
-/// A data page with its header, which claims what it likes.
-pub(crate) fn page(values: i32, encoding: i32, unpacked: usize, packed: &[u8]) -> Vec<u8> {
+/// A data page with its header, which can make any claim.
+pub(crate) fn page(values: i32, encoding: i32, decompressed: usize, compressed: &[u8]) -> Vec<u8> {
     let data = Structure::default().number(1, values).number(2, encoding).number(3, 3).number(4, 3);
-    let header = Structure::default().number(1, 0).number(2, unpacked as i32).number(3, packed.len() as i32);
-    [header.structure(5, &data).end(), packed.to_vec()].concat()
+    let header = Structure::default().number(1, 0).number(2, decompressed as i32).number(3, compressed.len() as i32);
+    [header.structure(5, &data).end(), compressed.to_vec()].concat()
 }
 
 /// A dictionary page with its header.
-pub(crate) fn dictionary(values: i32, unpacked: usize, packed: &[u8]) -> Vec<u8> {
+pub(crate) fn dictionary(values: i32, decompressed: usize, compressed: &[u8]) -> Vec<u8> {
     let inner = Structure::default().number(1, values).number(2, PLAIN);
-    let header = Structure::default().number(1, 2).number(2, unpacked as i32).number(3, packed.len() as i32);
-    [header.structure(7, &inner).end(), packed.to_vec()].concat()
+    let header = Structure::default().number(1, 2).number(2, decompressed as i32).number(3, compressed.len() as i32);
+    [header.structure(7, &inner).end(), compressed.to_vec()].concat()
 }
 
-/// The same place in the dictionary for so many rows: the width of places in bits, and one run.
-pub(crate) fn first_of_dictionary(rows: u64) -> Vec<u8> {
+/// The dictionary index zero for all rows: the bit width of an index, and one run.
+pub(crate) fn zero_indices(rows: u64) -> Vec<u8> {
     [vec![1], unsigned(rows << 1), vec![0]].concat()
 }
 
@@ -125,14 +125,14 @@ fn chunk(column: &Column, start: usize) -> Vec<u8> {
     Structure::default().long(2, start as i64).structure(3, &metadata).end()
 }
 
-/// The fields of a footer as far as its row groups.
+/// The fields of a footer before its row groups.
 pub(crate) fn footer(elements: &[Vec<u8>], children: i32, rows: i64) -> Structure {
     let root = Structure::default().text(4, "root", 4).number(5, children).end();
     let schema = [vec![root], elements.to_vec()].concat();
     Structure::default().number(1, 1).list(2, 12, &schema, schema.len() as u64).long(3, rows)
 }
 
-/// A file of one row group with these columns, which claims to have so many rows.
+/// A file of one row group with these columns, which claims a number of rows.
 pub(crate) fn file(columns: &[Column], rows: i64) -> Vec<u8> {
     let mut bytes = b"PAR1".to_vec();
     let mut chunks = Vec::new();
@@ -143,11 +143,11 @@ pub(crate) fn file(columns: &[Column], rows: i64) -> Vec<u8> {
     let group = Structure::default().list(1, 12, &chunks, chunks.len() as u64).long(2, 1).long(3, rows).end();
     let elements: Vec<Vec<u8>> = columns.iter().map(element).collect();
     let footer = footer(&elements, columns.len() as i32, rows).list(4, 12, &[group], 1);
-    closed(bytes, &footer)
+    with_footer(bytes, &footer)
 }
 
-/// The file with its footer at its end.
-pub(crate) fn closed(mut bytes: Vec<u8>, footer: &Structure) -> Vec<u8> {
+/// Appends the footer to a file.
+pub(crate) fn with_footer(mut bytes: Vec<u8>, footer: &Structure) -> Vec<u8> {
     let footer = footer.end();
     bytes.extend(&footer);
     bytes.extend((footer.len() as u32).to_le_bytes());

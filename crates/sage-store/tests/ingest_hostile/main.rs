@@ -1,13 +1,15 @@
-//! Parquet files that claim to be much larger than they are: each is refused, or taken in within a bounded amount
-//! of memory.
+//! Parquet files that claim to be much larger than they are: each is refused, or ingested with bounded memory.
 //!
-//! Alone in its program, since what is measured is the most the process ever had.
+//! The only test of its program, because it measures the peak memory of the process.
 
 mod craft;
 
 use std::io::Write;
 
-use craft::{BY_DICTIONARY, Column, PLAIN, Structure, closed, dictionary, file, first_of_dictionary, page, plain_text};
+use craft::{BY_DICTIONARY, Column, PLAIN, Structure, dictionary, file, page, plain_text, with_footer, zero_indices};
+use sage_store::blocks::BlockStore;
+use sage_store::ingest::{Batch, IngestError, IngestedBatch, LaneSource, Source, ingest};
+use sage_store::stream::StreamFile;
 use sage_kernel::noise::SecureNoise;
 use sage_store::blocks::BlockStore;
 use sage_store::ingest::{Batch, IngestError, Ingested, Lanes, Source, ingest};
@@ -38,7 +40,7 @@ longest = 100_000
 
 const MEBIBYTE: usize = 1 << 20;
 
-/// The most this process may ever have had by claims, and with as many true rows as are collected at once.
+/// The limit of peak memory for hostile files, and for files that also fill the buffer of rows.
 const BOUND: usize = 512 * MEBIBYTE;
 const BOUND_WITH_ROWS: usize = 640 * MEBIBYTE;
 
@@ -53,11 +55,11 @@ fn column(name: &'static str, physical: i32, logical: Option<i32>, pages: Vec<u8
     Column { name, physical, logical, width: 0, codec: UNPACKED, pages, values }
 }
 
-/// The three columns with so many equal rows.
+/// The three columns, with equal rows.
 fn columns(rows: i32, word: &str) -> [Column; 3] {
-    let places = first_of_dictionary(rows as u64);
+    let indices = zero_indices(rows as u64);
     let pages =
-        |value: &[u8]| [dictionary(1, value.len(), value), page(rows, BY_DICTIONARY, places.len(), &places)].concat();
+        |value: &[u8]| [dictionary(1, value.len(), value), page(rows, BY_DICTIONARY, indices.len(), &indices)].concat();
     let count = i64::from(rows);
     [
         column("at", 2, Some(10), pages(&1_800_000_000_000_000_i64.to_le_bytes()), count),
@@ -66,7 +68,7 @@ fn columns(rows: i32, word: &str) -> [Column; 3] {
     ]
 }
 
-/// The file with another column for words.
+/// The file with another column `word`.
 fn with_word(codec: i32, pages: Vec<u8>) -> Vec<u8> {
     let mut columns = columns(2, "x");
     columns[2].codec = codec;
@@ -74,43 +76,44 @@ fn with_word(codec: i32, pages: Vec<u8>) -> Vec<u8> {
     file(&columns, 2)
 }
 
-/// So many zeros, packed as they come.
-fn zeros(count: usize, packer: &mut dyn Write) {
+/// Writes zeros to a compressor.
+fn write_zeros(count: usize, compressor: &mut dyn Write) {
     for _ in 0..count / MEBIBYTE {
-        packer.write_all(&[0; MEBIBYTE]).expect("memory");
+        compressor.write_all(&[0; MEBIBYTE]).expect("memory");
     }
 }
 
 fn gzip(count: usize) -> Vec<u8> {
-    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    zeros(count, &mut packer);
-    packer.finish().expect("memory")
+    let mut compressor = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    write_zeros(count, &mut compressor);
+    compressor.finish().expect("memory")
 }
 
 fn brotli(count: usize) -> Vec<u8> {
-    let mut packer = brotli::CompressorWriter::new(Vec::new(), MEBIBYTE, 1, 22);
-    zeros(count, &mut packer);
-    packer.into_inner()
+    let mut compressor = brotli::CompressorWriter::new(Vec::new(), MEBIBYTE, 1, 22);
+    write_zeros(count, &mut compressor);
+    compressor.into_inner()
 }
 
 fn lz4(count: usize) -> Vec<u8> {
-    let mut packer = lz4_flex::frame::FrameEncoder::new(Vec::new());
-    zeros(count, &mut packer);
-    packer.finish().expect("memory")
+    let mut compressor = lz4_flex::frame::FrameEncoder::new(Vec::new());
+    write_zeros(count, &mut compressor);
+    compressor.finish().expect("memory")
 }
 
-/// Groups within groups.
+/// A schema of nested groups.
 fn nested(depth: usize) -> Vec<u8> {
     let element = Structure::default().number(3, 0).text(4, "a", 1).number(5, 1).end();
     let leaf = Structure::default().number(1, 2).number(3, 0).text(4, "at", 2).end();
     let elements = [vec![element; depth], vec![leaf]].concat();
-    closed(b"PAR1".to_vec(), &craft::footer(&elements, 1, 0).list(4, 12, &[], 0))
+    with_footer(b"PAR1".to_vec(), &craft::footer(&elements, 1, 0).list(4, 12, &[], 0))
 }
 
-fn groups(there: usize, claimed: u64) -> Vec<u8> {
+/// A footer that claims a number of row groups.
+fn groups(present: usize, claimed: u64) -> Vec<u8> {
     let leaf = Structure::default().number(1, 2).number(3, 0).text(4, "at", 2).end();
     let group = Structure::default().list(1, 12, &[], 0).long(2, 0).long(3, 0).end();
-    closed(b"PAR1".to_vec(), &craft::footer(&[leaf], 1, 0).list(4, 12, &vec![group; there], claimed))
+    with_footer(b"PAR1".to_vec(), &craft::footer(&[leaf], 1, 0).list(4, 12, &vec![group; present], claimed))
 }
 
 /// A header whose statistics claim two gigabytes.
@@ -136,7 +139,7 @@ fn wide_value() -> Vec<u8> {
     file(&columns, 2)
 }
 
-/// A file, and what its refusal says.
+/// Name, bytes and expected error of each hostile file.
 fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     let texts = plain_text("x").repeat(2);
     let huge = i32::MAX as usize;
@@ -148,12 +151,12 @@ fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("more gzip than claimed", with_word(GZIP, page(2, PLAIN, 10, &gzip(large))), "128 MiB"),
         ("more brotli than claimed", with_word(BROTLI, page(2, PLAIN, 10, &brotli(large))), "128 MiB"),
         ("more lz4 than claimed", with_word(LZ4, page(2, PLAIN, 10, &lz4(large))), "128 MiB"),
-        ("pages that are too much together", crowded(), "320 MiB"),
+        ("pages that are too large together", crowded(), "320 MiB"),
         ("a dictionary of 2³¹ values", with_word(UNPACKED, dictionary(i32::MAX, 5, &plain_text("x"))), "damaged"),
         ("a page of 2³¹ values", with_word(UNPACKED, page(i32::MAX, PLAIN, texts.len(), &texts)), "damaged"),
         ("a negative size", with_word(UNPACKED, page(2, PLAIN, u32::MAX as usize, &texts)), "damaged"),
-        ("differences of texts", with_word(UNPACKED, page(2, 7, texts.len(), &texts)), "differences of texts"),
-        ("lengths apart", with_word(UNPACKED, page(2, 6, texts.len(), &texts)), "differences of texts"),
+        ("delta-encoded texts", with_word(UNPACKED, page(2, 7, texts.len(), &texts)), "delta encoding"),
+        ("delta-encoded lengths", with_word(UNPACKED, page(2, 6, texts.len(), &texts)), "delta encoding"),
         ("a long header", with_word(UNPACKED, long_header()), "damaged"),
         ("a value of a gigabyte", wide_value(), "has type FixedSizeBinary"),
         ("groups 40 deep", nested(40), "32 deep"),
@@ -163,20 +166,21 @@ fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     ]
 }
 
-fn take(bytes: &[u8]) -> (Result<Ingested, IngestError>, Vec<String>) {
+/// Ingests a file. Returns the result and the files in the store.
+fn ingest_bytes(bytes: &[u8]) -> (Result<IngestedBatch, IngestError>, Vec<String>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.parquet");
     std::fs::write(&path, bytes).expect("room");
     let store = BlockStore::local(folder.path().join("blocks")).expect("a store");
     let stream = StreamFile::parse(STREAM).expect("a stream");
     let mut noise = SecureNoise::new().expect("randomness");
-    let lanes = Lanes { noise: &mut noise, users: None };
+    let lanes = LaneSource { noise: &mut noise, users: None };
     let batch = Batch { id: "hostile", received: 0 };
-    let taken = ingest(&stream, Source::path(path), batch, lanes, &|_| false, &store);
-    (taken, store.list("small").expect("a list"))
+    let result = ingest(&stream, Source::path(path), batch, lanes, &|_| false, &store);
+    (result, store.list("small").expect("a list"))
 }
 
-/// The most memory the process ever had, where the system tells.
+/// The peak memory of the process, if the system reports it.
 fn peak_bytes() -> Option<usize> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
@@ -187,31 +191,31 @@ fn peak_bytes() -> Option<usize> {
 fn assert_bounded(name: &str, bound: usize) {
     match peak_bytes() {
         Some(peak) => assert!(peak < bound, "{name}: {} MiB", peak / MEBIBYTE),
-        None => println!("left out: this system does not tell how much memory was used"),
+        None => println!("skipped: this system does not report peak memory"),
     }
 }
 
 #[test]
-fn claims_do_not_fill_the_memory() {
-    // What is made here is otherwise right; and how many rows a group claims to have changes nothing.
+fn false_claims_do_not_exhaust_memory() {
+    // Without a false claim the crafted file is valid. The claimed number of rows has no effect.
     for claimed in [2, 1 << 40] {
-        let (plain, _) = take(&file(&columns(2, "x"), claimed));
+        let (plain, _) = ingest_bytes(&file(&columns(2, "x"), claimed));
         assert_eq!(plain.expect("a file").report.stored, 2, "{claimed}");
         assert_bounded("a plain file", BOUND);
     }
-    for (name, bytes, holds) in bombs() {
-        let (taken, left) = take(&bytes);
-        let error = taken.expect_err(name).to_string();
-        assert!(error.contains(holds) && error.contains("nothing of the batch was kept"), "{name}: {error}");
-        assert_eq!(left, Vec::<String>::new(), "{name}");
+    for (name, bytes, expected) in bombs() {
+        let (result, remaining) = ingest_bytes(&bytes);
+        let error = result.expect_err(name).to_string();
+        assert!(error.contains(expected) && error.contains("nothing of the batch was kept"), "{name}: {error}");
+        assert_eq!(remaining, Vec::<String>::new(), "{name}");
         assert_bounded(name, BOUND);
     }
-    // A text that is too long, and one that just fits, each named by many rows: 16 TiB and 1 GiB if copied.
-    let (taken, _) = take(&file(&columns(1 << 20, &"x".repeat(16 * MEBIBYTE)), 1 << 20));
-    let report = taken.expect("a file").report;
+    // A text that is too long, and one that just fits, each shared by many rows: 16 TiB and 1 GiB if copied.
+    let (result, _) = ingest_bytes(&file(&columns(1 << 20, &"x".repeat(16 * MEBIBYTE)), 1 << 20));
+    let report = result.expect("a file").report;
     assert_eq!((report.read, report.stored), (1 << 20, 0));
     assert_bounded("a long text", BOUND);
-    let (taken, _) = take(&file(&columns(10_000, &"x".repeat(100_000)), 10_000));
-    assert_eq!(taken.expect("a file").report.stored, 10_000);
+    let (result, _) = ingest_bytes(&file(&columns(10_000, &"x".repeat(100_000)), 10_000));
+    assert_eq!(result.expect("a file").report.stored, 10_000);
     assert_bounded("a text that fits", BOUND_WITH_ROWS);
 }

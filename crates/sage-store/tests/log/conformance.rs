@@ -1,18 +1,19 @@
-//! What every log must do. Each check is a function of a store that can be opened more than once; each store
-//! runs through all of them.
+//! The conformance suite of logs. Each check is generic over a store whose log can be opened several times, and every
+//! store runs through all checks.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::world::Dice;
+use log_world::Random;
+use sage_store::log::{Directory, SqliteLog};
 use sage_kernel::{Event, Gate, Head, Log, LogError, MemoryLog, Record};
 use sage_store::log::{BoxedLog, Directory};
 
-/// A place that holds one log, through any number of handles.
+/// A store of one log, which can be opened by any number of handles.
 trait Store: Sync {
     type Handle: Log + Send;
 
-    /// A place with an empty log.
+    /// A store with an empty log.
     fn empty() -> Self;
 
     /// Another handle on the same log.
@@ -47,18 +48,18 @@ impl Store for InMemory {
     }
 }
 
-/// A directory of ours with its SQLite file.
+/// A directory with a log in a SQLite file.
 struct OnDisk {
     directory: Mutex<Directory>,
-    _place: tempfile::TempDir,
+    _folder: tempfile::TempDir,
 }
 
 impl Store for OnDisk {
     type Handle = BoxedLog;
 
     fn empty() -> Self {
-        let place = tempfile::tempdir().expect("a directory");
-        Self { directory: Mutex::new(Directory::open(place.path()).expect("a new directory")), _place: place }
+        let folder = tempfile::tempdir().expect("a directory");
+        Self { directory: Mutex::new(Directory::open(folder.path()).expect("a new directory")), _folder: folder }
     }
 
     fn open(&self) -> BoxedLog {
@@ -66,7 +67,7 @@ impl Store for OnDisk {
     }
 }
 
-/// So many records that follow the head, with bodies of this size.
+/// Records that follow a head, with bodies of `size` bytes.
 fn records(mut head: Head, count: usize, size: usize) -> Vec<Record> {
     let mut next = |_| {
         let event = Event::Note { kind: "test".to_owned(), body: vec![head.length.to_le_bytes()[0]; size] };
@@ -77,7 +78,7 @@ fn records(mut head: Head, count: usize, size: usize) -> Vec<Record> {
     (0..count).map(&mut next).collect()
 }
 
-/// Appends so many records in one batch, and returns them.
+/// Appends records in one batch, and returns them.
 fn extend(log: &mut impl Log, head: Head, count: usize) -> Vec<Record> {
     let batch = records(head, count, 40);
     let expected = batch.last().map_or(head, Record::head);
@@ -93,7 +94,7 @@ fn an_empty_log_is_empty<S: Store>() {
     assert_eq!(Gate::open(store.open()).expect("a chain").head(), Head::EMPTY);
 }
 
-fn what_is_appended_is_read_in_pages_of_any_size<S: Store>() {
+fn appended_records_are_read_in_pages_of_any_size<S: Store>() {
     let store = S::empty();
     let mut log = store.open();
     let mut all = Vec::new();
@@ -109,7 +110,7 @@ fn what_is_appended_is_read_in_pages_of_any_size<S: Store>() {
     }
 }
 
-fn numbers_at_the_edge_are_kept<S: Store>() {
+fn extreme_times_are_stored<S: Store>() {
     let store = S::empty();
     let mut log = store.open();
     let mut head = Head::EMPTY;
@@ -123,7 +124,7 @@ fn numbers_at_the_edge_are_kept<S: Store>() {
     assert_eq!(store.open().read(0, 100), Ok(all));
 }
 
-fn an_append_elsewhere_than_at_the_end_is_a_conflict<S: Store>() {
+fn an_append_after_another_head_is_a_conflict<S: Store>() {
     let store = S::empty();
     let mut log = store.open();
     let first = extend(&mut log, Head::EMPTY, 5);
@@ -137,7 +138,7 @@ fn an_append_elsewhere_than_at_the_end_is_a_conflict<S: Store>() {
     extend(&mut log, first[4].head(), 1);
 }
 
-fn nothing_appended_is_nothing_changed<S: Store>() {
+fn an_empty_append_changes_nothing<S: Store>() {
     let store = S::empty();
     let mut log = store.open();
     assert_eq!(log.append(Head::EMPTY, Vec::new()), Ok(Head::EMPTY));
@@ -146,7 +147,7 @@ fn nothing_appended_is_nothing_changed<S: Store>() {
     assert_eq!(store.open().read(0, 10).map(|records| records.len()), Ok(3));
 }
 
-fn a_batch_is_seen_whole_or_not_at_all<S: Store>() {
+fn a_batch_is_visible_completely_or_not_at_all<S: Store>() {
     let store = S::empty();
     const SIZE: usize = 50;
     thread::scope(|scope| {
@@ -159,14 +160,14 @@ fn a_batch_is_seen_whole_or_not_at_all<S: Store>() {
         });
         let log = store.open();
         while !writer.is_finished() {
-            let seen = log.read(0, usize::MAX).expect("readable beside a writer").len();
+            let seen = log.read(0, usize::MAX).expect("readable while another handle writes").len();
             assert_eq!(seen % SIZE, 0, "a part of a batch was seen");
         }
     });
     assert_eq!(store.open().read(0, usize::MAX).map(|records| records.len()), Ok(20 * SIZE));
 }
 
-fn what_was_appended_outlives_its_handle<S: Store>() {
+fn records_outlive_their_handle<S: Store>() {
     let store = S::empty();
     let mut all = Vec::new();
     for count in [1, 10, 100] {
@@ -176,7 +177,7 @@ fn what_was_appended_outlives_its_handle<S: Store>() {
     }
 }
 
-fn of_two_who_append_at_once_one_wins<S: Store>() {
+fn one_of_two_concurrent_appends_wins<S: Store>() {
     let store = S::empty();
     const ROUNDS: u64 = 40;
     let wins: u64 = thread::scope(|scope| {
@@ -197,11 +198,11 @@ fn of_two_who_append_at_once_one_wins<S: Store>() {
         let racers = [scope.spawn(race), scope.spawn(race), scope.spawn(race)];
         racers.into_iter().map(|racer| racer.join().expect("no panic")).sum()
     });
-    assert_eq!(wins, ROUNDS, "every place in the log was won once");
+    assert_eq!(wins, ROUNDS, "every record has one writer");
     assert_eq!(Gate::open(store.open()).expect("a chain").head().length, ROUNDS);
 }
 
-fn bodies_of_any_size_are_kept<S: Store>() {
+fn bodies_of_any_size_are_stored<S: Store>() {
     let store = S::empty();
     let mut log = store.open();
     let mut head = Head::EMPTY;
@@ -212,21 +213,21 @@ fn bodies_of_any_size_are_kept<S: Store>() {
     }
 }
 
-fn a_long_life_of_batches_of_any_size<S: Store>() {
-    let mut dice = Dice::thrown();
+fn a_long_sequence_of_batches_is_stored<S: Store>() {
+    let mut random = Random::seeded();
     let store = S::empty();
     let mut log = store.open();
     let mut all: Vec<Record> = Vec::new();
     for _ in 0..200 {
         let head = all.last().map_or(Head::EMPTY, Record::head);
-        match dice.below(4) {
+        match random.below(4) {
             0 => log = store.open(),
             1 if !all.is_empty() => {
-                let stale = Head { length: dice.below(head.length), hash: [0; 32] };
+                let stale = Head { length: random.below(head.length), hash: [0; 32] };
                 assert_eq!(log.append(stale, records(stale, 1, 1)), Err(LogError::Conflict));
             }
             _ => {
-                let count = usize::try_from(1 + dice.below(90)).expect("small");
+                let count = usize::try_from(1 + random.below(90)).expect("small");
                 all.extend(extend(&mut log, head, count));
             }
         }
@@ -236,15 +237,15 @@ fn a_long_life_of_batches_of_any_size<S: Store>() {
 
 fn conforms<S: Store>() {
     an_empty_log_is_empty::<S>();
-    what_is_appended_is_read_in_pages_of_any_size::<S>();
-    numbers_at_the_edge_are_kept::<S>();
-    an_append_elsewhere_than_at_the_end_is_a_conflict::<S>();
-    nothing_appended_is_nothing_changed::<S>();
-    a_batch_is_seen_whole_or_not_at_all::<S>();
-    what_was_appended_outlives_its_handle::<S>();
-    of_two_who_append_at_once_one_wins::<S>();
-    bodies_of_any_size_are_kept::<S>();
-    a_long_life_of_batches_of_any_size::<S>();
+    appended_records_are_read_in_pages_of_any_size::<S>();
+    extreme_times_are_stored::<S>();
+    an_append_after_another_head_is_a_conflict::<S>();
+    an_empty_append_changes_nothing::<S>();
+    a_batch_is_visible_completely_or_not_at_all::<S>();
+    records_outlive_their_handle::<S>();
+    one_of_two_concurrent_appends_wins::<S>();
+    bodies_of_any_size_are_stored::<S>();
+    a_long_sequence_of_batches_is_stored::<S>();
 }
 
 #[test]

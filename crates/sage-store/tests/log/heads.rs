@@ -1,19 +1,20 @@
-//! What exported heads are for: a directory put back from an old copy verifies, and must not grant.
+//! Exported heads: a directory that was restored from an old copy verifies, but must not grant.
 
 use std::fs;
 use std::num::NonZeroU64;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::world::{gate, group_commit, request};
+use log_world::{gate, open_group_commit, request};
+use sage_store::log::{Acknowledgement, GroupCommit, HeadCheck, Heads, HeadsError, ROLLBACK_NOTE};
 use sage_kernel::{Answer, Event, Head, Log};
 use sage_store::log::{Acknowledgement, Checked, GroupCommit, Heads, HeadsError, ROLLBACK_NOTE};
 
-struct Place {
+struct Fixture {
     root: tempfile::TempDir,
 }
 
-impl Place {
+impl Fixture {
     fn new() -> Self {
         Self { root: tempfile::tempdir().expect("a directory") }
     }
@@ -30,22 +31,22 @@ impl Place {
         Heads::new(vec![self.head_file()], NonZeroU64::new(every).expect("not zero"), &self.directory())
     }
 
-    fn check(&self) -> Result<Checked<sage_store::log::BoxedLog>, HeadsError> {
+    fn check(&self) -> Result<HeadCheck<sage_store::log::SqliteLog>, HeadsError> {
         self.heads(10).check(gate(&self.directory()))
     }
 
-    /// So many charges under keys that begin like this, and an orderly end.
+    /// Charges `count` times under keys with a prefix, and closes the log.
     fn charge(&self, name: &str, count: u32) {
-        let group_commit = group_commit(&self.directory(), self.heads(10));
+        let shared = open_group_commit(&self.directory(), self.heads(10));
         for charge in 0..count {
-            let answer = group_commit.charge(request(&format!("{name}/{charge}")));
+            let answer = shared.charge(request(&format!("{name}/{charge}")));
             assert!(matches!(answer, Ok(Answer::Granted(_))));
         }
-        assert_eq!(group_commit.export_failure(), None);
-        group_commit.close().expect("a place to export to");
+        assert_eq!(shared.export_failure(), None);
+        shared.close().expect("a folder to export to");
     }
 
-    /// A copy of the directory, to be put back later.
+    /// A copy of the directory, to be restored later.
     fn copy(&self) -> PathBuf {
         let copy = self.root.path().join("copy");
         copy_files(&self.directory(), &copy);
@@ -67,100 +68,103 @@ fn copy_files(from: &Path, to: &Path) {
 }
 
 #[test]
-fn heads_leave_every_so_many_events_and_at_the_end() {
-    let place = Place::new();
-    let group_commit = group_commit(&place.directory(), place.heads(10));
+fn heads_are_exported_at_intervals_and_on_close() {
+    let fixture = Fixture::new();
+    let shared = open_group_commit(&fixture.directory(), fixture.heads(10));
     let exported = || {
-        let line = fs::read_to_string(place.head_file()).ok()?;
+        let line = fs::read_to_string(fixture.head_file()).ok()?;
         line.split(' ').nth(1)?.parse::<u64>().ok()
     };
     let mut seen = Vec::new();
     for charge in 0..30 {
-        let _answer = group_commit.charge(request(&charge.to_string())).expect("a healthy log");
+        let _answer = shared.charge(request(&charge.to_string())).expect("a healthy log");
         seen.push(exported());
     }
-    // Two events were there before: the stream and its blocks.
+    // The first two events created the stream and its blocks.
     assert_eq!((seen[6], seen[7], seen[16], seen[17], seen[29]), (None, Some(10), Some(10), Some(20), Some(30)));
-    group_commit.close().expect("a place to export to");
+    shared.close().expect("a folder to export to");
     assert_eq!(exported(), Some(32));
-    assert!(matches!(place.check(), Ok(Checked::Sound(_))));
+    assert!(matches!(fixture.check(), Ok(HeadCheck::Sound(_))));
 }
 
 #[test]
 fn a_restored_copy_is_read_and_grants_nothing_until_an_officer_acknowledges() {
-    let place = Place::new();
-    place.charge("before", 3);
-    let copy = place.copy();
-    place.charge("after", 4);
-    place.put_back(&copy);
+    let fixture = Fixture::new();
+    fixture.charge("before", 3);
+    let copy = fixture.copy();
+    fixture.charge("after", 4);
+    fixture.put_back(&copy);
 
-    let Ok(Checked::RolledBack(gate)) = place.check() else { panic!("a newer head was exported") };
+    let Ok(HeadCheck::RolledBack(gate)) = fixture.check() else { panic!("a newer head was exported") };
     let (known, present) = (gate.known(), gate.head());
     assert_eq!((known.head.length, known.time, present.length), (9, 3, 5));
     assert_eq!(gate.ledger().waiting().count(), 3, "it can be read");
-    assert!(matches!(gate.acknowledge(7, " "), Err(HeadsError::Nobody)));
+    assert!(matches!(gate.acknowledge(7, " "), Err(HeadsError::MissingOfficer)));
 
-    let Ok(Checked::RolledBack(gate)) = place.check() else { panic!("nobody has acknowledged") };
-    let group_commit = GroupCommit::new(gate.acknowledge(8, "officer@example.org").expect("written"), || 9);
-    let note = group_commit.with(|gate| gate.log().read(5, 1)).expect("a healthy gate").expect("a record").remove(0);
-    assert!(matches!(group_commit.charge(request("again")), Ok(Answer::Granted(_))));
-    group_commit.close().expect("a place to export to");
+    let Ok(HeadCheck::RolledBack(gate)) = fixture.check() else { panic!("nobody has acknowledged") };
+    let shared = GroupCommit::new(gate.acknowledge(8, "officer@example.org").expect("written"), || 9);
+    let note = shared.with(|gate| gate.log().read(5, 1)).expect("a healthy gate").expect("a record").remove(0);
+    assert!(matches!(shared.charge(request("again")), Ok(Answer::Granted(_))));
+    shared.close().expect("a folder to export to");
 
     let Ok((Event::Note { kind, body }, _)) = note.verify(present) else { panic!("it is a note") };
     assert_eq!(kind, ROLLBACK_NOTE);
-    let said: Acknowledgement = toml::from_str(std::str::from_utf8(&body).expect("text")).expect("TOML");
-    assert_eq!((said.principal.as_str(), said.known_length, said.present_length), ("officer@example.org", 9, 5));
-    assert!(said.known_hash != said.present_hash && said.known_hash.len() == 64);
-    assert!(matches!(place.check(), Ok(Checked::Sound(_))), "acknowledged once is enough");
+    let acknowledgement: Acknowledgement = toml::from_str(std::str::from_utf8(&body).expect("text")).expect("TOML");
+    assert_eq!(
+        (acknowledgement.principal.as_str(), acknowledgement.known_length, acknowledgement.present_length),
+        ("officer@example.org", 9, 5)
+    );
+    assert!(acknowledgement.known_hash != acknowledgement.present_hash && acknowledgement.known_hash.len() == 64);
+    assert!(matches!(fixture.check(), Ok(HeadCheck::Sound(_))), "acknowledged once is enough");
 }
 
 #[test]
-fn a_log_that_went_another_way_is_found_even_when_it_is_longer() {
-    let place = Place::new();
-    place.charge("before", 3);
-    let copy = place.copy();
-    place.charge("one way", 2);
-    let exported = fs::read(place.head_file()).expect("exported");
-    place.put_back(&copy);
-    fs::remove_file(place.head_file()).expect("removed");
-    place.charge("another way", 5);
-    fs::write(place.head_file(), exported).expect("written");
-    assert!(matches!(place.check(), Ok(Checked::RolledBack(_))));
+fn a_diverged_log_is_detected_even_if_it_is_longer() {
+    let fixture = Fixture::new();
+    fixture.charge("before", 3);
+    let copy = fixture.copy();
+    fixture.charge("one way", 2);
+    let exported = fs::read(fixture.head_file()).expect("exported");
+    fixture.put_back(&copy);
+    fs::remove_file(fixture.head_file()).expect("removed");
+    fixture.charge("another way", 5);
+    fs::write(fixture.head_file(), exported).expect("written");
+    assert!(matches!(fixture.check(), Ok(HeadCheck::RolledBack(_))));
 }
 
 #[test]
-fn without_an_exported_head_a_rollback_is_not_seen() {
-    let place = Place::new();
-    place.charge("before", 3);
-    let copy = place.copy();
-    place.charge("after", 4);
-    place.put_back(&copy);
-    fs::remove_file(place.head_file()).expect("removed");
-    assert!(matches!(place.check(), Ok(Checked::Sound(_))), "this is the stated limit");
+fn without_an_exported_head_a_rollback_is_not_detected() {
+    let fixture = Fixture::new();
+    fixture.charge("before", 3);
+    let copy = fixture.copy();
+    fixture.charge("after", 4);
+    fixture.put_back(&copy);
+    fs::remove_file(fixture.head_file()).expect("removed");
+    assert!(matches!(fixture.check(), Ok(HeadCheck::Sound(_))), "this is the stated limit");
 }
 
 #[test]
 fn of_several_heads_the_newest_that_is_missing_counts() {
-    let place = Place::new();
-    place.charge("before", 3);
-    let old = fs::read(place.head_file()).expect("exported");
-    let copy = place.copy();
-    place.charge("after", 4);
-    place.put_back(&copy);
-    let second = place.root.path().join("second");
+    let fixture = Fixture::new();
+    fixture.charge("before", 3);
+    let old = fs::read(fixture.head_file()).expect("exported");
+    let copy = fixture.copy();
+    fixture.charge("after", 4);
+    fixture.put_back(&copy);
+    let second = fixture.root.path().join("second");
     fs::write(&second, old).expect("written");
-    for files in [vec![second.clone(), place.head_file()], vec![place.head_file(), second]] {
-        let heads = Heads::new(files, NonZeroU64::MIN, &place.directory());
-        let Ok(Checked::RolledBack(gate)) = heads.check(gate(&place.directory())) else { panic!("one is missing") };
+    for files in [vec![second.clone(), fixture.head_file()], vec![fixture.head_file(), second]] {
+        let heads = Heads::new(files, NonZeroU64::MIN, &fixture.directory());
+        let Ok(HeadCheck::RolledBack(gate)) = heads.check(gate(&fixture.directory())) else { panic!("one is missing") };
         assert_eq!(gate.known().head.length, 9);
     }
 }
 
 #[test]
-fn a_head_file_with_anything_else_in_it_is_refused() {
-    let place = Place::new();
-    place.charge("before", 3);
-    let good = fs::read_to_string(place.head_file()).expect("exported");
+fn a_malformed_head_file_is_refused() {
+    let fixture = Fixture::new();
+    fixture.charge("before", 3);
+    let good = fs::read_to_string(fixture.head_file()).expect("exported");
     for bad in [
         String::new(),
         good.trim_end().to_owned(),
@@ -171,29 +175,29 @@ fn a_head_file_with_anything_else_in_it_is_refused() {
         format!("{good}{good}"),
         good[..good.len() / 2].to_owned(),
     ] {
-        fs::write(place.head_file(), &bad).expect("written");
-        assert!(matches!(place.check(), Err(HeadsError::Malformed(_))), "{bad:?}");
+        fs::write(fixture.head_file(), &bad).expect("written");
+        assert!(matches!(fixture.check(), Err(HeadsError::Malformed(_))), "{bad:?}");
     }
-    fs::write(place.head_file(), good).expect("written");
-    assert!(matches!(place.check(), Ok(Checked::Sound(_))));
+    fs::write(fixture.head_file(), good).expect("written");
+    assert!(matches!(fixture.check(), Ok(HeadCheck::Sound(_))));
 }
 
 #[test]
-fn a_head_that_the_directory_has_not_signed_is_refused() {
-    let place = Place::new();
-    place.charge("before", 3);
-    let key = place.directory().join("head-key");
+fn a_head_without_the_directorys_signature_is_refused() {
+    let fixture = Fixture::new();
+    fixture.charge("before", 3);
+    let key = fixture.directory().join("head-key");
     let mode = fs::metadata(&key).expect("a key").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "for its owner alone");
-    let good = fs::read_to_string(place.head_file()).expect("exported");
+    let good = fs::read_to_string(fixture.head_file()).expect("exported");
     let words: Vec<&str> = good.trim_end().split(' ').collect();
-    let forged = |place: usize, word: &str| {
+    let forged = |fixture: usize, word: &str| {
         let mut words = words.clone();
-        words[place] = word;
+        words[fixture] = word;
         format!("{}\n", words.join(" "))
     };
     // An earlier head of this very log, another time, another key, another signature, and none at all.
-    let other = Place::new();
+    let other = Fixture::new();
     other.charge("before", 3);
     let foreign = fs::read_to_string(other.head_file()).expect("exported");
     let signature = foreign.trim_end().rsplit(' ').next().expect("a signature");
@@ -206,54 +210,56 @@ fn a_head_that_the_directory_has_not_signed_is_refused() {
         foreign.clone(),
         format!("sage-head-1 {}\n", words[1..4].join(" ")),
     ] {
-        fs::write(place.head_file(), &bad).expect("written");
-        assert!(matches!(place.check(), Err(HeadsError::Forged(_))), "{bad:?}");
+        fs::write(fixture.head_file(), &bad).expect("written");
+        assert!(matches!(fixture.check(), Err(HeadsError::Forged(_))), "{bad:?}");
     }
-    fs::write(place.head_file(), &good).expect("written");
-    assert!(matches!(place.check(), Ok(Checked::Sound(_))));
-    // Without its key the directory believes what it finds, and finds that it was put back.
+    fs::write(fixture.head_file(), &good).expect("written");
+    assert!(matches!(fixture.check(), Ok(HeadCheck::Sound(_))));
+    // Without its key the directory accepts any valid signature.
     fs::remove_file(&key).expect("removed");
-    assert!(matches!(place.check(), Ok(Checked::Sound(_))));
-    fs::write(place.head_file(), forged(5, signature)).expect("written");
-    assert!(matches!(place.check(), Err(HeadsError::Forged(_))), "nobody has signed this");
-    fs::write(place.head_file(), format!("sage-head-1 {}\n", words[1..4].join(" "))).expect("written");
-    assert!(matches!(place.check(), Ok(Checked::Sound(_))), "as an earlier release wrote it");
-    place.charge("after", 1);
-    let after = fs::read_to_string(place.head_file()).expect("exported");
+    assert!(matches!(fixture.check(), Ok(HeadCheck::Sound(_))));
+    fs::write(fixture.head_file(), forged(5, signature)).expect("written");
+    assert!(matches!(fixture.check(), Err(HeadsError::Forged(_))), "nobody has signed this");
+    fs::write(fixture.head_file(), format!("sage-head-1 {}\n", words[1..4].join(" "))).expect("written");
+    assert!(matches!(fixture.check(), Ok(HeadCheck::Sound(_))), "as an earlier release wrote it");
+    fixture.charge("after", 1);
+    let after = fs::read_to_string(fixture.head_file()).expect("exported");
     assert!(after.starts_with("sage-head-2 6 ") && after.split(' ').nth(4) != Some(words[4]), "a new key");
 }
 
 #[test]
 fn a_head_can_be_exported_before_it_is_due() {
-    let place = Place::new();
-    let group_commit = group_commit(&place.directory(), place.heads(1000));
-    let _answer = group_commit.charge(request("one")).expect("a healthy log");
-    assert!(!place.head_file().exists());
-    group_commit.export_head().expect("a place to export to");
-    let line = fs::read_to_string(place.head_file()).expect("exported");
+    let fixture = Fixture::new();
+    let shared = open_group_commit(&fixture.directory(), fixture.heads(1000));
+    let _answer = shared.charge(request("one")).expect("a healthy log");
+    assert!(!fixture.head_file().exists());
+    shared.export_head().expect("a folder to export to");
+    let line = fs::read_to_string(fixture.head_file()).expect("exported");
     assert!(line.starts_with("sage-head-2 3 "), "{line}");
 }
 
 #[test]
-fn an_export_that_fails_takes_no_answer_back_and_is_told() {
-    let place = Place::new();
-    let nowhere = place.root.path().join("missing").join("head");
-    let group_commit =
-        group_commit(&place.directory(), Heads::new(vec![nowhere.clone()], NonZeroU64::MIN, &place.directory()));
-    assert!(matches!(group_commit.charge(request("one")), Ok(Answer::Granted(_))));
-    assert!(group_commit.export_failure().is_some_and(|reason| reason.contains("missing")));
+fn a_failed_export_is_reported_and_does_not_affect_charges() {
+    let fixture = Fixture::new();
+    let nowhere = fixture.root.path().join("missing").join("head");
+    let shared = open_group_commit(
+        &fixture.directory(),
+        Heads::new(vec![nowhere.clone()], NonZeroU64::MIN, &fixture.directory()),
+    );
+    assert!(matches!(shared.charge(request("one")), Ok(Answer::Granted(_))));
+    assert!(shared.export_failure().is_some_and(|reason| reason.contains("missing")));
     fs::create_dir(nowhere.parent().expect("it has one")).expect("made");
-    assert!(matches!(group_commit.charge(request("two")), Ok(Answer::Granted(_))));
-    assert_eq!(group_commit.export_failure(), None, "tried again");
-    group_commit.close().expect("a place to export to");
+    assert!(matches!(shared.charge(request("two")), Ok(Answer::Granted(_))));
+    assert_eq!(shared.export_failure(), None, "tried again");
+    shared.close().expect("a folder to export to");
 }
 
 #[test]
-fn the_head_of_an_empty_log_is_in_every_log() {
-    let place = Place::new();
-    let Ok(Checked::Sound(sound)) = place.check() else { panic!("nothing was exported") };
+fn every_log_contains_the_empty_head() {
+    let fixture = Fixture::new();
+    let Ok(HeadCheck::Sound(sound)) = fixture.check() else { panic!("nothing was exported") };
     assert_eq!(sound.head(), Head::EMPTY);
-    GroupCommit::new(sound, || 1).close().expect("a place to export to");
-    place.charge("first", 1);
-    assert!(matches!(place.check(), Ok(Checked::Sound(_))));
+    GroupCommit::new(sound, || 1).close().expect("a folder to export to");
+    fixture.charge("first", 1);
+    assert!(matches!(fixture.check(), Ok(HeadCheck::Sound(_))));
 }

@@ -1,9 +1,10 @@
-//! The small world in which the tests of the log live: one stream, a hundred blocks, and charges on them.
+//! The fixture of the log tests: one stream, a hundred blocks, and charges on them.
 
 #![allow(dead_code, reason = "every test program uses a part of it")]
 
 use std::path::Path;
 
+use sage_store::log::{Directory, GroupCommit, HeadCheck, Heads, SoundGate, SqliteLog};
 use sage_kernel::{
     AccessMode, AccessModes, Blocks, Ceiling, ContextId, Cost, Delta, Epsilon, Filter, Gate, Log, Mechanism, Policy,
     Request, RequestKey, Rule, StreamId,
@@ -13,18 +14,18 @@ use sage_store::log::{BoxedLog, Checked, Directory, GroupCommit, Heads, Sound};
 /// How many blocks the stream has.
 pub(crate) const BLOCKS: u32 = 100;
 
-/// What the ceiling is a multiple of the cost by: so many charges fit on a block, and not one more.
+/// How many charges fit on a block: the ceiling divided by the cost of a charge.
 pub(crate) const FITTING: u32 = 100_000;
 
-/// A policy under which so many charges of [`request`] fit on every block.
+/// A policy under which `fitting` charges of [`request`] fit on every block.
 pub(crate) fn policy(fitting: u32) -> Policy {
     let epsilon = Epsilon::ceiling(&format!("{fitting}e-6")).expect("a ceiling");
     let ceiling = Ceiling { epsilon, delta: Delta::ceiling("1e-6").expect("a ceiling") };
     Policy::single(Filter::new(Rule::Basic, ceiling).expect("a filter"), AccessModes::EnforcedOnly)
 }
 
-/// A stream with all its blocks, if the log is empty.
-pub(crate) fn furnish<L: Log>(gate: &mut Gate<L>, fitting: u32) {
+/// Creates the stream and its blocks if the log is empty.
+pub(crate) fn create_stream<L: Log>(gate: &mut Gate<L>, fitting: u32) {
     if gate.head().length == 0 {
         let stream = gate.create_stream(1, "rides", policy(fitting)).expect("a new stream");
         gate.add_blocks(2, stream, (0..BLOCKS).map(|block| format!("day={block:03}")).collect()).expect("new blocks");
@@ -46,41 +47,41 @@ pub(crate) fn request(key: &str) -> Request {
 }
 
 /// A gate that may grant.
-pub(crate) fn sound<L: Log>(gate: Gate<L>, heads: Heads) -> Sound<L> {
+pub(crate) fn sound<L: Log>(gate: Gate<L>, heads: Heads) -> SoundGate<L> {
     match heads.check(gate).expect("heads that can be compared") {
-        Checked::Sound(sound) => sound,
-        Checked::RolledBack(gate) => panic!("rolled back to {:?}", gate.head()),
+        HeadCheck::Sound(sound) => sound,
+        HeadCheck::RolledBack(gate) => panic!("rolled back to {:?}", gate.head()),
     }
 }
 
 /// The verified log of a directory.
-pub(crate) fn gate(directory: &Path) -> Gate<BoxedLog> {
-    Directory::open(directory).expect("a directory nobody has").gate().expect("a whole chain")
+pub(crate) fn gate(directory: &Path) -> Gate<SqliteLog> {
+    Directory::open(directory).expect("a free directory").gate().expect("a valid chain")
 }
 
-/// A group commit on the furnished log of a directory, as a server would open it.
-pub(crate) fn group_commit(directory: &Path, heads: Heads) -> GroupCommit<BoxedLog> {
+/// Opens the log of a directory with a stream in it, as a server does.
+pub(crate) fn open_group_commit(directory: &Path, heads: Heads) -> GroupCommit<SqliteLog> {
     let mut gate = gate(directory);
-    furnish(&mut gate, FITTING);
+    create_stream(&mut gate, FITTING);
     GroupCommit::new(sound(gate, heads), || 3)
 }
 
-/// A directory in memory where the system has such a thing, for tests to which the real disk is nothing.
-pub(crate) fn quick_place() -> tempfile::TempDir {
+/// A temporary folder, in memory if the system supports it, for tests that do not need a real disk.
+pub(crate) fn memory_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a directory")
 }
 
-/// Whether the long form was asked for.
+/// Whether the long form of a test is requested.
 pub(crate) fn soak() -> bool {
     std::env::var_os("SAGE_SOAK").is_some_and(|value| value == "1")
 }
 
-/// A small generator, so that a seed names a run.
-pub(crate) struct Dice(pub(crate) u64);
+/// A pseudorandom generator. Its seed reproduces a run.
+pub(crate) struct Random(pub(crate) u64);
 
-impl Dice {
-    /// Another one in each run; it is printed, and `SAGE_SEED` brings a run back.
-    pub(crate) fn thrown() -> Self {
+impl Random {
+    /// A generator with the seed `SAGE_SEED`, or a different one in each run. Prints the seed.
+    pub(crate) fn seeded() -> Self {
         let given = std::env::var("SAGE_SEED").ok().map(|seed| seed.parse().expect("SAGE_SEED is a number"));
         let seed = given.unwrap_or_else(|| u64::from(std::process::id()));
         println!("SAGE_SEED={seed}");

@@ -1,34 +1,34 @@
-//! A disk that forgets: built from the system calls of one run, it says what could be on the real one if the
-//! power had gone at any point.
+//! A simulated disk: built from the system calls of a run, it gives the possible contents of the real disk after a
+//! power failure at any point.
 //!
-//! What was flushed is there. Of what was not, any part may be: none, all, some writes and not others, and of a
-//! write some sectors and not others. A name is there for certain only once its directory was flushed.
+//! Flushed data survives. Of other writes any subset may survive, and of a write any subset of its sectors. A name
+//! survives for certain only if its directory was flushed.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::world::Dice;
+use crate::log_world::Random;
 
-/// What the disk keeps whole.
+/// The unit that the disk writes atomically, in bytes.
 const SECTOR: usize = 512;
 
-/// Something a process did.
+/// A system call of a process.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     Open(PathBuf),
     OpenEmpty(PathBuf),
     Write(PathBuf, usize, Vec<u8>),
-    /// A write where the last one to the file ended.
-    WriteOn(PathBuf, Vec<u8>),
+    /// A write at the current position of the file.
+    Append(PathBuf, Vec<u8>),
     Truncate(PathBuf, usize),
     Flush(PathBuf),
     Rename(PathBuf, PathBuf),
     Remove(PathBuf),
-    Say(String),
+    Print(String),
 }
 
-/// The options of `strace` whose output [`parse`] understands.
+/// The options of `strace` for output that [`parse`] reads.
 pub(crate) const TRACE: [&str; 9] = [
     "-f",
     "--seccomp-bpf",
@@ -41,12 +41,12 @@ pub(crate) const TRACE: [&str; 9] = [
     "trace=openat,pwrite64,write,fdatasync,fsync,ftruncate,rename,unlink",
 ];
 
-/// The calls of a trace that concern a place, with the file names below it, and what was said.
-pub(crate) fn parse(trace: &str, place: &Path) -> Vec<Call> {
-    trace.lines().filter_map(|line| parse_line(line, place)).collect()
+/// The calls of a trace that concern files below the root, with paths relative to it, and the printed lines.
+pub(crate) fn parse(trace: &str, root: &Path) -> Vec<Call> {
+    trace.lines().filter_map(|line| parse_line(line, root)).collect()
 }
 
-fn parse_line(line: &str, place: &Path) -> Option<Call> {
+fn parse_line(line: &str, root: &Path) -> Option<Call> {
     let (_, call) = line.split_once(' ')?;
     let (name, rest) = call.trim_start().split_once('(')?;
     let (arguments, result) = rest.rsplit_once(" = ")?;
@@ -57,8 +57,8 @@ fn parse_line(line: &str, place: &Path) -> Option<Call> {
     let quoted = || arguments.split('"').skip(1).step_by(2).map(unescape);
     let below = |path: Vec<u8>| {
         let path = PathBuf::from(String::from_utf8(path).ok()?);
-        let below = path.strip_prefix(place).ok()?.to_owned();
-        // What several handles share of the file's state is rebuilt by whoever opens it first.
+        let below = path.strip_prefix(root).ok()?.to_owned();
+        // The shared-memory file is rebuilt by the first handle that opens the log.
         (!below.to_string_lossy().ends_with("-shm")).then_some(below)
     };
     let opened = || below(unescape(arguments.split_once('<')?.1.split_once('>')?.0));
@@ -69,8 +69,8 @@ fn parse_line(line: &str, place: &Path) -> Option<Call> {
             if arguments.contains("O_TRUNC") { Call::OpenEmpty(path) } else { Call::Open(path) }
         }
         "pwrite64" => Call::Write(opened()?, last_number()?, quoted().next()?),
-        "write" if arguments.starts_with("1<") => Call::Say(String::from_utf8(quoted().next()?).ok()?),
-        "write" => Call::WriteOn(opened()?, quoted().next()?),
+        "write" if arguments.starts_with("1<") => Call::Print(String::from_utf8(quoted().next()?).ok()?),
+        "write" => Call::Append(opened()?, quoted().next()?),
         "ftruncate" => Call::Truncate(opened()?, last_number()?),
         "fdatasync" | "fsync" => Call::Flush(opened()?),
         "rename" => {
@@ -82,12 +82,12 @@ fn parse_line(line: &str, place: &Path) -> Option<Call> {
     })
 }
 
-/// The bytes of a string in which every one is written as `\xhh`.
+/// The bytes of a string in which each is written as `\xhh`.
 fn unescape(text: &str) -> Vec<u8> {
     text.split("\\x").skip(1).map(|byte| u8::from_str_radix(&byte[..2], 16).expect("two digits")).collect()
 }
 
-/// A file's bytes on the disk, and what was written since the last flush.
+/// The flushed bytes of a file, and the changes since the last flush.
 #[derive(Clone, Debug, Default)]
 struct Content {
     flushed: Vec<u8>,
@@ -112,25 +112,25 @@ fn apply(bytes: &mut Vec<u8>, change: &Change) {
     }
 }
 
-/// What a name stands for: the number of a content.
+/// Paths with the indices of their contents.
 type Names = BTreeMap<PathBuf, usize>;
 
-/// Files as processes see them, and as the disk has them.
+/// Files as processes see them, and as they are on the disk.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     contents: Vec<Content>,
-    /// What processes see.
+    /// The names that processes see.
     names: Names,
-    /// What the disk has, and the states of the names since then.
+    /// The flushed names, and their later states.
     flushed_names: Names,
     later_names: Vec<Names>,
 }
 
 impl Disk {
-    /// Everything below a place, flushed.
-    pub(crate) fn of(place: &Path) -> Self {
+    /// A disk with all files below the root, flushed.
+    pub(crate) fn read_from(root: &Path) -> Self {
         let mut disk = Self::default();
-        let mut folders = vec![place.to_owned()];
+        let mut folders = vec![root.to_owned()];
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(folder).expect("a directory") {
                 let path = entry.expect("an entry").path();
@@ -138,7 +138,7 @@ impl Disk {
                     folders.push(path);
                     continue;
                 }
-                let below = path.strip_prefix(place).expect("found below it").to_owned();
+                let below = path.strip_prefix(root).expect("found below it").to_owned();
                 disk.names.insert(below, disk.contents.len());
                 let flushed = fs::read(path).expect("a file");
                 disk.contents.push(Content { flushed, ..Content::default() });
@@ -148,8 +148,8 @@ impl Disk {
         disk
     }
 
-    /// Takes in what a process did.
-    pub(crate) fn take(&mut self, call: &Call) {
+    /// Applies a system call.
+    pub(crate) fn apply(&mut self, call: &Call) {
         match call {
             Call::Open(path) => {
                 self.content(path).position = 0;
@@ -162,7 +162,7 @@ impl Disk {
             Call::Write(path, offset, bytes) => {
                 self.content(path).pending.push(Change::Write(*offset, bytes.clone()));
             }
-            Call::WriteOn(path, bytes) => {
+            Call::Append(path, bytes) => {
                 let content = self.content(path);
                 content.pending.push(Change::Write(content.position, bytes.clone()));
                 content.position += bytes.len();
@@ -179,79 +179,79 @@ impl Disk {
                 self.names.remove(path);
                 self.later_names.push(self.names.clone());
             }
-            Call::Say(_) => {}
+            Call::Print(_) => {}
         }
     }
 
     fn content(&mut self, path: &Path) -> &mut Content {
-        let place = *self.names.entry(path.to_owned()).or_insert_with(|| {
+        let index = *self.names.entry(path.to_owned()).or_insert_with(|| {
             self.contents.push(Content::default());
             self.contents.len() - 1
         });
-        if self.later_names.last().unwrap_or(&self.flushed_names).get(path) != Some(&place) {
+        if self.later_names.last().unwrap_or(&self.flushed_names).get(path) != Some(&index) {
             self.later_names.push(self.names.clone());
         }
-        &mut self.contents[place]
+        &mut self.contents[index]
     }
 
     fn flush(&mut self, path: &Path) {
-        // Directories are opened by name as files are; only what was written to is a file.
+        // The trace does not tell directories from files. A path with names below it is a directory.
         let is_folder = self.names.keys().any(|name| name.parent() == Some(path) && name != path);
         if is_folder {
             let inside = |name: &Path| name.parent() == Some(path);
             self.flushed_names.retain(|name, _| !inside(name));
             self.flushed_names
-                .extend(self.names.iter().filter(|(name, _)| inside(name)).map(|(name, &at)| (name.clone(), at)));
+                .extend(self.names.iter().filter(|(name, _)| inside(name)).map(|(name, &index)| (name.clone(), index)));
             self.later_names = vec![self.names.clone()];
             return;
         }
-        if let Some(&place) = self.names.get(path) {
-            let content = &mut self.contents[place];
+        if let Some(&index) = self.names.get(path) {
+            let content = &mut self.contents[index];
             for change in std::mem::take(&mut content.pending) {
                 apply(&mut content.flushed, &change);
             }
         }
     }
 
-    /// What the disk could hold if the power went now.
-    pub(crate) fn crash(&self, dice: &mut Dice) -> Self {
-        let choice = dice.below(1 + self.later_names.len() as u64) as usize;
+    /// A possible state of the disk after a power failure now.
+    pub(crate) fn crash(&self, random: &mut Random) -> Self {
+        let choice = random.below(1 + self.later_names.len() as u64) as usize;
         let names = if choice == 0 { &self.flushed_names } else { &self.later_names[choice - 1] };
         let mut image = Self::default();
-        for (name, &place) in names {
-            let content = &self.contents[place];
+        for (name, &index) in names {
+            let content = &self.contents[index];
             image.names.insert(name.clone(), image.contents.len());
-            image.contents.push(Content { flushed: survivors(content, dice), ..Content::default() });
+            image.contents.push(Content { flushed: surviving_bytes(content, random), ..Content::default() });
         }
         image.flushed_names = image.names.clone();
         image
     }
 
-    /// Writes the files below a place.
-    pub(crate) fn write_to(&self, place: &Path) {
+    /// Writes the files below the root.
+    pub(crate) fn write_to(&self, root: &Path) {
         for (name, &content) in &self.names {
-            let path = place.join(name);
+            let path = root.join(name);
             fs::create_dir_all(path.parent().expect("it has one")).expect("made");
             fs::write(path, &self.contents[content].flushed).expect("written");
         }
     }
 }
 
-/// A file after a power cut.
-fn survivors(content: &Content, dice: &mut Dice) -> Vec<u8> {
+/// A possible state of a file after a power failure.
+fn surviving_bytes(content: &Content, random: &mut Random) -> Vec<u8> {
     let mut bytes = content.flushed.clone();
     let count = content.pending.len() as u64;
-    let way = dice.below(5);
-    let prefix = dice.below(count + 1);
+    let mode = random.below(5);
+    let prefix = random.below(count + 1);
     for (number, change) in content.pending.iter().enumerate() {
-        let survives = match way {
+        let survives = match mode {
             0 => false,
             1 => true,
             2 => (number as u64) < prefix,
-            _ => dice.below(2) == 0,
+            _ => random.below(2) == 0,
         };
         match change {
-            Change::Write(offset, written) if way == 4 => write_torn(&mut bytes, *offset, written, dice),
+            Change::Write(offset, written) if mode == 4 => write_torn(&mut bytes, *offset, written, random),
             _ if survives => apply(&mut bytes, change),
             _ => {}
         }
@@ -259,12 +259,12 @@ fn survivors(content: &Content, dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// Writes some of the sectors that a write touches.
-fn write_torn(bytes: &mut Vec<u8>, offset: usize, written: &[u8], dice: &mut Dice) {
+/// Applies a random subset of the sectors of a write.
+fn write_torn(bytes: &mut Vec<u8>, offset: usize, written: &[u8], random: &mut Random) {
     let mut from = 0;
     while from < written.len() {
         let to = (from + SECTOR - (offset + from) % SECTOR).min(written.len());
-        if dice.below(2) == 0 {
+        if random.below(2) == 0 {
             apply(bytes, &Change::Write(offset + from, written[from..to].to_vec()));
         }
         from = to;

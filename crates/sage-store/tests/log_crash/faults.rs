@@ -1,7 +1,7 @@
-//! One system call of a working process goes wrong: the process is killed in it, or the call fails. Afterwards
-//! everything the process was told is true, and after a failure it was told nothing more.
+//! Fault injection: a process is killed in a system call, or the call fails. Afterwards every result that the process
+//! got is in the log, and after a failed call it got no more results.
 //!
-//! The faults come from `strace`; without it the test says so and is left out.
+//! `strace` injects the faults. Without it the test is skipped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,47 +9,57 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-use crate::child::{Said, furnished, has_strace, judge, traced};
-use crate::world::{Dice, quick_place, soak};
+use log_child::{Transcript, check_recovery, has_strace, prepare, traced};
+use log_world::{Random, memory_folder, soak};
 
 /// The calls by which a log reaches the disk.
 const CALLS: [&str; 7] = ["pwrite64", "fdatasync", "fsync", "ftruncate", "rename", "unlink", "openat"];
 
-/// With `--seccomp-bpf` a run would be three times as short, but then faults are left out.
+/// Not a test by itself: the entry point of child processes.
+#[test]
+fn act_as_child() {
+    log_child::run_child();
+}
+
+/// The option `--seccomp-bpf` would make runs three times as fast, but it drops some injected faults.
 fn strace() -> Command {
     let mut command = Command::new("strace");
     command.args(["-f", "-qq"]);
     command
 }
 
-/// Lets `strace` see only what touches the place, so that loading the program and talking to us go well. Of what
-/// SQLite flushes only the files: whether it could flush a directory it does not look, which is why the log does
-/// that itself, by `fsync`.
-fn only(command: &mut Command, place: &Path, call: &str) {
-    let engine = crate::child::directory(place);
+/// Restricts `strace` to files of the log, so that loading the program and printing results succeed. For `fdatasync`,
+/// which SQLite uses, directories are excluded: SQLite ignores errors there, so the log flushes the directory itself
+/// with `fsync`.
+fn restrict_to(command: &mut Command, folder: &Path, call: &str) {
+    let engine = log_child::directory(folder);
     for file in ["log.db", "log.db-wal", "log.db-shm", "lock"] {
         command.arg("-P").arg(engine.join(file));
     }
     if call != "fdatasync" {
-        command.arg("-P").arg(&engine).arg("-P").arg(place);
+        command.arg("-P").arg(&engine).arg("-P").arg(folder);
         for file in ["head", "head.new", "head-key", "head-key.new"] {
-            command.arg("-P").arg(place.join(file));
+            command.arg("-P").arg(folder.join(file));
         }
     }
 }
 
-/// How often a working process makes the call if it ends like this.
-fn count(end: End, call: &str) -> u64 {
-    let place = furnished(quick_place());
-    let trace = place.path().join("trace");
+/// How often a process makes the call.
+fn count_calls(end: End, call: &str) -> u64 {
+    let folder = prepare(memory_folder());
+    let trace = folder.path().join("trace");
     let mut tracer = strace();
     tracer.arg("-o").arg(&trace).args(["-e", &format!("trace={call}")]);
-    only(&mut tracer, place.path(), call);
-    let output = traced(&mut tracer, place.path(), end.task()).output().expect("strace");
-    let mut said = Said::default();
-    said.hear(&String::from_utf8(output.stdout).expect("text"));
-    assert!(said.failed.is_empty() && said.granted.len() > 80, "without a fault all goes well: {:?}", said.failed);
-    judge(place.path(), &said, "no fault");
+    restrict_to(&mut tracer, folder.path(), call);
+    let output = traced(&mut tracer, folder.path(), end.task()).output().expect("strace");
+    let mut transcript = Transcript::default();
+    transcript.read(&String::from_utf8(output.stdout).expect("text"));
+    assert!(
+        transcript.failed.is_empty() && transcript.granted.len() > 80,
+        "without a fault all goes well: {:?}",
+        transcript.failed
+    );
+    check_recovery(folder.path(), &transcript, "no fault");
     std::fs::read_to_string(trace).expect("a trace").matches(&format!(" {call}(")).count() as u64
 }
 
@@ -69,7 +79,7 @@ impl End {
     }
 }
 
-/// What a fault came to.
+/// The effect of a fault on the process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Outcome {
     Killed,
@@ -77,21 +87,21 @@ enum Outcome {
     Unnoticed,
 }
 
-/// Works with the fault at the n-th call, and judges.
+/// Runs a child with a fault at the n-th call, and checks the log.
 fn try_fault(end: End, call: &str, number: u64, fault: &str) -> Outcome {
     let name = format!("{end:?} {call} {number} {fault}");
-    let place = furnished(quick_place());
+    let folder = prepare(memory_folder());
     let mut tracer = strace();
     tracer.args(["-o", "/dev/null", "-e", &format!("trace={call}")]);
     tracer.args(["-e", &format!("inject={call}:{fault}:when={number}")]);
-    only(&mut tracer, place.path(), call);
-    let output = traced(&mut tracer, place.path(), end.task()).output().expect("strace");
-    let mut said = Said::default();
-    said.hear(&String::from_utf8(output.stdout).expect("text"));
-    judge(place.path(), &said, &name);
-    match (fault, said.failed.is_empty()) {
+    restrict_to(&mut tracer, folder.path(), call);
+    let output = traced(&mut tracer, folder.path(), end.task()).output().expect("strace");
+    let mut transcript = Transcript::default();
+    transcript.read(&String::from_utf8(output.stdout).expect("text"));
+    check_recovery(folder.path(), &transcript, &name);
+    match (fault, transcript.failed.is_empty()) {
         ("signal=KILL", _) => {
-            assert!(!output.status.success(), "{name}: the process lived on");
+            assert!(!output.status.success(), "{name}: the process was not killed");
             Outcome::Killed
         }
         (_, false) => Outcome::Failed,
@@ -104,26 +114,26 @@ fn any_call_may_kill_the_process_or_fail() {
     if !has_strace() {
         return;
     }
-    let mut dice = Dice::thrown();
+    let mut random = Random::seeded();
     let mut faults = Vec::new();
     for end in [End::Close, End::Leave] {
         for call in CALLS {
-            let count = count(end, call);
+            let count = count_calls(end, call);
             println!("{end:?}: {count} of {call}");
             assert!(count > 100 || !["fdatasync", "pwrite64"].contains(&call), "the work reaches the disk");
             let sampled = if soak() { count.min(1000) } else { count.min(4) };
             for sample in 0..sampled {
-                let number = if sampled == count { sample + 1 } else { 1 + dice.below(count) };
+                let number = if sampled == count { sample + 1 } else { 1 + random.below(count) };
                 for fault in ["signal=KILL", "error=EIO", "error=ENOSPC", "error=EINTR"] {
-                    if soak() || dice.below(2) == 0 {
+                    if soak() || random.below(2) == 0 {
                         faults.push((end, call, number, fault));
                     }
                 }
             }
         }
     }
-    // SQLite lets a failed flush of the write-ahead log's name pass, so an acknowledged charge could vanish with
-    // the file. The log flushes the name itself when it is opened, before all else that it flushes by this call.
+    // SQLite ignores a failed flush of the write-ahead log's directory, so an acknowledged charge could be lost with
+    // the file. The log flushes the directory itself when it is opened, with its first call of `fsync`.
     assert_eq!(try_fault(End::Leave, "fsync", 1, "error=EIO"), Outcome::Failed, "the name may not be on the disk");
     let waiting = Mutex::new(faults);
     let tally = Mutex::new(BTreeMap::new());
@@ -132,8 +142,8 @@ fn any_call_may_kill_the_process_or_fail() {
             scope.spawn(|| {
                 while let Some((end, call, number, fault)) = { waiting.lock().expect("no panic").pop() } {
                     let outcome = try_fault(end, call, number, fault);
-                    // What an orderly end fails to tidy up is no loss, and an interrupted write is made again.
-                    // All else that hinders the log is noticed.
+                    // A failed cleanup on close loses nothing, and an interrupted write is retried. Every other fault
+                    // must be reported.
                     let must =
                         end == End::Leave && (call == "fdatasync" || (call == "pwrite64" && fault != "error=EINTR"));
                     assert!(outcome != Outcome::Unnoticed || !must, "{call} {number} {fault} went unnoticed");

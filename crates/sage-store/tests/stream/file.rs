@@ -1,7 +1,7 @@
-//! A stream's file is read as written, written back in one form, and refused with the line at fault.
+//! A stream's file is parsed, written back in canonical form, and refused with the line of the error.
 
-use sage_kernel::{Doors, Rule};
-use sage_store::stream::{Change, Kind, Late, Limits, Role, StreamFile, StreamFileError, Unit};
+use sage_store::stream::{Change, Kind, LateRows, Limits, Role, StreamFile, StreamFileError, Unit};
+use sage_store::{Doors, Rule};
 
 const TAXI: &str = r#"
 [stream]
@@ -88,9 +88,9 @@ type = "boolean"
 "#;
 
 #[test]
-fn a_file_is_read_in_the_users_words() {
+fn every_key_of_a_file_is_read() {
     let taxi = StreamFile::parse(TAXI).expect("a stream");
-    assert_eq!((taxi.name.as_str(), &taxi.unit, taxi.late), ("taxi", &Unit::Event, Late::Quarantine));
+    assert_eq!((taxi.name.as_str(), &taxi.unit, taxi.late), ("taxi", &Unit::Event, LateRows::Quarantine));
     assert_eq!(taxi.access[&Role::PrivacyOfficer], ["ada"]);
     let Limits::Single(limit) = taxi.policy.limits else { panic!("one limit") };
     assert_eq!((limit.ceiling.epsilon.to_string(), limit.rule), ("1".to_owned(), Rule::Renyi));
@@ -106,7 +106,7 @@ fn a_file_is_read_in_the_users_words() {
     assert_eq!(retail.unit, Unit::User { contribution: 20 });
     let policy = retail.kernel_policy().expect("a policy");
     assert_eq!(policy.contexts().iter().map(|context| context.name.as_str()).collect::<Vec<_>>(), ["north", "south"]);
-    // A ceiling between two units is rounded down, so that nobody gains by many digits.
+    // A ceiling between two units is rounded down.
     assert_eq!(policy.contexts()[1].filter.ceiling().epsilon.to_string(), "0.3");
     assert!(policy.joint().is_some());
     assert_eq!(policy.access_modes(), AccessModes::AttestedToo);
@@ -115,7 +115,7 @@ fn a_file_is_read_in_the_users_words() {
 }
 
 #[test]
-fn the_text_in_the_log_gives_the_stream_back() {
+fn the_canonical_text_parses_to_the_same_stream() {
     for text in [TAXI, RETAIL] {
         let stream = StreamFile::parse(text).expect("a stream");
         let written = stream.to_text();
@@ -135,15 +135,15 @@ fn with_members() -> String {
 }
 
 #[test]
-fn contexts_name_their_members() {
+fn contexts_list_their_members() {
     let stream = StreamFile::parse(&with_members()).expect("a stream");
-    let pays = |who: &str, named: Option<&str>| stream.policy.paid_by(who, named);
+    let pays = |who: &str, named: Option<&str>| stream.policy.paying_context(who, named);
     assert_eq!(pays("mia", None), Ok(Some("north".to_owned())));
     assert_eq!(pays("zoe", Some("south")), Ok(Some("south".to_owned())));
     assert!(pays("zoe", Some("north")).is_err() && pays("eve", None).is_err());
     assert_eq!(StreamFile::parse(&stream.to_text()).as_ref(), Ok(&stream), "{}", stream.to_text());
     let without = StreamFile::parse(&with_members().replace("\nmembers = [\"zoe\"]", "")).expect("a stream");
-    assert_eq!(stream.changes(&without), Ok(vec![Change::Members]), "who is a member is no ceiling");
+    assert_eq!(stream.changes(&without), Ok(vec![Change::Members]), "members are not part of the ceilings");
     assert_eq!(stream.kernel_policy(), without.kernel_policy());
     for (from, to) in
         [("[\"zoe\"]", "[]"), ("[\"zoe\"]", "\"zoe\""), ("[\"zoe\"]", "[\"\"]"), ("[\"zoe\"]", "[\"zoo\"]")]
@@ -153,33 +153,33 @@ fn contexts_name_their_members() {
     }
 }
 
-/// A stream that was created when contexts had no members is read as before. Where one person could spend in several
-/// contexts that no ceiling is over, nobody spends until an officer has named members.
+/// A file from before contexts had members is still read. If one person could spend in several contexts without a joint
+/// ceiling, nobody can spend until an officer lists the members.
 #[test]
-fn files_of_before_are_read_and_spent_from_only_where_that_is_safe() {
+fn files_without_members_allow_spending_only_if_that_is_safe() {
     let joint = StreamFile::parse(RETAIL).expect("a stream");
-    assert_eq!(joint.policy.paid_by("mia", Some("south")), Ok(Some("south".to_owned())));
+    assert_eq!(joint.policy.paying_context("mia", Some("south")), Ok(Some("south".to_owned())));
     let (before, rest) = RETAIL.split_once("[policy.joint]").expect("a joint ceiling");
     let (_, after) = rest.split_once("[[columns]]").expect("columns");
     let apart = StreamFile::parse(&format!("{before}[[columns]]{after}")).expect("a stream");
     for named in [None, Some("north"), Some("south")] {
-        let refused = apart.policy.paid_by("mia", named).expect_err("she would have both ceilings");
+        let refused = apart.policy.paying_context("mia", named).expect_err("she would have both ceilings");
         assert!(refused.to_string().contains("names no members"), "{refused}");
     }
     let one = "[[policy.contexts]]\nname = \"north\"\nepsilon = \"1\"\ndelta = \"0\"\nfilter = \"basic\"\n";
     let single =
         TAXI.replace("[policy]\nepsilon = 1.0\ndelta = \"1e-6\"\nfilter = \"renyi\"\n", &format!("[policy]\n{one}"));
     let single = StreamFile::parse(&single).expect("a stream");
-    assert_eq!(single.policy.paid_by("mia", None), Ok(Some("north".to_owned())));
+    assert_eq!(single.policy.paying_context("mia", None), Ok(Some("north".to_owned())));
     let taxi = StreamFile::parse(TAXI).expect("a stream");
-    assert_eq!(taxi.policy.paid_by("mia", None), Ok(None));
-    assert!(taxi.policy.paid_by("mia", Some("north")).is_err());
+    assert_eq!(taxi.policy.paying_context("mia", None), Ok(None));
+    assert!(taxi.policy.paying_context("mia", Some("north")).is_err());
 }
 
-/// One row: what is replaced in the taxi file, by what, and what the error must hold.
+/// Each case: a text of the taxi file, its replacement, and what the error must contain.
 #[test]
-fn errors_name_line_field_and_what_is_allowed() {
-    for (from, to, holds) in [
+fn errors_name_the_line_the_key_and_the_allowed_values() {
+    for (from, to, expected) in [
         ("epsilon = 1.0", "epsilom = 1.0", &["line 11", "`policy.epsilom`", "did you mean `epsilon`?"][..]),
         ("epsilon = 1.0", "epsilon = 0", &["line 11", "`policy.epsilon` is 0", "above zero"]),
         ("epsilon = 1.0", "epsilon = nan", &["line 11", "`policy.epsilon` is nan"]),
@@ -215,11 +215,11 @@ fn errors_name_line_field_and_what_is_allowed() {
         ("\"card\", \"cash\"", "\"cash\", \"cash\"", &["different texts"]),
         ("min = \"2023-01-01\"", "min = \"soon\"", &["line 21", "in UTC"]),
         ("type = \"number\"", "type = \"float\"", &["\"number\" or \"integer\""]),
-        ("[stream]", "[stream", &["line 2", "not TOML"]),
+        ("[stream]", "[stream", &["line 2", "invalid TOML"]),
     ] {
         assert!(TAXI.contains(from), "the table is out of date: {from}");
         let error = StreamFile::parse(&TAXI.replacen(from, to, 1)).expect_err(to).to_string();
-        for part in holds {
+        for part in expected {
             assert!(error.contains(part), "{to}: {error} lacks {part}");
         }
     }
@@ -227,17 +227,17 @@ fn errors_name_line_field_and_what_is_allowed() {
 }
 
 #[test]
-fn users_keep_their_rows_in_one_place() {
-    for (from, to, holds) in [
+fn the_rows_of_a_user_stay_in_one_block() {
+    for (from, to, expected) in [
         // A late block would give one user's window two budgets.
         ("contribution = 20", "contribution = 20\nlate = \"late-block\"", "two blocks"),
-        // A clamped user would be another one.
+        // Clamping would turn one user into another.
         ("outside = \"drop\"", "outside = \"clamp\"", "outside = \"drop\""),
         ("min = 0", "min = -5", "min = 0 or more"),
         ("contribution = 20", "", "`stream.contribution` is missing"),
     ] {
         let error = StreamFile::parse(&RETAIL.replacen(from, to, 1)).expect_err(to).to_string();
-        assert!(error.contains(holds), "{to}: {error}");
+        assert!(error.contains(expected), "{to}: {error}");
     }
     let ids_as_text =
         RETAIL.replace("type = \"integer\"\nmin = 0\nmax = 9_999_999\noutside = \"drop\"", "type = \"text\"");
@@ -246,15 +246,15 @@ fn users_keep_their_rows_in_one_place() {
 }
 
 #[test]
-fn what_may_change_is_listed_and_the_rest_refused() {
+fn allowed_changes_are_listed_and_others_refused() {
     let old = StreamFile::parse(TAXI).expect("a stream");
     for (from, to, expected) in [
         ("epsilon = 1.0", "epsilon = 1.0", Ok(vec![])),
         ("epsilon = 1.0", "epsilon = 2.0", Ok(vec![Change::Policy])),
         ("[\"ada\"]", "[\"ada\", \"bob\"]", Ok(vec![Change::Officers])),
-        ("test_share = 0.1", "test_share = 0.1\nanswers = \"at-interval\"", Ok(vec![Change::Answers])),
+        ("test_share = 0.1", "test_share = 0.1\nanswers = \"at-interval\"", Ok(vec![Change::Disclosure])),
         ("retention = \"400d\"", "late = \"late-block\"", Ok(vec![Change::Retention, Change::Late])),
-        ("test_share = 0.1", "test_share = 0.1\ntick = \"5m\"", Ok(vec![Change::Tick])),
+        ("test_share = 0.1", "test_share = 0.1\ntick = \"5m\"", Ok(vec![Change::DisclosureInterval])),
         ("max = 100.0", "max = 101.0", Err("`distance`")),
         ("time = \"1h\"", "time = \"2h\"", Err("`blocks`")),
         ("name = \"distance\"", "name = \"length\"", Err("columns cannot")),
@@ -270,7 +270,7 @@ fn what_may_change_is_listed_and_the_rest_refused() {
 }
 
 #[test]
-fn no_text_makes_the_reader_panic() {
+fn the_parser_never_panics() {
     for cut in 0..TAXI.len() {
         if TAXI.is_char_boundary(cut) {
             let _either = StreamFile::parse(&TAXI[..cut]);

@@ -1,6 +1,6 @@
-//! Block keys follow from a row's own public attributes, and can be read back.
+//! Block keys follow from a row's own public attributes and can be parsed.
 
-use sage_store::stream::{BlockRule, Levels, Span, Width, late_key, time_of};
+use sage_store::stream::{BlockRule, Levels, Span, Width, late_key, parse_time};
 
 fn rule(user_range: Option<u32>, time: Option<&str>, attribute: Option<&str>) -> BlockRule {
     let time = time.map(|text| Width::parse(text).expect("a width"));
@@ -8,9 +8,9 @@ fn rule(user_range: Option<u32>, time: Option<&str>, attribute: Option<&str>) ->
 }
 
 #[test]
-fn rows_fall_where_their_attributes_say() {
+fn keys_follow_from_the_attributes_of_a_row() {
     let categories = ["FR".to_owned(), "a/b c%".to_owned(), "日本".to_owned(), "..".to_owned()];
-    for (users, time, attribute, user, instant, place, key) in [
+    for (users, time, attribute, user, instant, category, key) in [
         (None, Some("1h"), None, 0, "2026-11-01T08:59:59.999999", 0, "hour=2026-11-01T08"),
         (None, Some("1h"), None, 0, "2026-11-01T09:00", 0, "hour=2026-11-01T09"),
         (None, Some("60m"), None, 0, "1969-12-31T23:59:59", 0, "hour=1969-12-31T23"),
@@ -31,23 +31,23 @@ fn rows_fall_where_their_attributes_say() {
         (Some(10), Some("1d"), Some("country"), 25, "2026-11-01", 0, "users=0000000020/day=2026-11-01/country=FR"),
     ] {
         let rule = rule(users, time, attribute);
-        let instant = time_of(instant).expect("an instant");
-        let cell = rule.cell(user, instant, place);
+        let instant = parse_time(instant).expect("an instant");
+        let cell = rule.cell(user, instant, category);
         assert_eq!(rule.key(cell, &categories).as_deref(), Some(key));
         let levels = rule.parse(key).expect(key);
         assert_eq!(levels.users, users.map(|_| cell.users), "{key}");
-        assert_eq!(levels.attribute, attribute.map(|_| categories[place as usize].clone()), "{key}");
-        let holds = levels.span.is_none_or(|span| span.start <= instant && instant < span.end);
-        assert!(holds && levels.span.is_some() == time.is_some(), "{key}");
+        assert_eq!(levels.attribute, attribute.map(|_| categories[category as usize].clone()), "{key}");
+        let contains = levels.span.is_none_or(|span| span.start <= instant && instant < span.end);
+        assert!(contains && levels.span.is_some() == time.is_some(), "{key}");
     }
     let users = rule(Some(10), None, None);
     assert_eq!(users.key(users.cell(-1, 0, 0), &categories), None, "no user has a number below zero");
 }
 
 #[test]
-fn what_is_no_key_is_not_read_as_one() {
+fn texts_that_are_not_canonical_keys_are_refused() {
     let hours = rule(None, Some("1h"), None);
-    let start = time_of("2026-11-01T08").expect("an instant");
+    let start = parse_time("2026-11-01T08").expect("an instant");
     let span = Some(Span { start, end: start + 3_600_000_000 });
     assert_eq!(
         hours.parse("hour=2026-11-01T08/late=2026-11-05"),
@@ -84,8 +84,8 @@ fn what_is_no_key_is_not_read_as_one() {
 }
 
 #[test]
-fn late_rows_have_a_key_of_their_batchs_day() {
-    let received = time_of("2026-11-05T23:59:59").expect("an instant");
+fn late_keys_contain_the_day_of_the_batch() {
+    let received = parse_time("2026-11-05T23:59:59").expect("an instant");
     assert_eq!(late_key("hour=2026-11-01T08", received).as_deref(), Some("hour=2026-11-01T08/late=2026-11-05"));
     assert_eq!(late_key("hour=2026-11-01T08", i64::MAX), None);
 }

@@ -1,10 +1,10 @@
-//! The block store: what was put is there, under its path, and nothing is anywhere else.
+//! The block store: files can be written, listed, read and deleted, and no path leads out of the store.
 
 use bytes::Bytes;
 use sage_store::blocks::{BlockStore, StoreError};
 
 #[test]
-fn every_kind_of_store_keeps_what_it_is_given() {
+fn every_backend_stores_lists_and_deletes_files() {
     let folder = tempfile::tempdir().expect("a folder");
     let address = folder.path().join("new/blocks");
     let file_address = format!("file://{}", folder.path().join("by-address").display());
@@ -23,13 +23,13 @@ fn every_kind_of_store_keeps_what_it_is_given() {
         store.write(names[0], Bytes::from_static(b"again")).expect("room");
         assert_eq!(store.read(names[0]).expect("a file"), "again");
         for name in names {
-            store.delete(name).expect("it goes");
-            store.delete(name).expect("it is gone");
+            store.delete(name).expect("deleted");
+            store.delete(name).expect("deleted already");
             assert_eq!(store.read(name), Err(StoreError::Absent(name.to_owned())));
         }
         assert_eq!(store.list("taxi").expect("a list"), Vec::<String>::new());
         if let Some(root) = store.root() {
-            assert!(!root.join("taxi").exists(), "empty folders go with their last file");
+            assert!(!root.join("taxi").exists(), "empty folders are removed with their last file");
         }
     }
 }
@@ -46,12 +46,12 @@ fn no_path_leads_out_of_the_store() {
     assert!(matches!(BlockStore::open("gopher://x/y"), Err(StoreError::Address(_))));
 }
 
-/// The device that is always full stands for a disk that is.
+/// `/dev/full` stands for a full disk.
 #[test]
-fn a_full_disk_is_said_and_leaves_nothing() {
+fn a_full_disk_is_reported_and_no_file_remains() {
     let full = std::path::Path::new("/dev/full");
     if !full.exists() {
-        println!("left out: this system has no device that is always full");
+        println!("skipped: this system has no /dev/full");
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");

@@ -42,7 +42,7 @@ impl Progress {
 
     /// The clock reached this instant.
     pub(super) fn day(&mut self, instant: i64) {
-        let date: String = stream::time_text(instant).chars().take(10).collect();
+        let date: String = stream::format_time(instant).chars().take(10).collect();
         match self {
             Self::Bars { year, .. } => {
                 year.set_message(date);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use sage_engine::generate::{Day, TAXI, Taxi, TaxiError, WriteError, write};
 use sage_engine::ingest::Source;
-use sage_engine::stream::time_of;
+use sage_engine::stream::parse_time;
 use sage_engine::{Engine, EngineError};
 
 use super::pipelines::{ENGINEER, OFFICER, STREAM, WORKER, pipelines};
@@ -30,7 +30,7 @@ const DAY: i64 = 86_400_000_000;
 pub(super) fn pass(engine: &Engine, place: &Path, year: &Year, stop: &Stop) -> Result<(), Failure> {
     let (officer, worker, mia) = (somebody(OFFICER)?, somebody(WORKER)?, somebody(ENGINEER)?);
     engine.create_stream(&officer, &TAXI.replace("blocks = { time = \"1h\" }", "blocks = { time = \"1d\" }"))?;
-    let start = time_of(START).unwrap_or_default();
+    let start = parse_time(START).unwrap_or_default();
     let files = pipelines(year.rides / DAYS);
     for text in &files {
         engine.submit_at(&mia, text, milliseconds(start))?;

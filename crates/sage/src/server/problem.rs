@@ -137,8 +137,8 @@ impl From<EngineError> for Problem {
             E::NotInRole { .. } | E::Suspended { .. } | E::Door(_) => StatusCode::FORBIDDEN,
             E::NoStream(_) | E::NoBlock(_) | E::NoQuarantine(_) | E::NoRun(_) => StatusCode::NOT_FOUND,
             E::Members(refusal) => match refusal {
-                MemberRefusal::NoContext(_) => StatusCode::NOT_FOUND,
-                MemberRefusal::Unnamed { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+                MemberRefusal::UnknownContext(_) => StatusCode::NOT_FOUND,
+                MemberRefusal::Ambiguous { .. } => StatusCode::UNPROCESSABLE_ENTITY,
                 MemberRefusal::NotMember { .. } => StatusCode::FORBIDDEN,
                 _ => StatusCode::CONFLICT,
             },

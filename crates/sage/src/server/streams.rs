@@ -161,7 +161,7 @@ pub(super) fn step_blocks(call: &Call<'_>) -> Result<Answer, Problem> {
         return Err(Problem::unfit("\"blocks\" is a list of keys, which are texts"));
     }
     if let Some(text) = asked["before"].as_str() {
-        let instant = stream::time_of(text)
+        let instant = stream::parse_time(text)
             .ok_or_else(|| Problem::unfit("\"before\" is a time such as 2026-11-01 or 2026-11-01T08:00 (UTC)"))?;
         keys.extend(match step {
             Step::Seal => call.engine().open_before(name, instant)?,

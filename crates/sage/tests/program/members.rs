@@ -61,11 +61,11 @@ fn the_command_line_says_who_may_spend_where() {
     write("south.toml", &of_south());
     let query = "query small 'SELECT count(*)' --all --epsilon 0.1";
     for line in ["plan south.toml", "submit south.toml --wait", &format!("{query} --context south")] {
-        let told = place.fails(&format!("{line} --as mia"), 13, "\"mia\" is no member of context \"south\"");
+        let told = place.fails(&format!("{line} --as mia"), 13, "\"mia\" is not a member of context \"south\"");
         assert!(told.contains("nothing was charged"), "{told}");
     }
     for line in ["plan count.toml", "submit count.toml --wait", query] {
-        place.fails(&format!("{line} --as eve"), 13, "\"eve\" is a member of no context");
+        place.fails(&format!("{line} --as eve"), 13, "\"eve\" is not a member of any context");
     }
     place.fails(&format!("{query} --context west --as mia"), 14, "no context \"west\"");
     assert_eq!(place.json("stream show small")[0]["epsilon_spent"], "0", "nothing was charged");
@@ -124,7 +124,7 @@ fn the_server_turns_away_whoever_is_no_member() {
     ] {
         let refused = asked(path, &mia, &body);
         assert_eq!(refused.status, 403, "{path}: {}", refused.body);
-        assert!(refused.body.contains("is no member of context"), "{path}: {}", refused.body);
+        assert!(refused.body.contains("is not a member of context"), "{path}: {}", refused.body);
     }
     for (path, body) in [
         ("/v1/runs", COUNT.to_owned()),

@@ -1,4 +1,4 @@
-//! A buffer over bytes that come in any pieces, as long as one record and bounded.
+//! A growing read buffer that always holds the current record of a text format, up to a limit.
 
 use std::io::Read;
 
@@ -9,31 +9,31 @@ use crate::ingest::error::IngestError;
 const RECORD_LIMIT: usize = 16 << 20;
 const START: usize = 1 << 18;
 
-/// Bytes from a reader, kept from the beginning of the record in hand.
-pub(super) struct Buffered {
+/// A read buffer that keeps all bytes from the start of the current record.
+pub(super) struct RecordBuffer {
     bytes: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     start: usize,
     filled: usize,
 }
 
-impl Buffered {
+impl RecordBuffer {
     pub(super) fn new(bytes: Box<dyn Read + Send>) -> Self {
         Self { bytes, buffer: vec![0; START], start: 0, filled: 0 }
     }
 
-    /// What is there.
+    /// The bytes that were read and not consumed.
     pub(super) fn available(&self) -> &[u8] {
         &self.buffer[self.start..self.filled]
     }
 
-    /// So many bytes are done with.
+    /// Marks bytes as consumed.
     pub(super) fn consume(&mut self, count: usize) {
         self.start = (self.start + count).min(self.filled);
     }
 
-    /// Brings more; false when there is no more.
-    pub(super) fn more(&mut self, file: &str, line: u64) -> Result<bool, IngestError> {
+    /// Reads more bytes into the buffer. Returns false at the end of the input.
+    pub(super) fn fill(&mut self, file: &str, line: u64) -> Result<bool, IngestError> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.filled, 0);
             self.filled -= self.start;

@@ -1,7 +1,7 @@
-//! Where rows come from: files of four formats, folders of them, or a pipe.
+//! Sources of rows: files in four formats, folders of such files, or a pipe.
 //!
-//! A source gives batches of the declared columns, in the declared order, and holds a bounded amount of memory
-//! however large it is. Bytes from outside are hostile: a decoder that panics has met a malformed file.
+//! A source yields batches of the declared columns in the declared order, and uses bounded memory however large it is.
+//! Its bytes are untrusted. If a decoder panics, the file is reported as malformed.
 
 mod csv;
 mod ipc;
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::ArrayRef;
 
-pub use outline::{Outlined, Typed, outline};
+pub use outline::{ColumnOutline, ColumnType, read_outline};
 
 use super::error::IngestError;
 use crate::stream::StreamFile;
@@ -32,7 +32,7 @@ pub(super) use spool::Spool;
 pub enum Format {
     /// Parquet.
     Parquet,
-    /// Comma-separated values with a header; semicolons and tabs are recognised.
+    /// Comma-separated values with a header. Semicolons and tabs are recognised as delimiters.
     Csv,
     /// A JSON object on each line.
     Ndjson,
@@ -42,37 +42,37 @@ pub enum Format {
 
 /// Where the rows of a batch come from.
 pub enum Source {
-    /// A file, or a folder whose files are taken in the order of their names.
+    /// A file, or a folder whose files are read in the order of their paths.
     Path {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Its format; without it the name decides, and then the first bytes.
+        /// The format. Without it, the file's extension decides, then its first bytes.
         format: Option<Format>,
     },
-    /// Anything that can be read once, such as standard input.
+    /// A reader that can be read once, such as standard input.
     Pipe {
-        /// What it is called in messages.
+        /// Its name in messages.
         name: String,
-        /// The bytes.
+        /// The reader.
         bytes: Box<dyn Read + Send>,
-        /// Their format; without it the first bytes decide.
+        /// The format. Without it, the first bytes decide.
         format: Option<Format>,
     },
 }
 
 impl Source {
-    /// A file or a folder, of a format that its name or its first bytes tell.
+    /// A file or a folder whose format is detected.
     pub fn path(path: impl Into<PathBuf>) -> Self {
         Self::Path { path: path.into(), format: None }
     }
 }
 
-/// About how many bytes of rows are decoded at once, and how many rows at most.
+/// About the most bytes of a decoded batch, and the most rows.
 const BATCH_BYTES: usize = 8 << 20;
 const BATCH_ROWS: usize = 1 << 16;
 
-/// The declared columns of some rows, in the declared order, in the types in which they were found.
-pub(super) struct Found {
+/// A batch of rows as decoded: the declared columns in the declared order, with their types in the file.
+pub(super) struct RawBatch {
     pub(super) columns: Vec<ArrayRef>,
     pub(super) rows: usize,
     pub(super) typing: Typing,
@@ -83,22 +83,23 @@ pub(super) struct Found {
 pub(super) enum Typing {
     /// Columns have the types that their writer gave them.
     Typed,
-    /// Everything is text and is read as what was declared.
+    /// Every value is text and is parsed as the declared type.
     Text,
 }
 
-/// One file being decoded.
+/// The decoder of one file.
 trait Decoder {
-    fn next(&mut self) -> Result<Option<Found>, IngestError>;
+    /// Decodes the next batch, or returns `None` at the end of the file.
+    fn next(&mut self) -> Result<Option<RawBatch>, IngestError>;
 }
 
 /// The batches of a source, file after file.
 pub(super) struct Batches {
     names: Vec<String>,
     spool: Spool,
-    waiting: std::vec::IntoIter<Input>,
+    inputs: std::vec::IntoIter<Input>,
     current: Option<(String, Box<dyn Decoder>)>,
-    /// The file that was taken up last, for messages.
+    /// The file that was opened last, for messages.
     pub(super) file: String,
 }
 
@@ -109,11 +110,11 @@ enum Input {
 
 impl Batches {
     pub(super) fn open(source: Source, stream: &StreamFile, spool: Spool) -> Result<Self, IngestError> {
-        let waiting = match source {
+        let inputs = match source {
             Source::Pipe { name, bytes, format } => vec![Input::Pipe(name, bytes, format)],
             Source::Path { path, format } if path.is_dir() => {
                 let mut files = Vec::new();
-                files_below(&path, format, &mut files)?;
+                list_files(&path, format, &mut files)?;
                 if files.is_empty() {
                     return Err(IngestError::Empty { file: path.display().to_string() });
                 }
@@ -122,59 +123,61 @@ impl Batches {
             Source::Path { path, format } => vec![Input::File(path, format)],
         };
         let names = stream.columns.iter().map(|column| column.name.clone()).collect();
-        Ok(Self { names, spool, waiting: waiting.into_iter(), current: None, file: String::new() })
+        Ok(Self { names, spool, inputs: inputs.into_iter(), current: None, file: String::new() })
     }
 
-    pub(super) fn next(&mut self, stream: &StreamFile) -> Result<Option<Found>, IngestError> {
+    /// The next batch, or `None` after the last file.
+    pub(super) fn next(&mut self, stream: &StreamFile) -> Result<Option<RawBatch>, IngestError> {
         loop {
             if let Some((file, decoder)) = &mut self.current {
-                let found = guarded(file, || decoder.next())?;
-                if found.is_some() {
-                    return Ok(found);
+                let batch = catch_panics(file, || decoder.next())?;
+                if batch.is_some() {
+                    return Ok(batch);
                 }
                 self.current = None;
             }
-            let Some(input) = self.waiting.next() else { return Ok(None) };
-            let (file, bytes, format) = opened(input)?;
+            let Some(input) = self.inputs.next() else { return Ok(None) };
+            let (file, bytes, format) = open_input(input)?;
             self.file.clone_from(&file);
-            // Parquet is read from its end, which a pipe does not show before it is over.
+            // Parquet is read from its end, so a pipe is spooled to a file.
             let bytes = match (format, bytes) {
-                (Format::Parquet, Opened::Pipe(bytes)) => Opened::File(self.spool.take(&file, bytes)?),
+                (Format::Parquet, OpenInput::Pipe(bytes)) => OpenInput::File(self.spool.store(&file, bytes)?),
                 (_, bytes) => bytes,
             };
-            let decoder = guarded(&file, || decoder(&file, bytes, format, &self.names, stream))?;
+            let decoder = catch_panics(&file, || open_decoder(&file, bytes, format, &self.names, stream))?;
             self.current = Some((file, decoder));
         }
     }
 }
 
-/// The texts of named columns of a CSV, in batches: for rows that go into no stream.
+/// A reader of named columns of a CSV as text, in batches, for rows that are not ingested.
 pub struct CsvTexts(csv::Rows);
 
-/// What a CSV without a name is called in messages.
+/// The name of such a CSV in messages.
 const ROWS: &str = "the rows";
 
 impl CsvTexts {
     /// Reads the header.
     pub fn open(bytes: Box<dyn Read + Send>, names: &[String]) -> Result<Self, IngestError> {
-        guarded(ROWS, || csv::Rows::open(ROWS, bytes, names)).map(Self)
+        catch_panics(ROWS, || csv::Rows::open(ROWS, bytes, names)).map(Self)
     }
 
-    /// The next rows, a column after the other, each as texts; nothing at the end.
-    pub fn next_batch(&mut self) -> Result<Option<Vec<ArrayRef>>, IngestError> {
-        Ok(guarded(ROWS, || self.0.next())?.map(|found| found.columns))
+    /// The columns of the next rows, or `None` at the end.
+    pub fn next(&mut self) -> Result<Option<Vec<ArrayRef>>, IngestError> {
+        Ok(catch_panics(ROWS, || self.0.next())?.map(|batch| batch.columns))
     }
 }
 
-/// A decoder that panics has met bytes it was not made for.
-fn guarded<T>(file: &str, work: impl FnOnce() -> Result<T, IngestError>) -> Result<T, IngestError> {
+/// Runs a decoder and turns a panic into an error: a decoder panics on bytes that it does not expect.
+fn catch_panics<T>(file: &str, work: impl FnOnce() -> Result<T, IngestError>) -> Result<T, IngestError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        let reason = "the file is damaged: its decoder could not go on";
+        let reason = "the file is damaged and cannot be decoded";
         Err(IngestError::Malformed { file: file.to_owned(), line: None, reason })
     })
 }
 
-fn format_of_name(path: &Path) -> Option<Format> {
+/// The format by the file's extension.
+fn detect_by_extension(path: &Path) -> Option<Format> {
     match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
         "parquet" | "parq" | "pq" => Some(Format::Parquet),
         "csv" | "tsv" => Some(Format::Csv),
@@ -184,8 +187,8 @@ fn format_of_name(path: &Path) -> Option<Format> {
     }
 }
 
-/// What the first bytes look like.
-fn format_of_bytes(start: &[u8]) -> Option<Format> {
+/// The format by the first bytes.
+fn detect_by_content(start: &[u8]) -> Option<Format> {
     let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
     let text = start.iter().all(|&byte| byte >= b' ' || matches!(byte, b'\t' | b'\r' | b'\n'));
     match start.trim_ascii_start() {
@@ -196,9 +199,9 @@ fn format_of_bytes(start: &[u8]) -> Option<Format> {
     }
 }
 
-/// Files of known formats, in the order of their paths. Names that start with `.` or `_` are marks of other
-/// programs, as everywhere.
-fn files_below(folder: &Path, format: Option<Format>, files: &mut Vec<Input>) -> Result<(), IngestError> {
+/// Lists the files of known formats below a folder, sorted by path. Names that start with `.` or `_` are skipped: by
+/// convention they are metadata of other programs.
+fn list_files(folder: &Path, format: Option<Format>, files: &mut Vec<Input>) -> Result<(), IngestError> {
     let failed = |error: std::io::Error| IngestError::Unreadable {
         file: folder.display().to_string(),
         reason: error.kind().to_string(),
@@ -214,22 +217,23 @@ fn files_below(folder: &Path, format: Option<Format>, files: &mut Vec<Input>) ->
             continue;
         }
         if path.is_dir() {
-            files_below(&path, format, files)?;
-        } else if let Some(format) = format_of_name(&path).filter(|found| format.is_none_or(|asked| asked == *found)) {
-            files.push(Input::File(path, Some(format)));
+            list_files(&path, format, files)?;
+        } else if let Some(found) = detect_by_extension(&path).filter(|&found| format.is_none_or(|only| only == found))
+        {
+            files.push(Input::File(path, Some(found)));
         }
     }
     Ok(())
 }
 
-/// The bytes of an input, from its beginning.
-enum Opened {
+/// An open input, positioned at its beginning.
+enum OpenInput {
     File(File),
     Pipe(Box<dyn Read + Send>),
 }
 
-impl Opened {
-    fn read(self) -> Box<dyn Read + Send> {
+impl OpenInput {
+    fn into_reader(self) -> Box<dyn Read + Send> {
         match self {
             Self::File(file) => Box::new(file),
             Self::Pipe(bytes) => bytes,
@@ -241,66 +245,67 @@ fn unreadable(file: &str, error: &std::io::Error) -> IngestError {
     IngestError::Unreadable { file: file.to_owned(), reason: error.kind().to_string() }
 }
 
-/// Reads the first bytes of an input without losing them.
-fn start_of(bytes: &mut dyn Read) -> std::io::Result<Vec<u8>> {
+/// Reads the first bytes of an input.
+fn read_start(bytes: &mut dyn Read) -> std::io::Result<Vec<u8>> {
     let mut start = Vec::new();
     bytes.take(16).read_to_end(&mut start)?;
     Ok(start)
 }
 
-fn opened(input: Input) -> Result<(String, Opened, Format), IngestError> {
+/// Opens an input and detects its format. Returns its name for messages, the open input and the format.
+fn open_input(input: Input) -> Result<(String, OpenInput, Format), IngestError> {
     let (file, opened, start, format) = match input {
         Input::File(path, format) => {
             let file = path.display().to_string();
             let failed = |error: &std::io::Error| unreadable(&file, error);
             let mut bytes = File::open(&path).map_err(|error| failed(&error))?;
             if bytes.metadata().map_err(|error| failed(&error))?.is_file() {
-                let start = start_of(&mut bytes).map_err(|error| failed(&error))?;
+                let start = read_start(&mut bytes).map_err(|error| failed(&error))?;
                 let again = File::open(&path).map_err(|error| failed(&error))?;
-                let format = format.or_else(|| format_of_name(&path));
-                (file, Opened::File(again), start, format)
+                let format = format.or_else(|| detect_by_extension(&path));
+                (file, OpenInput::File(again), start, format)
             } else {
-                return self::opened(Input::Pipe(file, Box::new(bytes), format));
+                return open_input(Input::Pipe(file, Box::new(bytes), format));
             }
         }
         Input::Pipe(file, mut bytes, format) => {
-            let start = start_of(&mut bytes).map_err(|error| unreadable(&file, &error))?;
+            let start = read_start(&mut bytes).map_err(|error| unreadable(&file, &error))?;
             let whole = std::io::Cursor::new(start.clone()).chain(bytes);
-            (file, Opened::Pipe(Box::new(whole)), start, format)
+            (file, OpenInput::Pipe(Box::new(whole)), start, format)
         }
     };
     if start.is_empty() {
         return Err(IngestError::Empty { file });
     }
-    match format.or_else(|| format_of_bytes(&start)) {
+    match format.or_else(|| detect_by_content(&start)) {
         Some(format) => Ok((file, opened, format)),
         None => Err(IngestError::Format { file }),
     }
 }
 
-fn decoder(
-    file: &str, bytes: Opened, format: Format, names: &[String], stream: &StreamFile,
+fn open_decoder(
+    file: &str, bytes: OpenInput, format: Format, names: &[String], stream: &StreamFile,
 ) -> Result<Box<dyn Decoder>, IngestError> {
     Ok(match (format, bytes) {
-        (Format::Parquet, Opened::File(bytes)) => Box::new(parquet::Rows::open(file, bytes, stream)?),
-        (Format::Parquet, Opened::Pipe(_)) => return Err(IngestError::Format { file: file.to_owned() }),
-        (Format::Csv, bytes) => Box::new(csv::Rows::open(file, bytes.read(), names)?),
-        (Format::Ndjson, bytes) => Box::new(ndjson::Rows::open(file, bytes.read(), names)?),
-        (Format::Arrow, bytes) => Box::new(ipc::Rows::open(file, bytes.read(), names)?),
+        (Format::Parquet, OpenInput::File(bytes)) => Box::new(parquet::Rows::open(file, bytes, stream)?),
+        (Format::Parquet, OpenInput::Pipe(_)) => return Err(IngestError::Format { file: file.to_owned() }),
+        (Format::Csv, bytes) => Box::new(csv::Rows::open(file, bytes.into_reader(), names)?),
+        (Format::Ndjson, bytes) => Box::new(ndjson::Rows::open(file, bytes.into_reader(), names)?),
+        (Format::Arrow, bytes) => Box::new(ipc::Rows::open(file, bytes.into_reader(), names)?),
     })
 }
 
-/// The place of each declared column among those that are there.
-fn places(file: &str, names: &[String], there: &[&str]) -> Result<Vec<usize>, IngestError> {
-    let index: std::collections::BTreeMap<&str, usize> =
-        there.iter().enumerate().rev().map(|(place, name)| (*name, place)).collect();
+/// The index of each declared column among the columns of a file.
+fn column_indices(file: &str, names: &[String], present: &[&str]) -> Result<Vec<usize>, IngestError> {
+    let by_name: std::collections::BTreeMap<&str, usize> =
+        present.iter().enumerate().rev().map(|(index, name)| (*name, index)).collect();
     let mut missing = Vec::new();
-    let mut places = Vec::with_capacity(names.len());
+    let mut indices = Vec::with_capacity(names.len());
     for name in names {
-        match index.get(name.as_str()) {
-            Some(place) => places.push(*place),
+        match by_name.get(name.as_str()) {
+            Some(index) => indices.push(*index),
             None => missing.push(name.clone()),
         }
     }
-    if missing.is_empty() { Ok(places) } else { Err(IngestError::Missing { file: file.to_owned(), columns: missing }) }
+    if missing.is_empty() { Ok(indices) } else { Err(IngestError::Missing { file: file.to_owned(), columns: missing }) }
 }

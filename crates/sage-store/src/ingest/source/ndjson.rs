@@ -1,5 +1,4 @@
-//! NDJSON: an object on each line. Declared keys are kept as text, other keys are passed over; a key that is
-//! not there is absent.
+//! NDJSON: one object per line. Declared keys are read as text, other keys are skipped, and a missing key is null.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -8,19 +7,19 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::json::ReaderBuilder;
 
-use super::lines::Buffered;
-use super::{BATCH_BYTES, BATCH_ROWS, Decoder, Found, Typing};
+use super::lines::RecordBuffer;
+use super::{BATCH_BYTES, BATCH_ROWS, Decoder, RawBatch, Typing};
 use crate::ingest::error::IngestError;
 
 pub(super) struct Rows {
     file: String,
-    input: Buffered,
+    input: RecordBuffer,
     decoder: arrow::json::reader::Decoder,
     line: u64,
     ended: bool,
 }
 
-const WRONG: &str = "near here is no JSON object on a line of its own";
+const MALFORMED: &str = "near here a line is not one JSON object";
 
 impl Rows {
     pub(super) fn open(file: &str, bytes: Box<dyn Read + Send>, names: &[String]) -> Result<Self, IngestError> {
@@ -31,25 +30,25 @@ impl Rows {
             .with_batch_size(BATCH_ROWS)
             .build_decoder();
         let decoder = decoder.map_err(|_| IngestError::Stream)?;
-        let mut input = Buffered::new(bytes);
-        input.more(file, 1)?;
+        let mut input = RecordBuffer::new(bytes);
+        input.fill(file, 1)?;
         if input.available().starts_with(b"\xEF\xBB\xBF") {
             input.consume(3);
         }
         Ok(Self { file: file.to_owned(), input, decoder, line: 1, ended: false })
     }
 
-    fn wrong(&self) -> IngestError {
-        IngestError::Malformed { file: self.file.clone(), line: Some(self.line), reason: WRONG }
+    fn malformed(&self) -> IngestError {
+        IngestError::Malformed { file: self.file.clone(), line: Some(self.line), reason: MALFORMED }
     }
 
-    /// How many bytes are whole lines; at the end of the input, all that is left.
+    /// The number of buffered bytes that form complete lines. At the end of the input these are all remaining bytes.
     fn whole_lines(&mut self) -> Result<usize, IngestError> {
         loop {
             if let Some(last) = self.input.available().iter().rposition(|&byte| byte == b'\n') {
                 return Ok(last + 1);
             }
-            if !self.input.more(&self.file, self.line)? {
+            if !self.input.fill(&self.file, self.line)? {
                 self.ended = true;
                 return Ok(self.input.available().len());
             }
@@ -58,33 +57,33 @@ impl Rows {
 
     fn flush(&mut self) -> Result<Option<RecordBatch>, IngestError> {
         if self.decoder.has_partial_record() {
-            return Err(self.wrong());
+            return Err(self.malformed());
         }
-        self.decoder.flush().map_err(|_| self.wrong())
+        self.decoder.flush().map_err(|_| self.malformed())
     }
 }
 
 impl Decoder for Rows {
-    fn next(&mut self) -> Result<Option<Found>, IngestError> {
+    fn next(&mut self) -> Result<Option<RawBatch>, IngestError> {
         while !self.ended {
             let mut bytes = 0;
             while !self.ended && bytes < BATCH_BYTES {
                 let whole = self.whole_lines()?;
                 let lines = &self.input.available()[..whole];
-                let Ok(fed) = self.decoder.decode(lines) else { return Err(self.wrong()) };
-                self.line += lines[..fed].iter().filter(|&&byte| byte == b'\n').count() as u64;
-                self.input.consume(fed);
-                bytes += fed;
-                if fed < whole {
-                    // The batch is full; what is left of the lines is for the next one.
+                let Ok(decoded) = self.decoder.decode(lines) else { return Err(self.malformed()) };
+                self.line += lines[..decoded].iter().filter(|&&byte| byte == b'\n').count() as u64;
+                self.input.consume(decoded);
+                bytes += decoded;
+                if decoded < whole {
+                    // The batch is full. The remaining lines belong to the next one.
                     self.ended = false;
                     break;
                 }
             }
-            // A stretch of empty lines gives no batch.
+            // Empty lines alone give no batch.
             if let Some(batch) = self.flush()? {
                 let rows = batch.num_rows();
-                return Ok(Some(Found { columns: batch.columns().to_vec(), rows, typing: Typing::Text }));
+                return Ok(Some(RawBatch { columns: batch.columns().to_vec(), rows, typing: Typing::Text }));
             }
         }
         Ok(None)

@@ -1,54 +1,54 @@
-//! What a file says of its columns without its rows: names, and types where the format has them.
+//! The columns of a file without its rows: names, and types if the format has them.
 //!
-//! From this a stream's file can be begun. Bounds and categories are not looked for: taken from rows, they would tell
-//! something about rows, and nobody would have paid for it.
+//! `sage init` drafts a stream's file from them. Bounds and categories are not read from rows, because that would
+//! release information about rows without charging for it.
 
 use std::path::Path;
 
 use arrow::datatypes::DataType;
 
-use super::{Format, IngestError, Input, Opened, csv, guarded, opened, parquet};
+use super::{Format, IngestError, Input, OpenInput, catch_panics, csv, open_input, parquet};
 
 /// A column of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outlined {
+pub struct ColumnOutline {
     /// Its name.
     pub name: String,
-    /// Its type; nothing where the format has none.
-    pub kind: Option<Typed>,
+    /// Its type, or `None` if the format has no types or the type is not supported.
+    pub kind: Option<ColumnType>,
 }
 
-/// A type as a file has it.
+/// The type of a file's column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Typed {
+pub enum ColumnType {
     /// Real numbers.
     Number,
-    /// Whole numbers.
+    /// Integers.
     Integer,
     /// True or false.
     Boolean,
     /// Instants or days.
     Time,
-    /// Texts, of which some are categories.
+    /// Texts, possibly categories.
     Text,
 }
 
-/// The columns of a CSV by its header, or of a Parquet file by its footer.
+/// Reads the columns of a CSV from its header, or of a Parquet file from its footer.
 ///
 /// # Errors
-/// When the file cannot be read, or is of a format without a header.
-pub fn outline(path: &Path) -> Result<Vec<Outlined>, IngestError> {
-    let (file, bytes, format) = opened(Input::File(path.to_owned(), None))?;
-    guarded(&file, || match (format, bytes) {
+/// When the file cannot be read, or its format has no header.
+pub fn read_outline(path: &Path) -> Result<Vec<ColumnOutline>, IngestError> {
+    let (file, bytes, format) = open_input(Input::File(path.to_owned(), None))?;
+    catch_panics(&file, || match (format, bytes) {
         (Format::Csv, bytes) => {
-            let names = csv::names(&file, bytes.read())?;
-            Ok(names.into_iter().map(|name| Outlined { name, kind: None }).collect())
+            let names = csv::read_header(&file, bytes.into_reader())?;
+            Ok(names.into_iter().map(|name| ColumnOutline { name, kind: None }).collect())
         }
-        (Format::Parquet, Opened::File(bytes)) => {
-            let schema = parquet::schema(&file, bytes)?;
-            let column = |field: &std::sync::Arc<arrow::datatypes::Field>| Outlined {
+        (Format::Parquet, OpenInput::File(bytes)) => {
+            let schema = parquet::read_schema(&file, bytes)?;
+            let column = |field: &std::sync::Arc<arrow::datatypes::Field>| ColumnOutline {
                 name: field.name().clone(),
-                kind: typed(field.data_type()),
+                kind: column_type(field.data_type()),
             };
             Ok(schema.fields().iter().map(column).collect())
         }
@@ -59,14 +59,14 @@ pub fn outline(path: &Path) -> Result<Vec<Outlined>, IngestError> {
     })
 }
 
-fn typed(kind: &DataType) -> Option<Typed> {
+fn column_type(kind: &DataType) -> Option<ColumnType> {
     Some(match kind {
-        DataType::Boolean => Typed::Boolean,
-        DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => Typed::Time,
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Typed::Text,
-        DataType::Dictionary(_, value) => return typed(value),
-        kind if kind.is_integer() => Typed::Integer,
-        kind if kind.is_numeric() => Typed::Number,
+        DataType::Boolean => ColumnType::Boolean,
+        DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => ColumnType::Time,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ColumnType::Text,
+        DataType::Dictionary(_, value) => return column_type(value),
+        kind if kind.is_integer() => ColumnType::Integer,
+        kind if kind.is_numeric() => ColumnType::Number,
         _ => return None,
     })
 }

@@ -1,7 +1,7 @@
-//! A pipe whose format is read from its end is first taken up by a file.
+//! Spooling of a pipe to a temporary file, for formats that are read from their end.
 //!
-//! The file has no name by the time the first byte is written, so that it is gone with the process however that
-//! ends, and it can only be read by its owner. It must never grow without a limit: a pipe may have no end.
+//! The file is unlinked before the first byte is written, so it disappears with the process however that ends. Only its
+//! owner can read it. Its size has a limit, because a pipe may never end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -12,25 +12,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::unreadable;
 use crate::ingest::error::IngestError;
 
-/// The most that is taken up.
+/// The most bytes of a spooled pipe.
 const LIMIT: u64 = 16 << 30;
 
-/// Where pipes are taken up.
+/// Spools pipes to files in a folder.
 pub(in crate::ingest) struct Spool {
     folder: PathBuf,
     limit: u64,
 }
 
 impl Spool {
-    /// Files in this folder, which should be where there is room for as much as comes in.
+    /// Spools to files in this folder, whose disk should have space for the whole input.
     pub(in crate::ingest) fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), limit: LIMIT }
     }
 
-    /// A file with everything that comes through the pipe.
-    pub(super) fn take(&self, file: &str, bytes: Box<dyn Read + Send>) -> Result<File, IngestError> {
-        let mut spooled = self.file().map_err(|error| self.failed(&error))?;
-        let mut read = Watched { bytes, error: None };
+    /// Copies a pipe to its end into a file.
+    pub(super) fn store(&self, file: &str, bytes: Box<dyn Read + Send>) -> Result<File, IngestError> {
+        let mut spooled = self.create_file().map_err(|error| self.failed(&error))?;
+        let mut read = PipeReader { bytes, error: None };
         let copied = io::copy(&mut (&mut read).take(self.limit + 1), &mut spooled);
         match (copied, read.error) {
             (_, Some(error)) => Err(unreadable(file, &error)),
@@ -42,7 +42,7 @@ impl Spool {
         }
     }
 
-    fn file(&self) -> io::Result<File> {
+    fn create_file(&self) -> io::Result<File> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!(".spool-{}-{number}", std::process::id()));
@@ -56,13 +56,13 @@ impl Spool {
     }
 }
 
-/// A reader that remembers whether it was the one that failed.
-struct Watched {
+/// A reader that keeps its error, so that a failure of the pipe can be told from one of the file.
+struct PipeReader {
     bytes: Box<dyn Read + Send>,
     error: Option<io::Error>,
 }
 
-impl Read for Watched {
+impl Read for PipeReader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.bytes.read(out).inspect_err(|error| self.error = Some(error.kind().into()))
     }
@@ -74,18 +74,18 @@ mod tests {
 
     use super::*;
 
-    fn take(limit: u64, bytes: Box<dyn Read + Send>) -> (tempfile::TempDir, Result<File, IngestError>) {
+    fn store(limit: u64, bytes: Box<dyn Read + Send>) -> (tempfile::TempDir, Result<File, IngestError>) {
         let folder = tempfile::tempdir().expect("a folder");
         let spool = Spool { folder: folder.path().to_owned(), limit };
-        let taken = spool.take("standard input", bytes);
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "nothing is left there");
-        (folder, taken)
+        let stored = spool.store("standard input", bytes);
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0, "no file remains in the folder");
+        (folder, stored)
     }
 
     #[test]
-    fn what_fits_is_there_and_has_no_name() {
-        let (_folder, taken) = take(4, Box::new(&b"rows"[..]));
-        let mut file = taken.expect("it fits");
+    fn a_pipe_within_the_limit_is_stored_in_an_unnamed_file() {
+        let (_folder, stored) = store(4, Box::new(&b"rows"[..]));
+        let mut file = stored.expect("within the limit");
         let mut found = String::new();
         file.rewind().expect("a file");
         file.read_to_string(&mut found).expect("a file");
@@ -93,23 +93,23 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_without_an_end_is_refused() {
-        let (_folder, taken) = take(1 << 20, Box::new(io::repeat(7)));
-        assert!(matches!(taken, Err(IngestError::NeedsFile { .. })));
+    fn an_endless_pipe_is_refused() {
+        let (_folder, stored) = store(1 << 20, Box::new(io::repeat(7)));
+        assert!(matches!(stored, Err(IngestError::NeedsFile { .. })));
     }
 
     #[test]
-    fn a_pipe_that_breaks_is_named_and_so_is_a_folder_that_is_not_there() {
+    fn errors_name_the_broken_pipe_or_the_missing_folder() {
         struct Broken;
         impl Read for Broken {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
                 Err(io::ErrorKind::BrokenPipe.into())
             }
         }
-        let (_folder, taken) = take(9, Box::new(Broken));
-        assert!(matches!(taken, Err(IngestError::Unreadable { file, .. }) if file == "standard input"));
+        let (_folder, stored) = store(9, Box::new(Broken));
+        assert!(matches!(stored, Err(IngestError::Unreadable { file, .. }) if file == "standard input"));
         let spool = Spool::new(Path::new("no such folder"));
-        let taken = spool.take("standard input", Box::new(&b"rows"[..]));
-        assert!(matches!(taken, Err(IngestError::Unreadable { file, .. }) if file == "no such folder"));
+        let stored = spool.store("standard input", Box::new(&b"rows"[..]));
+        assert!(matches!(stored, Err(IngestError::Unreadable { file, .. }) if file == "no such folder"));
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use sage_engine::stream::{time_of, time_text};
+use sage_engine::stream::{format_time, parse_time};
 use sage_engine::{BlockView, Lane, State, THOUSANDTHS};
 
 use super::html::escaped;
@@ -75,10 +75,10 @@ fn named(key: &str) -> Option<(String, String)> {
         return (hour.len() == 2).then(|| (day.to_owned(), hour.to_owned()));
     }
     if let Some(day) = level(key, "day") {
-        let number = time_of(&day)?.div_euclid(DAY);
+        let number = parse_time(&day)?.div_euclid(DAY);
         // The first day of 1970 was a Thursday.
         let weekday = (number + 3).rem_euclid(7);
-        return Some((time_text((number - weekday) * DAY), DAYS[usize::try_from(weekday).ok()?].to_owned()));
+        return Some((format_time((number - weekday) * DAY), DAYS[usize::try_from(weekday).ok()?].to_owned()));
     }
     let (times, others): (Vec<&str>, Vec<&str>) =
         key.split('/').partition(|part| ["hour=", "day=", "time="].iter().any(|name| part.starts_with(name)));
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn ten_thousand_blocks_are_a_small_picture() {
-        let key = |place: i64| format!("hour={}", time_text(place * DAY / 24).replace(":00:00", ""));
+        let key = |place: i64| format!("hour={}", format_time(place * DAY / 24).replace(":00:00", ""));
         let keys = (490_000..500_000).map(key).map(|key| if key.contains('T') { key } else { format!("{key}T00") });
         let blocks: Vec<BlockView> = keys.zip(0..).map(|(key, place)| block(&key, place % 1000)).collect();
         let shown: Vec<Shown<'_>> = blocks.iter().map(|block| Shown { block, set_aside: [300; 2] }).collect();

@@ -10,7 +10,7 @@ use std::path::Path;
 use sage_kernel::{Gate, GrantId, Head};
 
 use crate::blocks::{BlockStore, KeptSums, StoreError, parts_digest};
-use crate::catalog::{Catalog, Ended, Note, Noted, Stage};
+use crate::catalog::{AttemptEnd, Catalog, Note, NoteCollector, Stage};
 use crate::engine::{EngineError, Places, now};
 use crate::log::{Directory, SqliteLog, has_head_key};
 use crate::release::{Kind, Shelf};
@@ -83,7 +83,7 @@ impl fmt::Display for Finding {
 
 /// A directory under examination.
 pub struct Doctor {
-    gate: Gate<Noted<SqliteLog>>,
+    gate: Gate<NoteCollector<SqliteLog>>,
     catalog: Catalog,
     blocks: BlockStore,
     shelf: Shelf,
@@ -112,7 +112,7 @@ impl Doctor {
     /// As [`Doctor::examine`], with a log that may lie elsewhere.
     pub(crate) fn examine_copy(log: &Path, path: &Path, places: &Places) -> Result<Self, EngineError> {
         let directory = Directory::open(log)?;
-        let gate = Gate::open(Noted::new(directory.log()?))?;
+        let gate = Gate::open(NoteCollector::new(directory.log()?))?;
         let mut catalog = Catalog::default();
         for (number, kind, body) in gate.log().take_below(gate.head().length) {
             if kind == Note::KIND {
@@ -148,7 +148,7 @@ impl Doctor {
         self.files
     }
 
-    pub(crate) const fn gate(&self) -> &Gate<Noted<SqliteLog>> {
+    pub(crate) const fn gate(&self) -> &Gate<NoteCollector<SqliteLog>> {
         &self.gate
     }
 
@@ -189,7 +189,7 @@ impl Doctor {
     /// Every release is on the shelf as it was released, and nothing else is, but for reports that a note repeats.
     fn look_at_releases(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
         let mut digests = BTreeSet::new();
-        for (name, version, release) in self.catalog.works().releases() {
+        for (name, version, release) in self.catalog.history().releases() {
             let sound = match release.kind {
                 Kind::Model => self.shelf.model(&release.digest).is_ok(),
                 Kind::Statistic => self.shelf.statistic(&release.digest).is_ok(),
@@ -199,10 +199,10 @@ impl Doctor {
             }
             digests.insert(release.digest.as_str());
         }
-        let tries = self.catalog.works().runs().flat_map(|(_, run)| &run.tries);
-        let reports: BTreeSet<String> = tries
-            .filter_map(|one| match &one.ended {
-                Some(Ended::Judged(report)) => Some(Shelf::report_path(report.digest())),
+        let attempts = self.catalog.history().runs().flat_map(|(_, run)| &run.attempts);
+        let reports: BTreeSet<String> = attempts
+            .filter_map(|one| match &one.end {
+                Some(AttemptEnd::Judged(report)) => Some(Shelf::report_path(report.digest())),
                 _ => None,
             })
             .collect();

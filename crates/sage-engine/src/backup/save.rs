@@ -8,7 +8,7 @@ use sage_kernel::{Gate, Head};
 
 use super::list::{BackupError, Saved, SavedFile, digest, files_below, new_folder, put};
 use crate::blocks::{BlockStore, KEYS_FOLDER, StoreError};
-use crate::catalog::{Catalog, Note, Noted};
+use crate::catalog::{Catalog, Note, NoteCollector};
 use crate::engine::{EngineError, Places, now};
 use crate::log::{Directory, copy_log};
 
@@ -66,7 +66,7 @@ pub fn save(path: &Path, places: &Places, to: &Path) -> Result<Saved, EngineErro
 /// The log of a folder, verified from its first record: where it ends, and what it says of files.
 pub(super) fn folded(folder: &Path) -> Result<(Head, Catalog), EngineError> {
     let directory = Directory::open(folder)?;
-    let gate = Gate::open(Noted::new(directory.log()?))?;
+    let gate = Gate::open(NoteCollector::new(directory.log()?))?;
     let mut catalog = Catalog::default();
     for (number, kind, body) in gate.log().take_below(gate.head().length) {
         if kind == Note::KIND {

@@ -51,7 +51,7 @@ impl Agenda {
     /// Everything is new.
     pub(super) fn of(catalog: &Catalog) -> Self {
         let mut agenda = Self::default();
-        for (number, run) in catalog.works().runs() {
+        for (number, run) in catalog.history().runs() {
             agenda.place(number, run);
         }
         agenda
@@ -61,8 +61,8 @@ impl Agenda {
     pub(super) fn follow(&mut self, note: &Note, catalog: &Catalog, gain: Gain) {
         self.changes += 1;
         let own = match note {
-            Note::RunSubmitted { .. } => catalog.works().newest(),
-            Note::RunStepped { run, .. } => catalog.works().run(*run).map(|own| (*run, own)),
+            Note::RunSubmitted { .. } => catalog.history().newest(),
+            Note::RunStepped { run, .. } => catalog.history().run(*run).map(|own| (*run, own)),
             Note::StreamDefined { stream, .. }
             | Note::MemberSuspended { stream, .. }
             | Note::BlocksSealed { stream, .. }
@@ -185,12 +185,12 @@ impl Agenda {
         let due = std::mem::replace(&mut self.due, later);
         let mut ready = Vec::new();
         for (at, number) in due {
-            let Some(run) = catalog.works().run(number) else { continue };
-            if self.newest.get(&run.pipeline.name) != Some(&number) || !catalog.works().recurs(number) {
+            let Some(run) = catalog.history().run(number) else { continue };
+            if self.newest.get(&run.pipeline.name) != Some(&number) || !catalog.history().recurs(number) {
                 continue;
             }
             self.looks += 1;
-            let seen = run.tries.iter().flat_map(|one| &one.blocks).map(|(_, last)| *last as usize + 1).max();
+            let seen = run.attempts.iter().flat_map(|one| &one.blocks).map(|(_, last)| *last as usize + 1).max();
             let sealed = catalog.stream(&run.pipeline.stream).map_or(0, |stream| stream.sealed.len());
             if sealed > seen.unwrap_or(0) {
                 ready.push(number);

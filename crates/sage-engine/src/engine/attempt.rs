@@ -67,19 +67,19 @@ impl Engine {
 
     fn goes_on(&self, run: u64) -> bool {
         let catalog = self.catalog();
-        catalog.works().run(run).is_some_and(|own| !matches!(own.state.phase(), Phase::Over(_)))
+        catalog.history().run(run).is_some_and(|own| !matches!(own.state.phase(), Phase::Over(_)))
     }
 
     pub(super) fn is_running(&self, run: u64) -> bool {
         let catalog = self.catalog();
-        catalog.works().run(run).is_some_and(|own| matches!(own.state.phase(), Phase::Running(_)))
+        catalog.history().run(run).is_some_and(|own| matches!(own.state.phase(), Phase::Running(_)))
     }
 
     /// Why an attempt that is charged must not begin: its run was stopped, or the person who submitted it may no longer
     /// spend.
     fn must_not_begin(&self, run: u64) -> Option<Lost> {
         let catalog = self.catalog();
-        let own = catalog.works().run(run)?;
+        let own = catalog.history().run(run)?;
         if !matches!(own.state.phase(), Phase::Running(_)) {
             return Some(Lost("the run was stopped before the attempt began".to_owned()));
         }
@@ -182,7 +182,7 @@ impl Engine {
 
     fn receipt(&self, run: u64, bill: &crate::plan::Bill, grant: GrantId) -> Result<Receipt, EngineError> {
         self.with(|gate, catalog| {
-            let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
+            let own = catalog.history().run(run).ok_or(EngineError::NoRun(run))?;
             let pipeline = &own.pipeline;
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
             let (_, filter) = paying(gate, id, pipeline)?;

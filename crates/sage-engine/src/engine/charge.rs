@@ -15,7 +15,7 @@ use super::policy::{found, paying};
 use super::{Ask, Engine, EngineError, Granted, Store, lock};
 use crate::adapt::{Attempt, End, Phase};
 use crate::allocate::Resources;
-use crate::catalog::{Catalog, Run, Step, Try};
+use crate::catalog::{AttemptRecord, Catalog, Run, Step};
 use crate::plan::{Bill, Known, Recipe};
 
 /// What follows from a choice: the recipe, the bill and the questions to the ledger.
@@ -72,7 +72,8 @@ pub(super) fn written(
 
 /// The same for an attempt that was charged, by what it was charged.
 fn written_as_charged(
-    recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, last: &Try, filter: &Filter, before: Before,
+    recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, last: &AttemptRecord, filter: &Filter,
+    before: Before,
 ) -> Option<Written> {
     let anew = || written(Arc::clone(&recipe), catalog, number, run, &last.attempt, &last.blocks, filter);
     // Only a test that was not charged yet is priced now.
@@ -228,7 +229,7 @@ impl Engine {
     /// charged stays charged.
     pub(super) fn end_crashed(&self, number: u64) -> Result<(), EngineError> {
         let catalog = self.catalog();
-        let Some(run) = catalog.works().run(number) else { return Ok(()) };
+        let Some(run) = catalog.history().run(number) else { return Ok(()) };
         let lost = || Step::Lost { reason: CRASHED.to_owned() };
         match run.state.phase() {
             Phase::Over(_) => return Ok(()),

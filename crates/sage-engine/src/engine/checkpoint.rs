@@ -9,7 +9,7 @@
 use sage_kernel::{Event, Gate, GateError, Head, Log, LogError};
 
 use super::{Engine, EngineError, Store, now};
-use crate::catalog::{Catalog, Note, Noted};
+use crate::catalog::{Catalog, Note, NoteCollector};
 use crate::log::Directory;
 
 /// The kind of the note that commits to the notes before it.
@@ -61,7 +61,7 @@ impl History {
 pub(super) fn open(directory: &Directory) -> Result<(Gate<Store>, History), EngineError> {
     match open_from_snapshot(directory)? {
         Some(opened) => Ok(opened),
-        None => Ok((Gate::open(Noted::new(directory.log()?))?, History::default())),
+        None => Ok((Gate::open(NoteCollector::new(directory.log()?))?, History::default())),
     }
 }
 
@@ -72,7 +72,7 @@ fn open_from_snapshot(directory: &Directory) -> Result<Option<(Gate<Store>, Hist
         .split_first_chunk::<8>()
         .and_then(|(length, rest)| rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?));
     let Some((notes, ledger)) = parts else { return Ok(None) };
-    let gate = match Gate::open_from(Noted::new(log), ledger) {
+    let gate = match Gate::open_from(NoteCollector::new(log), ledger) {
         Ok(gate) => gate,
         // Whatever is wrong with the log itself, reading it from the start says so.
         Err(_) => return Ok(None),

@@ -90,7 +90,7 @@ impl Engine {
         let left_lying = lock(&self.agenda).left_lying(&busy);
         for number in left_lying {
             let catalog = self.catalog();
-            let Some(run) = catalog.works().run(number) else { continue };
+            let Some(run) = catalog.history().run(number) else { continue };
             lock(&self.agenda).look();
             let planned = self.crash_guard.enter(number, Work::Planning);
             let resumed = self.resume(number, run);
@@ -157,7 +157,7 @@ impl Engine {
         choices.forget(number);
         lock(&self.agenda).unsettle(number);
         let catalog = self.catalog();
-        let Some(run) = catalog.works().run(number).filter(|run| run.state.phase() == Phase::Idle) else {
+        let Some(run) = catalog.history().run(number).filter(|run| run.state.phase() == Phase::Idle) else {
             return Ok(());
         };
         let stream = &run.pipeline.stream;
@@ -222,7 +222,7 @@ impl Engine {
         let catalog = self.catalog();
         let runs = lock(&self.agenda).under_way();
         let room = |number: u64| {
-            let run = catalog.works().run(number)?;
+            let run = catalog.history().run(number)?;
             let stream = &run.pipeline.stream;
             Some((stream.clone(), schedule::context_of(run, catalog.stream(stream))?))
         };
@@ -241,7 +241,7 @@ impl Engine {
     fn resubmit_due(&self, time: u64) -> Result<(), EngineError> {
         let catalog = self.catalog();
         let due = lock(&self.agenda).take_due(time, &catalog);
-        for run in due.into_iter().filter_map(|number| catalog.works().run(number)) {
+        for run in due.into_iter().filter_map(|number| catalog.history().run(number)) {
             let (stream, text) = (run.pipeline.stream.clone(), run.pipeline.to_text());
             let again = Note::RunSubmitted {
                 stream,
@@ -254,7 +254,7 @@ impl Engine {
             self.with(|gate, catalog| {
                 // Decided on the newest file of the stream: a person without the role does not spend again.
                 let allowed = catalog.stream(&run.pipeline.stream).is_some_and(|known| known.may_spend(run));
-                let owned = catalog.works().owner(&run.pipeline.name) == Some(run.pipeline.stream.as_str());
+                let owned = catalog.history().owner(&run.pipeline.name) == Some(run.pipeline.stream.as_str());
                 if allowed && owned { Ok(note(gate, catalog, &again)?) } else { Ok(()) }
             })?;
         }

@@ -79,14 +79,14 @@ use put_back::Doubted;
 
 use crate::allocate::Scheduler;
 use crate::blocks::{BlockKeys, BlockStore, KeptSums, MasterKeySource};
-use crate::catalog::{Catalog, Note, Noted};
+use crate::catalog::{Catalog, Note, NoteCollector};
 use crate::log::{Checked, Desk, Directory, Heads, Sound, SqliteLog};
 pub use crate::plan::AttemptLimits;
 use crate::plan::Recipe;
 use crate::release::Shelf;
 use crate::schedule::Schedule;
 
-type Store = Noted<SqliteLog>;
+type Store = NoteCollector<SqliteLog>;
 
 /// Where things are, beyond the directory.
 #[derive(Clone, Debug, Default)]

@@ -185,7 +185,7 @@ impl Engine {
     /// Where the code lies that was submitted with a run.
     fn code_of(&self, run: u64) -> Option<PathBuf> {
         let catalog = self.catalog();
-        let digest = catalog.works().run(run)?.code.clone()?;
+        let digest = catalog.history().run(run)?.code.clone()?;
         Some(self.path().join("code").join(digest))
     }
 }

@@ -26,7 +26,7 @@ impl Engine {
     /// When there is no such run, or the principal is not the ML engineer who submitted it.
     pub fn printed(&self, by: &Principal, run: u64) -> Result<Vec<(u64, String)>, EngineError> {
         let catalog = self.catalog();
-        let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
+        let own = catalog.history().run(run).ok_or(EngineError::NoRun(run))?;
         if !matches!(own.pipeline.train, Train::Command { .. }) {
             return Ok(Vec::new());
         }
@@ -37,7 +37,7 @@ impl Engine {
             let principal = by.name().to_owned();
             return Err(EngineError::NotInRole { principal, role: Role::MlEngineer, stream: stream.clone() });
         }
-        let serials = own.tries.iter().map(|one| one.attempt.serial);
+        let serials = own.attempts.iter().map(|one| one.attempt.serial);
         let kept =
             serials.filter_map(|serial| Some((serial, fs::read_to_string(self.printed_file(run, serial)).ok()?)));
         Ok(kept.collect())

@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::policy::{found, in_role};
 use super::{Engine, EngineError, Fed, Principal, note};
-use crate::catalog::{Note, Quarantined};
+use crate::catalog::{Note, QuarantinedFile};
 use crate::ingest::{Format, IngestError, REASON_COLUMN, Source};
 use crate::stream::Role;
 
@@ -99,8 +99,8 @@ impl Engine {
         for (name, stream) in catalog.streams() {
             let Some(kept) = stream.file.retention else { continue };
             let kept = kept.microseconds().unsigned_abs() / 1000;
-            let over = |own: &&Quarantined| own.at.is_some_and(|at| at.saturating_add(kept) <= time);
-            let expired: Vec<Quarantined> = stream.quarantine.iter().filter(over).cloned().collect();
+            let over = |own: &&QuarantinedFile| own.at.is_some_and(|at| at.saturating_add(kept) <= time);
+            let expired: Vec<QuarantinedFile> = stream.quarantine.iter().filter(over).cloned().collect();
             if !expired.is_empty() {
                 self.erase(name, expired, None)?;
             }
@@ -111,7 +111,7 @@ impl Engine {
     /// The files of a stream for a principal in this role: those that are named, or all.
     fn quarantined(
         &self, by: &Principal, stream: &str, role: Role, files: Option<&[String]>,
-    ) -> Result<Vec<Quarantined>, EngineError> {
+    ) -> Result<Vec<QuarantinedFile>, EngineError> {
         self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, stream)?;
             in_role(known, by, role)?;
@@ -121,7 +121,7 @@ impl Engine {
         })
     }
 
-    fn erase(&self, stream: &str, chosen: Vec<Quarantined>, by: Option<String>) -> Result<(), EngineError> {
+    fn erase(&self, stream: &str, chosen: Vec<QuarantinedFile>, by: Option<String>) -> Result<(), EngineError> {
         if chosen.is_empty() {
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl Engine {
     }
 
     /// The rows of a file, whose bytes have the digest that the log names.
-    fn quarantined_rows(&self, stream: &str, own: &Quarantined) -> Result<Vec<RecordBatch>, EngineError> {
+    fn quarantined_rows(&self, stream: &str, own: &QuarantinedFile) -> Result<Vec<RecordBatch>, EngineError> {
         let path = own.part.path(stream);
         let bytes = self.blocks.read(&path)?;
         if *blake3::hash(&bytes).as_bytes() != own.part.digest {

@@ -5,7 +5,7 @@
 
 use super::{Engine, EngineError};
 use crate::adapt::{Outcome, Phase, Verdict};
-use crate::catalog::{Ended, Run, Try};
+use crate::catalog::{AttemptEnd, AttemptRecord, Run};
 use crate::pipeline::{Goal, Metric};
 use crate::run::Report;
 
@@ -59,7 +59,8 @@ impl Engine {
 /// The limits of its file that stand in the way of the next attempt.
 fn of_limits(run: &Run) -> Vec<Relief> {
     let limits = run.state.plan().limits();
-    let judged: Vec<&Try> = run.tries.iter().filter(|one| matches!(one.ended, Some(Ended::Judged(_)))).collect();
+    let judged: Vec<&AttemptRecord> =
+        run.attempts.iter().filter(|one| matches!(one.end, Some(AttemptEnd::Judged(_)))).collect();
     let Some(last) = judged.last().map(|last| last.attempt) else { return Vec::new() };
     let grown = judged.windows(2).filter(|pair| pair[1].attempt.window > pair[0].attempt.window).count();
     let mut reliefs = Vec::new();
@@ -80,8 +81,8 @@ fn of_limits(run: &Run) -> Vec<Relief> {
 
 /// The target that the last test would have met, by what was released of it.
 fn of_report(run: &Run) -> Option<Relief> {
-    let report = run.tries.iter().rev().find_map(|one| match &one.ended {
-        Some(Ended::Judged(report)) => Some(report),
+    let report = run.attempts.iter().rev().find_map(|one| match &one.end {
+        Some(AttemptEnd::Judged(report)) => Some(report),
         _ => None,
     })?;
     let validate = run.pipeline.validate.as_ref()?;

@@ -64,7 +64,7 @@ impl Engine {
             self.release_shown(alias, shown)?;
             let release = self.release_named(alias)?;
             let catalog = self.catalog();
-            let before = catalog.works().run(release.run).map(|run| &run.pipeline);
+            let before = catalog.history().run(release.run).map(|run| &run.pipeline);
             if before.is_none_or(|before| before.stream != pipeline.stream || before.label != pipeline.label) {
                 return Err(EngineError::OtherLabel(alias.clone()));
             }

@@ -68,7 +68,7 @@ impl Engine {
         self.with(|gate, catalog| {
             owns_name(catalog, name, &recipe.pipeline().stream)?;
             note(gate, catalog, &submitted)?;
-            Ok(catalog.works().runs().count() as u64 + 1)
+            Ok(catalog.history().runs().count() as u64 + 1)
         })
     }
 
@@ -121,18 +121,18 @@ impl Engine {
     /// privacy officer of its stream.
     pub fn stop_run(&self, by: &Principal, run: u64) -> Result<Stopped, EngineError> {
         self.with(|gate, catalog| {
-            let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
+            let own = catalog.history().run(run).ok_or(EngineError::NoRun(run))?;
             let (_, known) = found(gate, catalog, &own.pipeline.stream)?;
             if !known.has_role(by.name(), Role::PrivacyOfficer) {
                 in_role(known, by, Role::MlEngineer)?;
             }
             let by = by.name().to_owned();
-            let works = catalog.works();
+            let history = catalog.history();
             let (note_of, stopped) = match own.state.phase() {
                 Phase::Over(Outcome::Stopped(End::Cancelled | End::NotMember | End::NameTaken)) => {
                     return Err(EngineError::RunOver(run));
                 }
-                Phase::Over(_) if works.recurs(run) && works.newest_of(&own.pipeline.name) == Some(run) => {
+                Phase::Over(_) if history.recurs(run) && history.newest_run(&own.pipeline.name) == Some(run) => {
                     let (stream, pipeline) = (own.pipeline.stream.clone(), own.pipeline.name.clone());
                     (Note::RecurrenceStopped { stream, pipeline, by }, Stopped::Recurrence)
                 }
@@ -220,7 +220,7 @@ fn default_timeout(window: &Extent, file: &StreamFile) -> Width {
 
 /// Refuses a pipeline name that belongs to another stream: its releases and aliases are that stream's.
 fn owns_name(catalog: &Catalog, name: &str, stream: &str) -> Result<(), EngineError> {
-    match catalog.works().owner(name) {
+    match catalog.history().owner(name) {
         Some(owner) if owner != stream => Err(EngineError::NameTaken(name.to_owned())),
         _ => Ok(()),
     }

@@ -95,7 +95,7 @@ impl Engine {
     /// When there is no such run, or the log has failed.
     pub fn attempt_losses(&self, number: u64) -> Result<Vec<Option<Epsilon>>, EngineError> {
         let run = self.run_of(number)?;
-        let losses = run.tries.iter().map(|one| {
+        let losses = run.attempts.iter().map(|one| {
             let billed = self.billed(&run, one.attempt.cost, one.attempt.window, &one.blocks)?;
             Ok(billed.map(|(_, filter, bill)| submit::alone(&filter, &bill)))
         });
@@ -103,7 +103,7 @@ impl Engine {
     }
 
     pub(super) fn run_of(&self, number: u64) -> Result<Arc<Run>, EngineError> {
-        self.catalog().works().run(number).cloned().ok_or(EngineError::NoRun(number))
+        self.catalog().history().run(number).cloned().ok_or(EngineError::NoRun(number))
     }
 
     /// The bill of an attempt of a run, on these blocks or else the newest; nothing where the pipeline no longer

@@ -86,13 +86,13 @@ impl Schedule {
                 }
                 let named = |run: &Run| run.pipeline.stream == *stream && names_any(run, blocks);
                 let runs =
-                    self.restricted.iter().filter(|run| catalog.works().run(**run).is_some_and(|run| named(run)));
+                    self.restricted.iter().filter(|run| catalog.history().run(**run).is_some_and(|run| named(run)));
                 for run in runs.copied().collect::<Vec<u64>>() {
                     self.restrict(run, catalog);
                 }
             }
             Note::RunSubmitted { .. } => {
-                if let Some((number, run)) = catalog.works().newest() {
+                if let Some((number, run)) = catalog.history().newest() {
                     let pipelines = vec![PipelineId(number)];
                     self.of(run, catalog, Event::Arrive { pipelines });
                     if run.pipeline.blocks.is_some() {
@@ -103,7 +103,7 @@ impl Schedule {
                 }
             }
             Note::RunStepped { run: number, step } => {
-                if let Some(run) = catalog.works().run(*number) {
+                if let Some(run) = catalog.history().run(*number) {
                     return self.step(*number, run, step, catalog);
                 }
             }
@@ -147,7 +147,7 @@ impl Schedule {
 
     /// Which of the sealed blocks a run reads that names them.
     fn restrict(&mut self, number: u64, catalog: &Catalog) {
-        let Some(run) = catalog.works().run(number) else { return };
+        let Some(run) = catalog.history().run(number) else { return };
         let sealed = catalog.stream(&run.pipeline.stream).map_or(&[][..], |stream| &stream.sealed);
         let named = run.pipeline.blocks.iter().flatten();
         let places = named.filter_map(|key| sealed.iter().position(|own| own == key));

@@ -90,7 +90,7 @@ impl Engine {
     /// Everything from the first row to the kernel's release; nothing if the run was stopped meanwhile.
     fn attempt(&self, job: Job, watcher: &Watcher<'_>, working: &Working<'_>) -> Result<Option<Report>, Lost> {
         let (run, serial) = (job.run, job.attempt.serial);
-        let (bill, grant) = (job.bill.clone(), job.granted.id());
+        let (attempt_cost, grant) = (job.attempt_cost.clone(), job.granted.id());
         let stream = job.recipe.pipeline().stream.clone();
         if let Some(reason) = self.must_not_begin(run) {
             return Err(self.unread([job.granted].into_iter().chain(job.tested), reason));
@@ -112,7 +112,7 @@ impl Engine {
         let mut digest = None;
         let new = !matches!(product, Product::Nothing);
         if verdict.decision == Decision::Accept && new {
-            let receipt = self.receipt(run, &bill, grant).map_err(Lost::from)?;
+            let receipt = self.receipt(run, &attempt_cost, grant).map_err(Lost::from)?;
             let artefact = artefact(product, &receipt)?;
             self.shelf.put(&artefact).map_err(|error| Lost(error.to_string()))?;
             digest = Some(artefact.digest);
@@ -131,7 +131,7 @@ impl Engine {
 
     /// A released model tested again.
     fn again(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
-        let Job { attempt, recipe, bill, granted, .. } = job;
+        let Job { attempt, recipe, attempt_cost, granted, .. } = job;
         let (Train::Released { release }, Some(label)) = (&recipe.pipeline().train, recipe.tested()) else {
             return Err(Lost("this pipeline names no release".to_owned()));
         };
@@ -140,13 +140,13 @@ impl Engine {
             Err(error) => return Err(self.unread([granted], Lost::from(error))),
         };
         watch.enter(Stage::Reading)?;
-        let (session, verdict) = self.tested(label, &recipe, &bill, granted, &predictor, &attempt)?;
+        let (session, verdict) = self.tested(label, &recipe, &attempt_cost, granted, &predictor, &attempt)?;
         Ok(Done { finished: session.finish(), verdict, product: Product::Nothing })
     }
 
     /// An attempt with learners of ours.
     fn ours(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
-        let Job { attempt, recipe, bill, granted, .. } = job;
+        let Job { attempt, recipe, attempt_cost, granted, .. } = job;
         let (query, rival) = match self.rival(&recipe) {
             Ok(found) => found,
             Err(error) => return Err(self.unread([granted], Lost::from(error))),
@@ -158,7 +158,7 @@ impl Engine {
                 let what = format!("{statistic:?}");
                 let sums = (&Lane::BOTH[..], &sum as &read::Summing<'_, Batch>);
                 let session = self.open_summed(granted, &query, &what, &|batch| batch, sums).map_err(Lost::from)?;
-                compute(session, &recipe, statistic, &bill, &attempt, watch)
+                compute(session, &recipe, statistic, &attempt_cost, &attempt, watch)
             }
             _ => {
                 let Some(inputs) = recipe.inputs() else { return Err(Lost("a model needs features".to_owned())) };
@@ -166,7 +166,7 @@ impl Engine {
                     Some(rival) => rival.beside(&batch, inputs),
                     None => read::encoded(&batch, inputs.encoding()),
                 };
-                let session = match LinearSums::of(&recipe, &bill) {
+                let session = match LinearSums::of(&recipe, &attempt_cost) {
                     Some(linear) => {
                         let sum = |permit: &_, part, rows: &[Encoded]| linear.sum(permit, part, rows);
                         let sums = (&[Lane::Train][..], &sum as &read::Summing<'_, Encoded>);
@@ -175,12 +175,14 @@ impl Engine {
                     None => self.open_by(granted, &query, &encode),
                 };
                 let session = session.map_err(Lost::from)?;
-                train_and_test(session, &recipe, &bill, &attempt, THREADS, watch)
+                train_and_test(session, &recipe, &attempt_cost, &attempt, THREADS, watch)
             }
         }
     }
 
-    fn receipt(&self, run: u64, bill: &crate::plan::Bill, grant: GrantId) -> Result<Receipt, EngineError> {
+    fn receipt(
+        &self, run: u64, attempt_cost: &crate::plan::AttemptCost, grant: GrantId,
+    ) -> Result<Receipt, EngineError> {
         self.with(|gate, catalog| {
             let own = catalog.history().run(run).ok_or(EngineError::NoRun(run))?;
             let pipeline = &own.pipeline;
@@ -203,7 +205,7 @@ impl Engine {
                 context: pipeline.context.clone(),
                 blocks: blocks.collect(),
                 filter: filter.rule().to_string(),
-                epsilon: submit::lane_losses(filter, &bill.costs).map(|epsilon| epsilon.to_string()),
+                epsilon: submit::lane_losses(filter, &attempt_cost.costs).map(|epsilon| epsilon.to_string()),
                 delta: filter.ceiling().delta.to_string(),
                 unit: known.file.unit_text().to_owned(),
                 door: if matches!(pipeline.train, Train::Command { .. }) { "attested" } else { "enforced" }.to_owned(),

@@ -16,12 +16,12 @@ use super::{Ask, Engine, EngineError, Granted, Store, lock};
 use crate::adapt::{Attempt, End, Phase};
 use crate::allocate::Resources;
 use crate::catalog::{AttemptRecord, Catalog, Run, Step};
-use crate::plan::{Bill, Known, Recipe};
+use crate::plan::{AttemptCost, CostInputs, Recipe};
 
-/// What follows from a choice: the recipe, the bill and the questions to the ledger.
+/// What follows from a choice: the recipe, the attempt cost and the questions to the ledger.
 pub(super) struct Written {
     pub(super) recipe: Arc<Recipe>,
-    pub(super) bill: Bill,
+    pub(super) attempt_cost: AttemptCost,
     ask: Ask,
     /// Of the test lane, where it is asked by itself.
     test: Option<Ask>,
@@ -45,10 +45,10 @@ struct Charged {
 
 impl Before {
     /// What each lane was charged; of a test that was not, what it would be.
-    fn costs(&self, otherwise: Option<&Bill>) -> Option<[Option<Cost>; 2]> {
+    fn costs(&self, otherwise: Option<&AttemptCost>) -> Option<[Option<Cost>; 2]> {
         let [train, test] = self.ask.as_ref()?.request.costs.clone();
         let apart = self.test.as_ref().map(|test| test.request.costs[1].clone());
-        let other = || otherwise.and_then(|bill| bill.costs[1].clone());
+        let other = || otherwise.and_then(|attempt_cost| attempt_cost.costs[1].clone());
         Some([train, test.or_else(|| apart.unwrap_or_else(other))])
     }
 }
@@ -66,8 +66,9 @@ pub(super) fn written(
 ) -> Option<Written> {
     let known = catalog.stream(&run.pipeline.stream)?;
     let rows = rows_of(&run.pipeline, known, blocks).map(|each| each * f64::from(attempt.window));
-    let bill = Bill::new(&recipe, Known { filter, terms: run.terms, cost: attempt.cost, rows }).ok()?;
-    asked(recipe, catalog, number, run, (attempt, blocks), bill)
+    let attempt_cost =
+        AttemptCost::new(&recipe, CostInputs { filter, terms: run.terms, cost: attempt.cost, rows }).ok()?;
+    asked(recipe, catalog, number, run, (attempt, blocks), attempt_cost)
 }
 
 /// The same for an attempt that was charged, by what it was charged.
@@ -79,16 +80,16 @@ fn written_as_charged(
     // Only a test that was not charged yet is priced now.
     let apart = recipe.own_code().is_some() && before.test.is_none();
     let otherwise = if apart || before.ask.is_none() { anew() } else { None };
-    let Some(costs) = before.costs(otherwise.as_ref().map(|written| &written.bill)) else { return otherwise };
-    let bill = Bill::as_charged(&recipe, costs, Resources(last.resources), run.terms.delta())?;
-    let written = asked(Arc::clone(&recipe), catalog, number, run, (&last.attempt, &last.blocks), bill)?;
+    let Some(costs) = before.costs(otherwise.as_ref().map(|written| &written.attempt_cost)) else { return otherwise };
+    let attempt_cost = AttemptCost::as_charged(&recipe, costs, Resources(last.resources), run.terms.delta())?;
+    let written = asked(Arc::clone(&recipe), catalog, number, run, (&last.attempt, &last.blocks), attempt_cost)?;
     Some(Written { before, ..written })
 }
 
-/// The questions of a bill.
+/// The questions of an attempt cost.
 fn asked(
     recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, (attempt, blocks): (&Attempt, &[(u32, u32)]),
-    bill: Bill,
+    attempt_cost: AttemptCost,
 ) -> Option<Written> {
     let name = &run.pipeline.stream;
     let known = catalog.stream(name)?;
@@ -98,7 +99,7 @@ fn asked(
         stream: name.clone(),
         context: run.pipeline.context.clone(),
         blocks: places.filter_map(|place| known.sealed.get(place as usize).cloned()).collect(),
-        costs: bill.costs.clone(),
+        costs: attempt_cost.costs.clone(),
         door: Door::Enforced,
         purpose: format!("run {number} of {}", run.pipeline.name),
     };
@@ -111,7 +112,7 @@ fn asked(
         test = Some(Ask { key: test_key_of(number, attempt), costs: [None, tested], purpose, ..ask.clone() });
         ask.door = Door::Declared { author: run.by.clone(), reason };
     }
-    Some(Written { recipe, bill, ask, test, before: Before::default() })
+    Some(Written { recipe, attempt_cost, ask, test, before: Before::default() })
 }
 
 impl Engine {
@@ -130,11 +131,11 @@ impl Engine {
     pub(super) fn charge_attempt(
         &self, run: u64, attempt: Attempt, written: Written,
     ) -> Result<Option<Job>, EngineError> {
-        let Written { recipe, bill, ask, test, before } = written;
+        let Written { recipe, attempt_cost, ask, test, before } = written;
         match self.both(ask, test, before) {
             Ok((granted, tested)) => {
                 self.step(run, Step::Charged)?;
-                Ok(Some(Job { run, attempt, recipe, bill, granted, tested }))
+                Ok(Some(Job { run, attempt, recipe, attempt_cost, granted, tested }))
             }
             Err(EngineError::Refused(_)) => {
                 self.step(run, Step::Refused)?;
@@ -208,8 +209,8 @@ impl Engine {
             (Some(GrantState::Charged), None | Some(GrantState::Charged)) => {
                 let Some(written) = written else { return Ok(None) };
                 let (granted, tested) = self.both(written.ask, written.test, written.before)?;
-                let (recipe, bill) = (written.recipe, written.bill);
-                return Ok(Some(Job { run: number, attempt, recipe, bill, granted, tested }));
+                let (recipe, attempt_cost) = (written.recipe, written.attempt_cost);
+                return Ok(Some(Job { run: number, attempt, recipe, attempt_cost, granted, tested }));
             }
             (Some(GrantState::Cancelled), _) => Step::Withdrawn,
             _ => Step::Lost { reason: STOPPED.to_owned() },

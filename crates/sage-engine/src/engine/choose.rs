@@ -173,7 +173,7 @@ impl Engine {
         let Some(context) = schedule::context_of(run, Some(known)).filter(|_| self.reserves()) else { return true };
         let mut schedule = lock(&self.schedule);
         let Some(room) = schedule.room(&run.pipeline.stream, context) else { return true };
-        written.bill.resources.within(reach.of(room, PipelineId(number), BlockId(place)))
+        written.attempt_cost.resources.within(reach.of(room, PipelineId(number), BlockId(place)))
     }
 
     /// The blocks among these that refuse an attempt by themselves.
@@ -187,7 +187,7 @@ impl Engine {
             let (Some(ledgered), Some(context)) = (ledgered, schedule::context_of(run, Some(known))) else {
                 return Ok(vec![false; places.len()]);
             };
-            let ceilings = Ceilings::new(ledgered, ContextId(context), &written.bill.costs);
+            let ceilings = Ceilings::new(ledgered, ContextId(context), &written.attempt_cost.costs);
             let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
             let admits = |place: &u32| numbers.get(*place as usize).is_some_and(|block| ceilings.admit(*block));
             Ok(places.iter().map(admits).collect())

@@ -13,7 +13,7 @@ use super::{Engine, EngineError, Granted, lock, note};
 use crate::adapt::{Attempt, Phase};
 use crate::allocate::{Event, PipelineId};
 use crate::catalog::{Note, Step};
-use crate::plan::{Bill, Recipe};
+use crate::plan::{AttemptCost, Recipe};
 use crate::schedule;
 
 /// An attempt that is paid for and waits to be performed.
@@ -22,7 +22,7 @@ pub struct Job {
     pub(super) run: u64,
     pub(super) attempt: Attempt,
     pub(super) recipe: Arc<Recipe>,
-    pub(super) bill: Bill,
+    pub(super) attempt_cost: AttemptCost,
     pub(super) granted: Granted,
     /// The charge of the test lane, where it is one of its own.
     pub(super) tested: Option<Granted>,
@@ -169,7 +169,7 @@ impl Engine {
         let pipeline = PipelineId(number);
         let asked = choice.as_ref().and_then(|choice| {
             let blocks = schedule::blocks(&choice.blocks)?;
-            Some(Event::Ask { pipeline, blocks, cost: choice.written.bill.resources })
+            Some(Event::Ask { pipeline, blocks, cost: choice.written.attempt_cost.resources })
         });
         let mut schedule = lock(&self.schedule);
         let Some(room) = schedule.room(stream, context) else { return Ok(()) };
@@ -232,7 +232,7 @@ impl Engine {
     /// Records a choice and charges it.
     fn begin(&self, choice: Choice) -> Result<Option<Job>, EngineError> {
         let Choice { run, attempt, blocks, written, .. } = choice;
-        self.step(run, Step::Chosen { attempt, blocks, resources: written.bill.resources.0 })?;
+        self.step(run, Step::Chosen { attempt, blocks, resources: written.attempt_cost.resources.0 })?;
         self.charge_attempt(run, attempt, written)
     }
 

@@ -105,7 +105,7 @@ pub(crate) fn left_of_lane(filter: &Filter, spent: &[u128]) -> u64 {
 /// The largest cost of an attempt of which the test lane's share is within this.
 fn within_share(pipeline: &Pipeline, most: u64) -> u64 {
     let share = match &pipeline.train {
-        Train::Statistic(statistic) if !plan::of_both_lanes(statistic) => return u64::MAX,
+        Train::Statistic(statistic) if !plan::uses_both_lanes(statistic) => return u64::MAX,
         Train::Statistic(_) => return most,
         _ => pipeline.budget.shares.validate.units(),
     };
@@ -117,7 +117,7 @@ fn within_share(pipeline: &Pipeline, most: u64) -> u64 {
 /// the newest are meant.
 pub(super) fn rows_of(pipeline: &Pipeline, known: &Stream, blocks: &[(u32, u32)]) -> Option<f64> {
     let stated = match &pipeline.train {
-        Train::Logistic(descent) | Train::Network { descent, .. } => descent.rows.map(f64::from),
+        Train::Logistic(sgd) | Train::Network { sgd, .. } => sgd.rows.map(f64::from),
         _ => None,
     };
     let newest = known.sealed.len().checked_sub(1).and_then(|last| u32::try_from(last).ok());

@@ -23,8 +23,8 @@ use super::drive::Job;
 use super::flight::Serving;
 use super::rival::{cells, expression};
 use super::{Engine, Granted};
-use crate::pipeline::Handover;
-use crate::plan::{Bill, LABEL, OwnCode, Recipe, Tested, Trained, graph_columns};
+use crate::pipeline::RowTransport;
+use crate::plan::{AttemptCost, LABEL, OwnCode, Recipe, TestLabel, TrainingNoise, graph_columns};
 use crate::private;
 use crate::read::{Batch, Query, Row};
 use crate::release;
@@ -36,7 +36,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(3600);
 impl Engine {
     /// Performs the attempt of a program of its author's.
     pub(super) fn own_code(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
-        let Job { run, attempt, recipe, bill, granted, tested } = job;
+        let Job { run, attempt, recipe, attempt_cost, granted, tested } = job;
         let (Some(own), Some(label), Some(tested)) = (recipe.own_code(), recipe.tested(), tested) else {
             return Err(Lost("a program has a charge for what it sees and one for its test".to_owned()));
         };
@@ -51,7 +51,7 @@ impl Engine {
             Err(reason) => return Err(self.unread([granted, tested], reason)),
         };
         watch.enter(Stage::Reading)?;
-        let made = self.seen(own, &recipe, &bill, granted, &folder, (run, attempt.serial), &sandbox, watch);
+        let made = self.seen(own, &recipe, &attempt_cost, granted, &folder, (run, attempt.serial), &sandbox, watch);
         let made = made.and_then(|graph| watch.enter(Stage::Validating).map(|()| graph));
         let of = (run, attempt.serial);
         let tried = |graph| Ok((self.tried_out(&graph, &recipe).map_err(|why| self.for_author(of, why))?, graph));
@@ -60,15 +60,15 @@ impl Engine {
             Ok(made) => made,
             Err(reason) => return Err(self.unread([tested], reason)),
         };
-        let (session, verdict) = self.tested(label, &recipe, &bill, tested, &predictor, &attempt)?;
+        let (session, verdict) = self.tested(label, &recipe, &attempt_cost, tested, &predictor, &attempt)?;
         Ok(Done { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
     }
 
     /// What the program makes of the rows of the train lane.
     #[allow(clippy::too_many_arguments, reason = "each is a different thing, and they come together here alone")]
     fn seen(
-        &self, own: &OwnCode, recipe: &Recipe, bill: &Bill, granted: Granted, folder: &Scratch, of: (u64, u64),
-        sandbox: &Sandbox, watch: &dyn Watch,
+        &self, own: &OwnCode, recipe: &Recipe, attempt_cost: &AttemptCost, granted: Granted, folder: &Scratch,
+        of: (u64, u64), sandbox: &Sandbox, watch: &dyn Watch,
     ) -> Result<Graph, Lost> {
         let failed = |error: std::io::Error| Lost(format!("the run's folder cannot be written: {error}"));
         let grant = granted.id();
@@ -78,12 +78,12 @@ impl Engine {
         let batches = rows.lane(Lane::Train).iter().filter_map(|batch| batch.records(&names)).collect();
         // Dropped at the end of this function, when the program is over.
         let serving = match own.rows {
-            Handover::Parquet => folder.write_rows(batches).map(|()| None),
-            Handover::Flight => Serving::start(&folder.path, batches).map(Some),
+            RowTransport::Parquet => folder.write_rows(batches).map(|()| None),
+            RowTransport::Flight => Serving::start(&folder.path, batches).map(Some),
         };
         let serving = serving.map_err(failed)?;
         let finished = rows.finish();
-        let mut context = context(recipe, bill, of, grant.0, &sandbox.rows_path(&folder.path));
+        let mut context = context(recipe, attempt_cost, of, grant.0, &sandbox.rows_path(&folder.path));
         if let Some(serving) = &serving {
             let location = format!("grpc+unix://{}", sandbox.socket_path(serving.socket()).display());
             context["flight"] = json!({"location": location, "ticket": serving.ticket()});
@@ -111,7 +111,7 @@ impl Engine {
             socket: serving.as_ref().map(|serving| serving.socket().to_owned()),
             limits: Limits { time, processor_time: time, memory_bytes, ..most },
         };
-        let mut spent = Spent::new(bill);
+        let mut spent = Spent::new(attempt_cost);
         let report =
             sandbox.run(&command, &mut |line: Line| spent.hear(&line)).map_err(|error| Lost(error.to_string()))?;
         self.keep_printed(of, &report);
@@ -154,7 +154,7 @@ impl Engine {
 
     /// The test of its model on the test lane.
     pub(super) fn tested(
-        &self, label: &Tested, recipe: &Recipe, bill: &Bill, granted: Granted, predictor: &Predictor,
+        &self, label: &TestLabel, recipe: &Recipe, attempt_cost: &AttemptCost, granted: Granted, predictor: &Predictor,
         attempt: &crate::adapt::Attempt,
     ) -> Result<(Session<Batch>, Verdict), Lost> {
         let mut columns = vec![label.label.clone()];
@@ -174,7 +174,7 @@ impl Engine {
             let found = predictor.rows(&[cells]).ok().and_then(|found| found.first().copied());
             Some(found.map_or(f64::NAN, f64::from))
         };
-        let test = OwnTest { recipe, bill, attempt, bounds: label.bounds };
+        let test = OwnTest { recipe, cost: attempt_cost, attempt, bounds: label.bounds };
         let verdict = match &rival {
             Some(rival) => test.compare(&mut session, predict, |row, label| rival.loss_of(row, label))?,
             None => test.run(&mut session, predict)?,
@@ -203,9 +203,9 @@ fn ended_well(ending: &Ending) -> Result<(), Lost> {
 }
 
 /// What a program is told, beside its rows.
-fn context(recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path) -> Value {
-    let (epsilon, delta) = match bill.noises.train {
-        Trained::Declared(epsilon, delta) => (epsilon.to_string(), delta.to_string()),
+fn context(recipe: &Recipe, attempt_cost: &AttemptCost, of: (u64, u64), grant: u64, rows: &Path) -> Value {
+    let (epsilon, delta) = match attempt_cost.noises.train {
+        TrainingNoise::Declared(epsilon, delta) => (epsilon.to_string(), delta.to_string()),
         _ => ("0".to_owned(), "0".to_owned()),
     };
     let columns: Vec<&str> = recipe.query().columns.iter().map(|column| column.name.as_str()).collect();
@@ -255,9 +255,11 @@ struct Spent {
 }
 
 impl Spent {
-    fn new(bill: &Bill) -> Self {
-        let granted = match bill.noises.train {
-            Trained::Declared(epsilon, delta) => Some((epsilon.units() as f64 / 1e12, delta.units() as f64 / 1e18)),
+    fn new(attempt_cost: &AttemptCost) -> Self {
+        let granted = match attempt_cost.noises.train {
+            TrainingNoise::Declared(epsilon, delta) => {
+                Some((epsilon.units() as f64 / 1e12, delta.units() as f64 / 1e18))
+            }
             _ => None,
         };
         Self { granted, said: Vec::new(), counts: Vec::new() }

@@ -15,7 +15,7 @@ use super::grant::context;
 use super::policy::{account, found, paid_by};
 use super::{Ask, Engine, EngineError, Granted, Principal, Store, census, note, submit};
 use crate::catalog::{Note, Stage, Stream};
-use crate::plan::{PlanRefusal, Priced, plan_apart};
+use crate::plan::{PlanRefusal, QueryPrice, plan_on_thread};
 use crate::query::{Answer, Asked, CONFIDENCE, Question, Spend, Which, Width};
 use crate::quiet;
 use crate::read::ReadError;
@@ -82,7 +82,7 @@ struct Planned {
     question: Question,
     blocks: Vec<String>,
     filter: Filter,
-    priced: Priced,
+    priced: QueryPrice,
     cost: QueryCost,
     rows: Option<u64>,
     unit: &'static str,
@@ -233,14 +233,16 @@ impl Engine {
         })?;
         let filter = own.filter;
         let (sql, file) = (asked.sql.clone(), known.file.clone());
-        let question = plan_apart(move || Question::new(&sql, &file)).map_err(EngineError::Plan)??;
+        let question = plan_on_thread(move || Question::new(&sql, &file)).map_err(EngineError::Plan)??;
         if blocks.is_empty() {
             let why = "no sealed block is chosen; see them with: sage blocks STREAM";
             return Err(EngineError::Plan(PlanRefusal::part("blocks", why)));
         }
         let rows = counted(&known, &blocks);
         let priced = match asked.spend {
-            Spend::Epsilon(epsilon) => Priced::new(&filter, epsilon, &question.parts()).map_err(EngineError::Plan)?,
+            Spend::Epsilon(epsilon) => {
+                QueryPrice::new(&filter, epsilon, &question.parts()).map_err(EngineError::Plan)?
+            }
             Spend::Error(error) => cheapest(&filter, &question, error, rows)?,
         };
         let cost = QueryCost {
@@ -258,7 +260,7 @@ impl Engine {
 
     /// How many more such questions every one of the blocks admits.
     fn left_for_question(
-        &self, asked: &QueryAsk, blocks: &[String], filter: &Filter, priced: &Priced,
+        &self, asked: &QueryAsk, blocks: &[String], filter: &Filter, priced: &QueryPrice,
     ) -> Result<u64, EngineError> {
         self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, &asked.stream)?;
@@ -322,13 +324,13 @@ fn counted(known: &Stream, blocks: &[String]) -> Option<u64> {
 }
 
 /// The cheapest price at which every number is known to within the error.
-fn cheapest(filter: &Filter, question: &Question, error: f64, rows: Option<u64>) -> Result<Priced, EngineError> {
+fn cheapest(filter: &Filter, question: &Question, error: f64, rows: Option<u64>) -> Result<QueryPrice, EngineError> {
     let refused = |why: &str| EngineError::Plan(PlanRefusal::part("error", why));
     let price = |units: u64| {
         let epsilon = Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT);
-        Priced::new(filter, epsilon, &question.parts())
+        QueryPrice::new(filter, epsilon, &question.parts())
     };
-    let exact = |priced: &Priced| {
+    let exact = |priced: &QueryPrice| {
         let mut exact = true;
         for width in question.widths(&priced.noises, rows).map_err(unplanned)? {
             match width {

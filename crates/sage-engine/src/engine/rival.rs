@@ -13,7 +13,7 @@ use sage_learn::formula::{Cell, Column, Domain};
 use super::releases::Shown;
 use super::{Engine, EngineError};
 use crate::pipeline::{Goal, Metric, Pipeline, Train};
-use crate::plan::{Inputs, Recipe, value_of};
+use crate::plan::{Inputs, Recipe, column_expression};
 use crate::read::{self, Batch, Expression, Query, Row};
 use crate::run::row_loss;
 
@@ -121,7 +121,7 @@ pub(super) fn cells(columns: &[Column], row: Row<'_>, first: usize) -> Vec<Cell>
 
 /// A column of the stream as the query gives it to one of two models.
 pub(super) fn expression(whose: &str, column: &Column) -> Expression {
-    let sql = value_of(&column.name, matches!(column.domain, Domain::Time { .. }));
+    let sql = column_expression(&column.name, matches!(column.domain, Domain::Time { .. }));
     Expression { name: format!("of {whose}: {}", column.name), sql }
 }
 

@@ -12,7 +12,7 @@ use super::{Engine, EngineError, Principal, code, note, now};
 use crate::adapt::{End, Outcome, Phase};
 use crate::catalog::{Catalog, Note, Step};
 use crate::pipeline::{Extent, Pipeline, Train};
-use crate::plan::{Bill, Known, NamedTables, Preview, Recipe, Terms, plan_apart};
+use crate::plan::{AttemptCost, CostInputs, NamedTables, Preview, Recipe, Terms, plan_on_thread};
 use crate::stream::{Role, StreamFile, Width};
 
 /// What [`Engine::stop_run`] stopped.
@@ -91,13 +91,13 @@ impl Engine {
         let name = &recipe.pipeline().stream;
         let known = catalog.stream(name).ok_or_else(|| EngineError::NoStream(name.clone()))?;
         let rows = super::offers::rows_of(recipe.pipeline(), known, &[]);
-        let bill = |cost: u64, window: u32| {
+        let attempt_cost = |cost: u64, window: u32| {
             let rows = rows.map(|each| each * f64::from(window));
-            Bill::new(&recipe, Known { filter: &filter, terms, cost, rows }).map_err(EngineError::Plan)
+            AttemptCost::new(&recipe, CostInputs { filter: &filter, terms, cost, rows }).map_err(EngineError::Plan)
         };
-        let first = bill(terms.first_cost, terms.first_window)?;
+        let first = attempt_cost(terms.first_cost, terms.first_window)?;
         // The costliest attempt may be one that no window ever has the rows for.
-        let most = bill(terms.most_cost, terms.first_window)?;
+        let most = attempt_cost(terms.most_cost, terms.first_window)?;
         let lefts = self.left_for(&recipe, &first)?;
         let window = terms.first_window as usize;
         let mut newest: Vec<u64> = lefts.iter().rev().copied().filter(|left| *left > 0).take(window).collect();
@@ -181,18 +181,18 @@ impl Engine {
     fn planned_recipe(&self, pipeline: Pipeline, file: &StreamFile, shown: &Shown<'_>) -> Result<Recipe, EngineError> {
         let tables = NamedTables::new(&pipeline, &ShownTables { engine: self, shown });
         let file = file.clone();
-        let planned = plan_apart(move || Recipe::new(pipeline, &file, &tables)).map_err(EngineError::Plan)?;
+        let planned = plan_on_thread(move || Recipe::new(pipeline, &file, &tables)).map_err(EngineError::Plan)?;
         planned.map_err(EngineError::Plan)
     }
 
-    /// How often each sealed block that the pipeline reads, oldest first, still admits a bill.
-    pub(super) fn left_for(&self, recipe: &Recipe, bill: &Bill) -> Result<Vec<u64>, EngineError> {
+    /// How often each sealed block that the pipeline reads, oldest first, still admits an attempt cost.
+    pub(super) fn left_for(&self, recipe: &Recipe, attempt_cost: &AttemptCost) -> Result<Vec<u64>, EngineError> {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &recipe.pipeline().stream)?;
             let ledgered = gate.ledger().stream(id);
             let Some(ledgered) = ledgered else { return Ok(Vec::new()) };
             let (context, _) = paying(gate, id, recipe.pipeline())?;
-            let ceilings = Ceilings::new(ledgered, context, &bill.costs);
+            let ceilings = Ceilings::new(ledgered, context, &attempt_cost.costs);
             let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
             let read = |key: &String| recipe.pipeline().blocks.as_ref().is_none_or(|named| named.contains(key));
             let own = numbers.into_iter().zip(&known.sealed).filter(|(_, key)| read(key));
@@ -204,7 +204,7 @@ impl Engine {
 /// The pipeline that a text describes.
 fn parsed(text: &str) -> Result<Pipeline, EngineError> {
     let text = text.to_owned();
-    let pipeline = plan_apart(move || Pipeline::parse(&text)).map_err(EngineError::Plan)?;
+    let pipeline = plan_on_thread(move || Pipeline::parse(&text)).map_err(EngineError::Plan)?;
     pipeline.map_err(EngineError::PipelineFile)
 }
 
@@ -226,9 +226,9 @@ fn owns_name(catalog: &Catalog, name: &str, stream: &str) -> Result<(), EngineEr
     }
 }
 
-/// The ε that a bill by itself comes to at δ_g, on the lane where it costs more.
-pub(super) fn alone(filter: &Filter, bill: &Bill) -> Epsilon {
-    let lanes = lane_losses(filter, &bill.costs);
+/// The ε that an attempt cost by itself comes to at δ_g, on the lane where it costs more.
+pub(super) fn alone(filter: &Filter, attempt_cost: &AttemptCost) -> Epsilon {
+    let lanes = lane_losses(filter, &attempt_cost.costs);
     lanes[0].max(lanes[1])
 }
 

@@ -14,7 +14,7 @@ use super::{Engine, EngineError, lock, offers, submit};
 use crate::adapt::{Action, Offers, World};
 use crate::allocate::PipelineId;
 use crate::catalog::{Run, Stage};
-use crate::plan::{Bill, Known, Recipe};
+use crate::plan::{AttemptCost, CostInputs, Recipe};
 
 /// What a run waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +44,11 @@ impl Engine {
         // Its deadline ends it when the loop comes to it; until then it waits.
         let world = World { time: run.submitted, offers: &nothing };
         let Action::Wait(wanted) = run.state.next(world) else { return Ok(None) };
-        let Some((recipe, filter, bill)) = self.billed(&run, wanted.cost, wanted.blocks, &[])? else {
+        let Some((recipe, filter, attempt_cost)) = self.priced(&run, wanted.cost, wanted.blocks, &[])? else {
             return Ok(None);
         };
-        let lefts = self.left_for(&recipe, &bill)?;
-        let free = self.free_for(number, &recipe, &bill)?;
+        let lefts = self.left_for(&recipe, &attempt_cost)?;
+        let free = self.free_for(number, &recipe, &attempt_cost)?;
         let sealed = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &run.pipeline.stream)?;
             let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
@@ -59,7 +59,7 @@ impl Engine {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Ok(Some(Waiting {
             blocks: wanted.blocks,
-            epsilon: submit::alone(&filter, &bill),
+            epsilon: submit::alone(&filter, &attempt_cost),
             admit: count(lefts.iter().filter(|left| **left > 0).count()),
             free: count(free),
             sealed: count(sealed),
@@ -67,19 +67,20 @@ impl Engine {
         }))
     }
 
-    /// On how many blocks that admit a bill the schedule lets a run spend it now.
-    fn free_for(&self, number: u64, recipe: &Recipe, bill: &Bill) -> Result<usize, EngineError> {
+    /// On how many blocks that admit an attempt cost the schedule lets a run spend it now.
+    fn free_for(&self, number: u64, recipe: &Recipe, attempt_cost: &AttemptCost) -> Result<usize, EngineError> {
         let pipeline = recipe.pipeline();
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
             let (context, _) = paying(gate, id, pipeline)?;
             let Some(ledgered) = gate.ledger().stream(id) else { return Ok(0) };
-            let ceilings = Ceilings::new(ledgered, context, &bill.costs);
+            let ceilings = Ceilings::new(ledgered, context, &attempt_cost.costs);
             let numbers = super::blocks::numbers(gate, id, &known.sealed)?;
             let mut schedule = lock(&self.schedule);
             let Some(room) = schedule.room(&pipeline.stream, context.0) else { return Ok(0) };
             let free = |place: u32| {
-                let may = |reach: Reach| bill.resources.within(reach.of(room, PipelineId(number), BlockId(place)));
+                let may =
+                    |reach: Reach| attempt_cost.resources.within(reach.of(room, PipelineId(number), BlockId(place)));
                 may(Reach::Reserved) || may(Reach::Spare)
             };
             let read = |key: &String| pipeline.blocks.as_ref().is_none_or(|named| named.contains(key));
@@ -96,8 +97,8 @@ impl Engine {
     pub fn attempt_losses(&self, number: u64) -> Result<Vec<Option<Epsilon>>, EngineError> {
         let run = self.run_of(number)?;
         let losses = run.attempts.iter().map(|one| {
-            let billed = self.billed(&run, one.attempt.cost, one.attempt.window, &one.blocks)?;
-            Ok(billed.map(|(_, filter, bill)| submit::alone(&filter, &bill)))
+            let priced = self.priced(&run, one.attempt.cost, one.attempt.window, &one.blocks)?;
+            Ok(priced.map(|(_, filter, attempt_cost)| submit::alone(&filter, &attempt_cost)))
         });
         losses.collect()
     }
@@ -106,11 +107,11 @@ impl Engine {
         self.catalog().history().run(number).cloned().ok_or(EngineError::NoRun(number))
     }
 
-    /// The bill of an attempt of a run, on these blocks or else the newest; nothing where the pipeline no longer
+    /// the attempt cost of an attempt of a run, on these blocks or else the newest; nothing where the pipeline no longer
     /// fits its stream.
-    fn billed(
+    fn priced(
         &self, run: &Run, cost: u64, window: u32, blocks: &[(u32, u32)],
-    ) -> Result<Option<(Recipe, Filter, Bill)>, EngineError> {
+    ) -> Result<Option<(Recipe, Filter, AttemptCost)>, EngineError> {
         let pipeline = &run.pipeline;
         let filter = self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, &pipeline.stream)?;
@@ -120,7 +121,7 @@ impl Engine {
         let Some(known) = catalog.stream(&pipeline.stream) else { return Ok(None) };
         let Ok(recipe) = Recipe::new(pipeline.clone(), &known.file, self) else { return Ok(None) };
         let rows = offers::rows_of(pipeline, known, blocks).map(|each| each * f64::from(window));
-        let bill = Bill::new(&recipe, Known { filter: &filter, terms: run.terms, cost, rows });
-        Ok(bill.ok().map(|bill| (recipe, filter, bill)))
+        let attempt_cost = AttemptCost::new(&recipe, CostInputs { filter: &filter, terms: run.terms, cost, rows });
+        Ok(attempt_cost.ok().map(|attempt_cost| (recipe, filter, attempt_cost)))
     }
 }

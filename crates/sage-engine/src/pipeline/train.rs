@@ -1,11 +1,11 @@
-//! The `[train]` of a pipeline's file: a learner of ours, a statistic, or a command.
+//! The table `[train]` of a pipeline file: a built-in learner, a statistic, or a command.
 
 use super::parts::{read_count, read_number, read_release, read_width};
 use super::statistic::Statistic;
 use crate::document::{DocumentError, Section, Shape, list, quoted};
 use crate::stream::Width;
 
-/// How a ridge regression finds what it adds to the diagonal.
+/// How ridge regression chooses its regularisation term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RidgeTerm {
     /// From the smallest eigenvalue of the moments, released privately.
@@ -14,87 +14,87 @@ pub enum RidgeTerm {
     Fixed,
 }
 
-/// How far steps go, over a training.
+/// The learning-rate schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Schedule {
-    /// Always as far.
+    /// A constant learning rate.
     Constant,
-    /// Falling along half a cosine, to zero after the last step.
+    /// Cosine decay to zero after the last step.
     Cosine,
-    /// Shorter by a factor after every so many steps.
+    /// Multiplied by a factor every `every` steps.
     Stepwise {
         /// The factor.
         factor: f64,
-        /// The steps.
+        /// The number of steps between two changes.
         every: u32,
     },
 }
 
-/// How a model is trained by steps of noisy gradients.
+/// The hyperparameters of DP-SGD.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Descent {
-    /// Passes over the rows, by their released number.
+pub struct SgdConfig {
+    /// The number of passes over the rows, by their released count.
     pub epochs: f64,
-    /// Rows a step has, on average.
+    /// The expected number of rows per step.
     pub batch: u32,
-    /// How far a step goes.
+    /// The initial learning rate.
     pub learning_rate: f64,
-    /// How that changes.
+    /// The learning-rate schedule.
     pub schedule: Schedule,
-    /// How much of the last step's direction is kept, from zero to below one.
+    /// The momentum, from 0 to below 1.
     pub momentum: f64,
-    /// How strongly weights are drawn to zero.
+    /// The weight decay.
     pub decay: f64,
-    /// The longest gradient of one row.
+    /// The clipping norm of per-row gradients.
     pub clip: f64,
-    /// About how many rows of a block are learned from, where the stream does not count them.
+    /// The approximate number of training rows per block, if the stream has no census.
     pub rows: Option<u32>,
 }
 
 /// How a pipeline is trained.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Train {
-    /// Linear regression from noisy moments.
+    /// Ridge regression from noisy moments.
     Ridge(RidgeTerm),
-    /// Logistic regression by noisy gradients.
-    Logistic(Descent),
-    /// A network with hidden layers, by noisy gradients.
+    /// Logistic regression by DP-SGD.
+    Logistic(SgdConfig),
+    /// A multilayer perceptron, by DP-SGD.
     Network {
         /// The width of each hidden layer.
         layers: Vec<u32>,
-        /// The training.
-        descent: Descent,
+        /// The hyperparameters.
+        sgd: SgdConfig,
     },
-    /// No model: a statistic.
+    /// A statistic instead of a model.
     Statistic(Statistic),
-    /// Nothing: a model that was released is tested again, on blocks that came since.
+    /// A released model, which is validated again on newer blocks.
     Released {
         /// Its name or alias.
         release: String,
     },
-    /// A program of its author's, for streams that admit declared costs.
+    /// A user's program, for streams that admit attested costs.
     Command {
-        /// The program and what it is called with.
+        /// The program and its arguments.
         words: Vec<String>,
-        /// After how long it is stopped.
+        /// The time after which it is stopped.
         time_limit: Option<Width>,
-        /// How it is given its rows.
-        rows: Handover,
+        /// How it receives its rows.
+        rows: RowTransport,
     },
 }
 
-/// How a program is given its rows.
+/// How a user's program receives its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Handover {
-    /// As files in a folder.
+pub enum RowTransport {
+    /// As Parquet files in a folder.
     #[default]
     Parquet,
-    /// Over a socket, by Arrow Flight.
+    /// By Arrow Flight over a socket.
     Flight,
 }
 
 #[derive(Clone, Copy)]
-enum Word {
+enum Keyword {
     Ridge,
     Logistic,
     Network,
@@ -103,20 +103,20 @@ enum Word {
     Command,
 }
 
-const WORDS: [(&str, Word); 6] = [
-    ("ridge", Word::Ridge),
-    ("logistic", Word::Logistic),
-    ("mlp", Word::Network),
-    ("statistic", Word::Statistic),
-    ("release", Word::Released),
-    ("command", Word::Command),
+const KEYWORDS: [(&str, Keyword); 6] = [
+    ("ridge", Keyword::Ridge),
+    ("logistic", Keyword::Logistic),
+    ("mlp", Keyword::Network),
+    ("statistic", Keyword::Statistic),
+    ("release", Keyword::Released),
+    ("command", Keyword::Command),
 ];
-const HANDOVERS: [(&str, Handover); 2] = [("parquet", Handover::Parquet), ("flight", Handover::Flight)];
+const TRANSPORTS: [(&str, RowTransport); 2] = [("parquet", RowTransport::Parquet), ("flight", RowTransport::Flight)];
 const TERMS: [(&str, RidgeTerm); 2] = [("adaptive", RidgeTerm::Adaptive), ("fixed", RidgeTerm::Fixed)];
-const DESCENT: [&str; 8] = ["epochs", "batch", "learning_rate", "schedule", "momentum", "decay", "clip", "rows"];
+const SGD_KEYS: [&str; 8] = ["epochs", "batch", "learning_rate", "schedule", "momentum", "decay", "clip", "rows"];
 
-impl Descent {
-    /// What stands where a file says nothing.
+impl SgdConfig {
+    /// The defaults.
     pub const DEFAULT: Self = Self {
         epochs: 3.0,
         batch: 1024,
@@ -129,8 +129,8 @@ impl Descent {
     };
 
     fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
-        const BATCH: &str = "a whole number from 1 to 10000000: the rows of a step, on average";
-        const ROWS: &str = "a whole number from 1 to 1000000000: the rows of a block, about, known without looking";
+        const BATCH: &str = "a whole number from 1 to 10000000: the expected number of rows per step";
+        const ROWS: &str = "a whole number from 1 to 1000000000: the approximate number of rows per block, known without looking at the data";
         let default = Self::DEFAULT;
         let number = |key: &str, allowed: &str, default: f64, fits: fn(f64) -> bool| {
             read_number(section, key, allowed, Some(default), fits)
@@ -176,9 +176,9 @@ impl Descent {
 fn read_schedule(section: &Section<'_>) -> Result<Schedule, DocumentError> {
     if section.shape("schedule") != Some(Shape::Table) {
         let words = [("constant", Schedule::Constant), ("cosine", Schedule::Cosine)];
-        return section.choice("schedule", &words, Some(Descent::DEFAULT.schedule));
+        return section.choice("schedule", &words, Some(SgdConfig::DEFAULT.schedule));
     }
-    let Some(steps) = section.section("schedule")? else { return Ok(Descent::DEFAULT.schedule) };
+    let Some(steps) = section.section("schedule")? else { return Ok(SgdConfig::DEFAULT.schedule) };
     steps.only(&["factor", "every"])?;
     let factor =
         read_number(&steps, "factor", "a number above 0 and at most 1", None, |factor| factor > 0.0 && factor <= 1.0)?;
@@ -187,44 +187,43 @@ fn read_schedule(section: &Section<'_>) -> Result<Schedule, DocumentError> {
 }
 
 impl Train {
-    /// Whether it is given rows of inputs, and so needs features and a label.
+    /// Whether it produces or tests a model, and so needs a label.
     pub const fn is_model(&self) -> bool {
         !matches!(self, Self::Statistic(_))
     }
 
     pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         let word = match section.has("kind") || !section.has("command") {
-            true => section.choice("kind", &WORDS, None)?,
-            false => Word::Command,
+            true => section.choice("kind", &KEYWORDS, None)?,
+            false => Keyword::Command,
         };
         match word {
-            Word::Ridge => {
+            Keyword::Ridge => {
                 section.only(&["kind", "ridge"])?;
                 Ok(Self::Ridge(section.choice("ridge", &TERMS, Some(RidgeTerm::Adaptive))?))
             }
-            Word::Logistic => {
-                section.only(&[&["kind"], &DESCENT[..]].concat())?;
-                Ok(Self::Logistic(Descent::read(section)?))
+            Keyword::Logistic => {
+                section.only(&[&["kind"], &SGD_KEYS[..]].concat())?;
+                Ok(Self::Logistic(SgdConfig::read(section)?))
             }
-            Word::Network => {
-                section.only(&[&["kind", "layers"], &DESCENT[..]].concat())?;
-                Ok(Self::Network { layers: read_layers(section)?, descent: Descent::read(section)? })
+            Keyword::Network => {
+                section.only(&[&["kind", "layers"], &SGD_KEYS[..]].concat())?;
+                Ok(Self::Network { layers: read_layers(section)?, sgd: SgdConfig::read(section)? })
             }
-            Word::Statistic => Ok(Self::Statistic(Statistic::read(section)?)),
-            Word::Released => {
+            Keyword::Statistic => Ok(Self::Statistic(Statistic::read(section)?)),
+            Keyword::Released => {
                 section.only(&["kind", "release"])?;
                 read_release(section, "release").map(|release| Self::Released { release })
             }
-            Word::Command => {
+            Keyword::Command => {
                 section.only(&["kind", "command", "time_limit", "rows"])?;
-                const COMMAND: &str =
-                    "a list of a program and what it is called with, such as [\"python\", \"train.py\"]";
+                const COMMAND: &str = "a list of a program and its arguments, such as [\"python\", \"train.py\"]";
                 let words = section.texts("command", COMMAND)?.ok_or_else(|| section.missing("command", COMMAND))?;
                 let fine = words.first().is_some_and(|program| !program.is_empty());
                 if !fine || words.iter().any(|word| word.contains('\0')) {
                     return Err(section.wrong("command", COMMAND));
                 }
-                let rows = section.choice("rows", &HANDOVERS, Some(Handover::default()))?;
+                let rows = section.choice("rows", &TRANSPORTS, Some(RowTransport::default()))?;
                 Ok(Self::Command { words, time_limit: read_width(section, "time_limit")?, rows })
             }
         }
@@ -238,13 +237,13 @@ impl Train {
                 let (word, _) = TERMS[usize::from(*term == RidgeTerm::Fixed)];
                 out.push_str(&format!("ridge = \"{word}\"\n"));
             }
-            Self::Logistic(descent) => {
+            Self::Logistic(sgd) => {
                 out.push_str("kind = \"logistic\"\n");
-                descent.write(out);
+                sgd.write(out);
             }
-            Self::Network { layers, descent } => {
+            Self::Network { layers, sgd } => {
                 out.push_str(&format!("kind = \"mlp\"\nlayers = {layers:?}\n"));
-                descent.write(out);
+                sgd.write(out);
             }
             Self::Statistic(statistic) => {
                 out.push_str("kind = \"statistic\"\n");
@@ -258,7 +257,7 @@ impl Train {
                 if let Some(limit) = time_limit {
                     out.push_str(&format!("time_limit = \"{limit}\"\n"));
                 }
-                if *rows == Handover::Flight {
+                if *rows == RowTransport::Flight {
                     out.push_str("rows = \"flight\"\n");
                 }
             }
@@ -272,6 +271,6 @@ fn read_layers(section: &Section<'_>) -> Result<Vec<u32>, DocumentError> {
     let widths = section.numbers("layers", LAYERS)?;
     let whole = |width: &f64| (1.0..=65_536.0).contains(width) && width.fract() == 0.0;
     let fine = widths.iter().all(whole) && (1..=16).contains(&widths.len());
-    // Whole and small, as was just seen.
+    // `fine` checked that all widths are small integers.
     if fine { Ok(widths.iter().map(|width| *width as u32).collect()) } else { Err(section.wrong("layers", LAYERS)) }
 }

@@ -1,8 +1,7 @@
-//! What one attempt is charged, and with which noise it is run.
+//! The cost of one attempt, and the noise of each of its stages.
 //!
-//! An attempt has one cost in units of the ledger. Its stages get their shares of it: on the train lane features,
-//! training and the certificate that rejects, on the test lane the test. Each stage gets the least noise that its
-//! share pays for.
+//! An attempt has one cost in units of the ledger, which its stages share: features, training and the rejection
+//! certificate on the train lane, validation on the test lane. Each stage gets the smallest noise that its share pays for.
 
 use sage_kernel::{Cost, Delta, Epsilon, Filter, Mechanism, Rate, Sigma, Step, TableNoise};
 use sage_learn::linear::{AdaSsp, Ridge};
@@ -14,66 +13,66 @@ use super::price::Prices;
 use super::refusal::PlanRefusal;
 use super::{Recipe, terms::Terms};
 use crate::allocate::Resources;
-use crate::pipeline::{Descent, RidgeTerm, Statistic, Train};
+use crate::pipeline::{RidgeTerm, SgdConfig, Statistic, Train};
 
-/// The noise of training, and what else it needs to know beforehand.
+/// The noise of training, with everything else that is fixed before it starts.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Trained {
-    /// Of noisy moments.
+pub enum TrainingNoise {
+    /// Gaussian noise on the moments of a linear model.
     Moments(Sigma),
-    /// Of steps.
+    /// The plan of DP-SGD.
     Steps(Box<network::Plan>),
-    /// Of a statistic's tables, each with this noise.
+    /// The noise of each table of a statistic.
     Tables(TableNoise),
-    /// None: nothing is trained.
+    /// Nothing is trained.
     Nothing,
-    /// None of ours: a program adds its own within this ε and δ, and its author vouches for it.
+    /// A user's program adds its own noise within this ε and δ, attested by its author.
     Declared(Epsilon, Delta),
 }
 
 /// The noise of each stage.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Noises {
-    /// Of each group mean that is a feature.
+pub struct StageNoise {
+    /// Of each group-mean feature.
     pub features: Option<TableNoise>,
     /// Of training.
-    pub train: Trained,
-    /// Of the certificate that no model of the kind can do it.
+    pub train: TrainingNoise,
+    /// Of the certificate that no model of this class reaches the target.
     pub reject: Option<Epsilon>,
-    /// Of the test.
+    /// Of the validation.
     pub validate: Option<TableNoise>,
 }
 
-/// What one attempt is charged.
+/// The cost of one attempt, and the noise that it pays for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bill {
-    /// On the train lane and on the test lane.
+pub struct AttemptCost {
+    /// The charges on the train lane and on the test lane.
     pub costs: [Option<Cost>; 2],
-    /// What that comes to on each block.
+    /// The same in the units of the allocation, per block.
     pub resources: Resources,
-    /// The noise that it pays for.
-    pub noises: Noises,
+    /// The noise of each stage.
+    pub noises: StageNoise,
 }
 
-/// What is known before an attempt is charged.
+/// The inputs from which an attempt is priced.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known<'filter> {
-    /// The filter of the context that pays.
+pub(crate) struct CostInputs<'filter> {
+    /// The filter of the paying context.
     pub(crate) filter: &'filter Filter,
     /// The terms of the pipeline.
     pub(crate) terms: Terms,
-    /// What the attempt costs each block.
+    /// The cost per block.
     pub(crate) cost: u64,
-    /// A released or declared number of the window's rows on the train lane.
+    /// The number of the window's rows on the train lane, released by a census or declared.
     pub(crate) rows: Option<f64>,
 }
 
-impl Bill {
-    /// The bill of an attempt.
+impl AttemptCost {
+    /// Prices an attempt.
     ///
     /// # Errors
     /// When a share is too small for any noise, or the filter has no price for a stage.
-    pub(crate) fn new(recipe: &Recipe, known: Known<'_>) -> Result<Self, PlanRefusal> {
+    pub(crate) fn new(recipe: &Recipe, known: CostInputs<'_>) -> Result<Self, PlanRefusal> {
         let prices = Prices { filter: known.filter, delta: known.terms.delta() };
         let shares = recipe.pipeline().budget.shares;
         let part = |share: Rate| {
@@ -86,26 +85,26 @@ impl Bill {
             .inputs()
             .map_or(0, |inputs| inputs.encoding().joins().filter(|(.., join)| join.table.is_empty()).count());
         if let Ok(joins @ 1..) = u32::try_from(joins) {
-            let noise = some(prices.table(part(shares.features), joins)?, "features")?;
+            let noise = require_noise(prices.table_noise(part(shares.features), joins)?, "features")?;
             train.extend(std::iter::repeat_n(mechanism(noise)?, joins as usize));
             features = Some(noise);
         }
-        let (trained, parts) = trained(recipe, &prices, part(shares.train), known)?;
+        let (trained, parts) = training_noise(recipe, &prices, part(shares.train), known)?;
         train.extend(parts);
         let mut reject = None;
         if recipe.pipeline().validate.as_ref().is_some_and(|validate| validate.reject) {
-            let epsilon = some(prices.laplace(part(shares.reject))?, "reject")?;
+            let epsilon = require_noise(prices.laplace_epsilon(part(shares.reject))?, "reject")?;
             train.push(Mechanism::Laplace { epsilon, count: 1 });
             reject = Some(epsilon);
         }
         let mut validate = None;
         let mut test = None;
         match &recipe.pipeline().train {
-            // What counts rows counts those of both lanes.
-            Train::Statistic(statistic) if of_both_lanes(statistic) => test = Some(prices.cost(train.clone())?),
+            // Counts and sums cover the rows of both lanes.
+            Train::Statistic(statistic) if uses_both_lanes(statistic) => test = Some(prices.cost(train.clone())?),
             Train::Statistic(_) => {}
             _ => {
-                let noise = some(prices.table(part(shares.validate), 1)?, "validate")?;
+                let noise = require_noise(prices.table_noise(part(shares.validate), 1)?, "validate")?;
                 test = Some(prices.cost(vec![mechanism(noise)?])?);
                 validate = Some(noise);
             }
@@ -113,17 +112,18 @@ impl Bill {
         let train = if train.is_empty() { None } else { Some(prices.cost(train)?) };
         let costs = [train, test];
         let resources = prices.resources(costs.each_ref().map(Option::as_ref))?;
-        Ok(Self { costs, resources, noises: Noises { features, train: trained, reject, validate } })
+        Ok(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate } })
     }
 }
 
-/// Whether a statistic is about all rows, and not about a random part of them that says as much.
-pub(crate) const fn of_both_lanes(statistic: &Statistic) -> bool {
+/// Whether a statistic is computed over both lanes. Means and quantiles need only the train lane, a random sample.
+pub(crate) const fn uses_both_lanes(statistic: &Statistic) -> bool {
     matches!(statistic, Statistic::Count | Statistic::Sum { .. } | Statistic::Histogram { .. })
 }
 
-fn some<T>(noise: Option<T>, stage: &str) -> Result<T, PlanRefusal> {
-    let why = "its share of an attempt is too small for any noise; raise epsilon0 or its share in [budget] split";
+fn require_noise<T>(noise: Option<T>, stage: &str) -> Result<T, PlanRefusal> {
+    let why =
+        "its share of the attempt's budget is too small for any noise; raise epsilon0 or its share in [budget] split";
     noise.ok_or_else(|| PlanRefusal::part(stage, why))
 }
 
@@ -131,35 +131,36 @@ fn mechanism(noise: TableNoise) -> Result<Mechanism, PlanRefusal> {
     noise.mechanism().map_err(|error| PlanRefusal::part("budget", error.to_string()))
 }
 
-fn trained(
-    recipe: &Recipe, prices: &Prices<'_>, most: u64, known: Known<'_>,
-) -> Result<(Trained, Vec<Mechanism>), PlanRefusal> {
+fn training_noise(
+    recipe: &Recipe, prices: &Prices<'_>, most: u64, known: CostInputs<'_>,
+) -> Result<(TrainingNoise, Vec<Mechanism>), PlanRefusal> {
     let inputs = || recipe.inputs().ok_or_else(|| PlanRefusal::part("features", "a model needs features"));
     match &recipe.pipeline().train {
         Train::Ridge(term) => {
             let inputs = inputs()?;
-            let parts = |sigma| linear(inputs, sigma, *term).map_or_else(|_| Vec::new(), |plan| plan.mechanisms());
-            let sigma = some(prices.least_sigma(most, parts)?, "train")?;
-            Ok((Trained::Moments(sigma), parts(sigma)))
+            let parts =
+                |sigma| linear_learner(inputs, sigma, *term).map_or_else(|_| Vec::new(), |plan| plan.mechanisms());
+            let sigma = require_noise(prices.least_sigma(most, parts)?, "train")?;
+            Ok((TrainingNoise::Moments(sigma), parts(sigma)))
         }
-        Train::Logistic(descent) => steps(inputs()?, &[], descent, prices, most, known),
-        Train::Network { layers, descent } => steps(inputs()?, layers, descent, prices, most, known),
+        Train::Logistic(sgd) => sgd_noise(inputs()?, &[], sgd, prices, most, known),
+        Train::Network { layers, sgd } => sgd_noise(inputs()?, layers, sgd, prices, most, known),
         Train::Statistic(statistic) => {
-            let tables = tables(statistic)?;
-            let noise = some(prices.table(most, tables)?, "train")?;
-            Ok((Trained::Tables(noise), vec![mechanism(noise)?; tables as usize]))
+            let tables = table_count(statistic)?;
+            let noise = require_noise(prices.table_noise(most, tables)?, "train")?;
+            Ok((TrainingNoise::Tables(noise), vec![mechanism(noise)?; tables as usize]))
         }
-        Train::Released { .. } => Ok((Trained::Nothing, Vec::new())),
+        Train::Released { .. } => Ok((TrainingNoise::Nothing, Vec::new())),
         Train::Command { .. } => {
             let delta = known.terms.delta();
-            let epsilon = some(prices.black_box(most, delta)?, "train")?;
-            Ok((Trained::Declared(epsilon, delta), vec![Mechanism::BlackBox { epsilon, delta }]))
+            let epsilon = require_noise(prices.black_box_epsilon(most, delta)?, "train")?;
+            Ok((TrainingNoise::Declared(epsilon, delta), vec![Mechanism::BlackBox { epsilon, delta }]))
         }
     }
 }
 
-/// The learner of a linear model with this noise.
-pub(crate) fn linear(inputs: &Inputs, sigma: Sigma, term: RidgeTerm) -> Result<AdaSsp, PlanRefusal> {
+/// The ridge-regression learner with this noise.
+pub(crate) fn linear_learner(inputs: &Inputs, sigma: Sigma, term: RidgeTerm) -> Result<AdaSsp, PlanRefusal> {
     let ridge = match term {
         RidgeTerm::Adaptive => Ridge::Adaptive,
         RidgeTerm::Fixed => Ridge::Fixed,
@@ -168,55 +169,55 @@ pub(crate) fn linear(inputs: &Inputs, sigma: Sigma, term: RidgeTerm) -> Result<A
         .map_err(|error| PlanRefusal::part("train", error.to_string()))
 }
 
-/// What a network looks like.
-pub(crate) fn shape(inputs: &Inputs, layers: &[u32]) -> Result<Shape, PlanRefusal> {
+/// The shape of the network.
+pub(crate) fn network_shape(inputs: &Inputs, layers: &[u32]) -> Result<Shape, PlanRefusal> {
     let loss = if inputs.label().is_some() { Loss::Squared } else { Loss::Logistic };
     Shape::new(inputs.encoding().layout(), network::Inputs::Direct, layers.to_vec(), loss)
         .map_err(|error| PlanRefusal::part("train", error.to_string()))
 }
 
-fn steps(
-    inputs: &Inputs, layers: &[u32], descent: &Descent, prices: &Prices<'_>, most: u64, known: Known<'_>,
-) -> Result<(Trained, Vec<Mechanism>), PlanRefusal> {
-    let missing = "how many rows a block has, about, is needed to train by steps: say `rows` in [train], or have the \
-                   stream counted by a census";
+fn sgd_noise(
+    inputs: &Inputs, layers: &[u32], sgd: &SgdConfig, prices: &Prices<'_>, most: u64, known: CostInputs<'_>,
+) -> Result<(TrainingNoise, Vec<Mechanism>), PlanRefusal> {
+    let missing = "SGD needs the approximate number of rows per block: set `rows` in [train], or enable the stream's \
+                   census";
     let rows = known.rows.filter(|rows| *rows >= 1.0).ok_or_else(|| PlanRefusal::part("train", missing))?;
-    let shape = shape(inputs, layers)?;
-    let work = Work::epochs(rows, f64::from(descent.batch), descent.epochs, descent.clip);
+    let shape = network_shape(inputs, layers)?;
+    let work = Work::epochs(rows, f64::from(sgd.batch), sgd.epochs, sgd.clip);
     let rate = ((work.batch / work.rows).min(1.0) * Rate::LIMIT.units() as f64).round() as u64;
     let rate = Rate::from_units(rate).filter(|rate| *rate > Rate::ZERO);
-    let rate = rate.ok_or_else(|| PlanRefusal::part("batch", "a larger share of the rows"))?;
+    let rate = rate.ok_or_else(|| PlanRefusal::part("batch", "it is too small a share of the rows; raise it"))?;
     let plan = |sigma| {
         let step = Step { rate, sigma, clip: work.clip };
         let plan = network::Plan::with_noise(&shape, step, work.steps, work.batch);
         plan.map(|plan| plan.stated_at(known.terms.delta()))
     };
     let parts = |sigma| plan(sigma).map_or_else(|_| Vec::new(), |plan| vec![plan.mechanism()]);
-    let sigma = some(prices.least_sigma(most, parts)?, "train")?;
+    let sigma = require_noise(prices.least_sigma(most, parts)?, "train")?;
     let plan = plan(sigma).map_err(|error| PlanRefusal::part("train", error.to_string()))?;
     let mechanism = plan.mechanism();
-    Ok((Trained::Steps(Box::new(plan)), vec![mechanism]))
+    Ok((TrainingNoise::Steps(Box::new(plan)), vec![mechanism]))
 }
 
-/// How many tables a statistic releases.
-fn tables(statistic: &Statistic) -> Result<u32, PlanRefusal> {
+/// The number of noisy tables that a statistic needs.
+fn table_count(statistic: &Statistic) -> Result<u32, PlanRefusal> {
     let tables = match statistic {
         Statistic::Variance { .. } => 2,
         Statistic::Quantile { .. } => {
             let any = TableNoise::Laplace(Epsilon::from_units(1).unwrap_or(Epsilon::ZERO));
-            quantiles(statistic, any)?.mechanisms().len()
+            quantile_plan(statistic, any)?.mechanisms().len()
         }
         _ => 1,
     };
     Ok(u32::try_from(tables).unwrap_or(u32::MAX))
 }
 
-/// The plan of a quantile over its grid.
-pub(crate) fn quantiles(statistic: &Statistic, noise: TableNoise) -> Result<Quantiles, PlanRefusal> {
+/// The plan of a quantile statistic over its grid.
+pub(crate) fn quantile_plan(statistic: &Statistic, noise: TableNoise) -> Result<Quantiles, PlanRefusal> {
     let Statistic::Quantile { bounds, grid, .. } = statistic else {
         return Err(PlanRefusal::part("statistic", "a quantile"));
     };
     let width = bounds.high() - bounds.low();
-    let edges = (0..*grid).map(|place| bounds.low() + width * f64::from(place) / f64::from(grid - 1)).collect();
+    let edges = (0..*grid).map(|step| bounds.low() + width * f64::from(step) / f64::from(grid - 1)).collect();
     Quantiles::new(edges, noise).map_err(|error| PlanRefusal::part("grid", error.to_string()))
 }

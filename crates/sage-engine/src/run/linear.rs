@@ -10,7 +10,7 @@ use sage_learn::statistics::StatisticError;
 
 use super::model::{dense, least_bounds};
 use crate::pipeline::{Metric, Train};
-use crate::plan::{Bill, Inputs, Recipe, Trained, linear};
+use crate::plan::{AttemptCost, Inputs, Recipe, TrainingNoise, linear_learner};
 
 /// The sums of a linear model.
 pub(crate) struct LinearSums<'recipe> {
@@ -23,18 +23,18 @@ pub(crate) struct LinearSums<'recipe> {
 impl<'recipe> LinearSums<'recipe> {
     /// Those of a pipeline; nothing where it asks something else of the rows it learns from: means by group that are
     /// fitted in the session and put into its rows, how often the best classifier is right, or another learner's steps.
-    pub(crate) fn of(recipe: &'recipe Recipe, bill: &Bill) -> Option<Self> {
-        let (Train::Ridge(term), Trained::Moments(sigma)) = (&recipe.pipeline().train, &bill.noises.train) else {
+    pub(crate) fn of(recipe: &'recipe Recipe, cost: &AttemptCost) -> Option<Self> {
+        let (Train::Ridge(term), TrainingNoise::Moments(sigma)) = (&recipe.pipeline().train, &cost.noises.train) else {
             return None;
         };
         let inputs = recipe.inputs()?;
-        let rejects = bill.noises.reject.is_some();
+        let rejects = cost.noises.reject.is_some();
         let metric = recipe.pipeline().validate.as_ref().map(|validate| validate.metric);
         let unfitted = inputs.encoding().joins().any(|(.., join)| join.table.is_empty());
         if unfitted || rejects && metric == Some(Metric::Accuracy) {
             return None;
         }
-        let learner = linear(inputs, *sigma, *term).ok()?;
+        let learner = linear_learner(inputs, *sigma, *term).ok()?;
         // Where rows have numbers, the test asks for the sums that training asks for.
         let trained = learner.place_bounds().is_none().then(|| learner.moment_bounds());
         let least = rejects.then(|| least_bounds(inputs.encoding().layout())).filter(|least| trained != Some(*least));

@@ -15,8 +15,8 @@ use sage_learn::validate::{
 
 use super::{Done, Lost, Product, Stage, Watch, risks};
 use crate::adapt::Attempt;
-use crate::pipeline::{Descent, Goal, Metric, Schedule, TestBound, Train, Validate};
-use crate::plan::{Bill, Inputs, Recipe, Trained, linear, shape};
+use crate::pipeline::{Goal, Metric, Schedule, SgdConfig, TestBound, Train, Validate};
+use crate::plan::{AttemptCost, Inputs, Recipe, TrainingNoise, linear_learner, network_shape};
 use crate::read::{Batch, Row};
 
 /// The longest weights of a linear model that can be rejected, for inputs scaled to [−1, 1] and labels from −1 to 1: as
@@ -32,7 +32,7 @@ enum Fitted {
 
 /// Runs an attempt on a session of its rows. Where a rival is to be beaten, its losses stand beside the rows, last.
 pub(crate) fn train_and_test<N: NoiseSource>(
-    mut session: Session<Encoded, N>, recipe: &Recipe, bill: &Bill, attempt: &Attempt, threads: usize,
+    mut session: Session<Encoded, N>, recipe: &Recipe, cost: &AttemptCost, attempt: &Attempt, threads: usize,
     watch: &dyn Watch,
 ) -> Result<Done, Lost> {
     watch.enter(Stage::Training)?;
@@ -43,16 +43,16 @@ pub(crate) fn train_and_test<N: NoiseSource>(
     let unfitted = encoding.joins().filter(|(.., join)| join.table.is_empty());
     let joins: Vec<String> = unfitted.map(|(name, ..)| name.to_owned()).collect();
     for name in &joins {
-        let noise = bill.noises.features.ok_or_else(|| none("budget for features"))?;
+        let noise = cost.noises.features.ok_or_else(|| none("budget for features"))?;
         encoding = fit_join(&mut session, &encoding, name, noise).map_err(Lost::because)?;
     }
-    let fitted = fit(&mut session, recipe, inputs, bill, threads, watch)?;
+    let fitted = fit(&mut session, recipe, inputs, cost, threads, watch)?;
     watch.enter(Stage::Validating)?;
     let test = Test { inputs, validate, fitted: &fitted };
     let (accept, reject) = risks(recipe.pipeline(), attempt)?;
-    let accepting = test.run(&mut session, bill, accept)?;
+    let accepting = test.run(&mut session, cost, accept)?;
     let mut rejecting = Vec::new();
-    if let (Some(risk), Some(epsilon)) = (reject, bill.noises.reject) {
+    if let (Some(risk), Some(epsilon)) = (reject, cost.noises.reject) {
         rejecting.push(test.out_of_reach(&mut session, epsilon, risk)?);
     }
     let verdict = Verdict::together(vec![accepting], rejecting);
@@ -66,44 +66,45 @@ pub(crate) fn train_and_test<N: NoiseSource>(
 }
 
 fn fit<N: NoiseSource>(
-    session: &mut Session<Encoded, N>, recipe: &Recipe, inputs: &Inputs, bill: &Bill, threads: usize, watch: &dyn Watch,
+    session: &mut Session<Encoded, N>, recipe: &Recipe, inputs: &Inputs, cost: &AttemptCost, threads: usize,
+    watch: &dyn Watch,
 ) -> Result<Fitted, Lost> {
-    let mut descend = |layers: &[u32], descent: &Descent, plan: &network::Plan| {
-        let start = Network::new(shape(inputs, layers).map_err(Lost::because)?, START);
+    let mut descend = |layers: &[u32], sgd: &SgdConfig, plan: &network::Plan| {
+        let start = Network::new(network_shape(inputs, layers).map_err(Lost::because)?, START);
         let mut stopped = None;
         let mut goes_on = |step: u32| {
             stopped = watch.step(step, plan.steps()).err();
             stopped.is_none()
         };
-        let training = training(descent, threads);
+        let training = training(sgd, threads);
         let network = network::train_while(session, Lane::Train, plan, &training, start, &mut goes_on);
         network.map(Fitted::Network).map_err(|error| stopped.unwrap_or_else(|| Lost::because(error)))
     };
-    match (&recipe.pipeline().train, &bill.noises.train) {
-        (Train::Logistic(descent), Trained::Steps(plan)) => descend(&[], descent, plan),
-        (Train::Network { layers, descent }, Trained::Steps(plan)) => descend(layers, descent, plan),
-        (Train::Ridge(term), Trained::Moments(sigma)) => {
-            let mut learner = linear(inputs, *sigma, *term).map_err(Lost::because)?;
-            if bill.noises.reject.is_some() {
+    match (&recipe.pipeline().train, &cost.noises.train) {
+        (Train::Logistic(sgd), TrainingNoise::Steps(plan)) => descend(&[], sgd, plan),
+        (Train::Network { layers, sgd }, TrainingNoise::Steps(plan)) => descend(layers, sgd, plan),
+        (Train::Ridge(term), TrainingNoise::Moments(sigma)) => {
+            let mut learner = linear_learner(inputs, *sigma, *term).map_err(Lost::because)?;
+            if cost.noises.reject.is_some() {
                 learner = learner.with_weight_norm(WEIGHT_NORM).map_err(Lost::because)?;
             }
             learner.train(session, Lane::Train).map(Fitted::Linear).map_err(Lost::because)
         }
-        _ => Err(Lost("the bill is of another kind of training".to_owned())),
+        _ => Err(Lost("the cost is of another kind of training".to_owned())),
     }
 }
 
 /// Where the weights of networks start from: public, and the same for everyone.
 const START: u64 = 1;
 
-fn training(descent: &Descent, threads: usize) -> Training {
-    let start = descent.learning_rate;
-    let rates = match descent.schedule {
+fn training(sgd: &SgdConfig, threads: usize) -> Training {
+    let start = sgd.learning_rate;
+    let rates = match sgd.schedule {
         Schedule::Constant => Rates::Constant(start),
         Schedule::Cosine => Rates::Cosine(start),
         Schedule::Stepwise { factor, every } => Rates::Stepwise { start, factor, every },
     };
-    Training { rates, momentum: descent.momentum, decay: descent.decay, threads }
+    Training { rates, momentum: sgd.momentum, decay: sgd.decay, threads }
 }
 
 /// The model of labels in their own units.
@@ -138,8 +139,10 @@ struct Test<'attempt> {
 }
 
 impl Test<'_> {
-    fn run<N: NoiseSource>(&self, session: &mut Session<Encoded, N>, bill: &Bill, risk: Risk) -> Result<Verdict, Lost> {
-        let noise = bill.noises.validate.ok_or_else(|| Lost("this pipeline has no budget for a test".to_owned()))?;
+    fn run<N: NoiseSource>(
+        &self, session: &mut Session<Encoded, N>, cost: &AttemptCost, risk: Risk,
+    ) -> Result<Verdict, Lost> {
+        let noise = cost.noises.validate.ok_or_else(|| Lost("this pipeline has no budget for a test".to_owned()))?;
         let metric = self.validate.metric;
         let predict = self.predict();
         let loss = |row: &Example<'_>| {
@@ -223,7 +226,7 @@ fn against<R: Rows, N: NoiseSource>(
 /// Also of one that was released before.
 pub(crate) struct OwnTest<'attempt> {
     pub(crate) recipe: &'attempt Recipe,
-    pub(crate) bill: &'attempt Bill,
+    pub(crate) cost: &'attempt AttemptCost,
     pub(crate) attempt: &'attempt Attempt,
     /// The bounds of a label that is a number.
     pub(crate) bounds: Option<(f64, f64)>,
@@ -263,7 +266,7 @@ impl OwnTest<'_> {
     fn parts(&self) -> Result<(&Validate, TableNoise, Risk), Lost> {
         let none = |what: &str| Lost(format!("this pipeline has no {what}"));
         let validate = self.recipe.pipeline().validate.as_ref().ok_or_else(|| none("target"))?;
-        let noise = self.bill.noises.validate.ok_or_else(|| none("budget for a test"))?;
+        let noise = self.cost.noises.validate.ok_or_else(|| none("budget for a test"))?;
         let (risk, _) = risks(self.recipe.pipeline(), self.attempt)?;
         Ok((validate, noise, risk))
     }

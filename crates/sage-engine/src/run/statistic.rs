@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{Done, Lost, Product, Stage, Watch, risks};
 use crate::adapt::Attempt;
 use crate::pipeline::{Goal, Keys, Statistic};
-use crate::plan::{Bill, KEY, Recipe, Trained, VALUE, key_names, quantiles};
+use crate::plan::{AttemptCost, KEY, Recipe, TrainingNoise, VALUE, key_names, quantile_plan};
 use crate::read::{Batch, Row};
 
 /// A released statistic.
@@ -46,12 +46,12 @@ pub struct Line {
 
 /// Runs an attempt at a statistic on a session of its rows.
 pub(crate) fn compute<N: NoiseSource>(
-    mut session: Session<Batch, N>, recipe: &Recipe, statistic: &Statistic, bill: &Bill, attempt: &Attempt,
+    mut session: Session<Batch, N>, recipe: &Recipe, statistic: &Statistic, cost: &AttemptCost, attempt: &Attempt,
     watch: &dyn Watch,
 ) -> Result<Done, Lost> {
     watch.enter(Stage::Training)?;
-    let Trained::Tables(noise) = bill.noises.train else {
-        return Err(Lost("the bill is of another kind of training".to_owned()));
+    let TrainingNoise::Tables(noise) = cost.noises.train else {
+        return Err(Lost("the cost is of another kind of training".to_owned()));
     };
     let (risk, _) = risks(recipe.pipeline(), attempt)?;
     let chance = risk.chance();
@@ -146,7 +146,7 @@ impl Run {
                 Ok(names.map(|(key, group)| line(Some(key), shown(&group))).collect())
             }
             Statistic::Quantile { at, .. } => {
-                let plan = quantiles(statistic, noise).map_err(|_| StatisticError::Bounds)?;
+                let plan = quantile_plan(statistic, noise).map_err(|_| StatisticError::Bounds)?;
                 let found = plan.run(session, Lane::Train, at, chance, number)?;
                 let located = at.iter().zip(found).map(|(share, at)| Line {
                     key: Some(share.to_string()),

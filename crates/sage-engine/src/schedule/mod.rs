@@ -15,7 +15,7 @@ use crate::adapt::{Action, Offers, Phase, World};
 use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources, Scheduler};
 use crate::catalog::{Catalog, Note, Run, Step, Stream};
 use crate::pipeline::Train;
-use crate::plan::of_both_lanes;
+use crate::plan::uses_both_lanes;
 
 /// Who may be able to spend more after a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +185,7 @@ fn need(run: &Run) -> Option<Resources> {
     let nothing = Offers::default();
     let Action::Wait(wanted) = run.state.next(World { time: 0, offers: &nothing }) else { return None };
     let share = match &run.pipeline.train {
-        Train::Statistic(statistic) if of_both_lanes(statistic) => Rate::LIMIT,
+        Train::Statistic(statistic) if uses_both_lanes(statistic) => Rate::LIMIT,
         Train::Statistic(_) => Rate::ZERO,
         _ => run.pipeline.budget.shares.validate,
     };

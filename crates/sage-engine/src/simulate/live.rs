@@ -14,7 +14,7 @@ use super::{Scenario, SimulationError, Way};
 use crate::adapt::{self, Action, Attempt, Limits, Offers, Outcome, Phase, Plan, State, Units, Verdict, World};
 use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources, Scheduler};
 use crate::engine::{Reach, left_of_lane};
-use crate::plan::{OneRelease, one_release};
+use crate::plan::{PricedRelease, price_release};
 
 /// A first attempt takes this part of what a block has, as in the product where a pipeline's file says nothing.
 const FIRST_SHARE: u64 = 64;
@@ -33,7 +33,7 @@ struct Learner {
 struct Choice {
     attempt: Attempt,
     blocks: Blocks,
-    release: OneRelease,
+    release: PricedRelease,
     request: Request,
 }
 
@@ -49,7 +49,7 @@ struct Live<'scenario> {
     /// What is left on each block, on the lane that has less, in units of cost.
     left: Vec<u64>,
     /// Charges by their costs, which are few.
-    prices: BTreeMap<u64, Option<OneRelease>>,
+    prices: BTreeMap<u64, Option<PricedRelease>>,
     first_cost: u64,
     time: u32,
     moment: Moment,
@@ -252,9 +252,9 @@ impl<'scenario> Live<'scenario> {
     }
 
     /// What a cost buys.
-    fn release(&mut self, cost: u64) -> Option<OneRelease> {
+    fn release(&mut self, cost: u64) -> Option<PricedRelease> {
         let filter = &self.filter;
-        self.prices.entry(cost).or_insert_with(|| one_release(filter, cost)).clone()
+        self.prices.entry(cost).or_insert_with(|| price_release(filter, cost)).clone()
     }
 
     /// Charges an attempt and judges it; whether its pipeline is over then.

@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use sage_engine::pipeline::{
-    Feature, Goal, Handover, Keys, Label, Metric, Missing, Pipeline, RidgeTerm, Schedule, Source, Statistic, TestBound,
-    Train, Validate,
+    Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RidgeTerm, RowTransport, Schedule, Source, Statistic,
+    TestBound, Train, Validate,
 };
 use sage_engine::query::{Aggregate, KeyKind};
 
@@ -37,8 +37,8 @@ kinds!(train, TRAINS, Train {
     Train::Statistic(Statistic::GroupMean { .. }) => "statistic: group_mean",
     Train::Statistic(Statistic::Quantile { .. }) => "statistic: quantile",
     Train::Released { .. } => "train: release",
-    Train::Command { rows: Handover::Parquet, .. } => "train: command, parquet",
-    Train::Command { rows: Handover::Flight, .. } => "train: command, flight",
+    Train::Command { rows: RowTransport::Parquet, .. } => "train: command, parquet",
+    Train::Command { rows: RowTransport::Flight, .. } => "train: command, flight",
 });
 
 kinds!(schedule, SCHEDULES, Schedule {
@@ -153,8 +153,8 @@ pub(crate) fn of_pipeline(pipeline: &Pipeline) -> BTreeSet<&'static str> {
         }
     }
     match trained {
-        Train::Logistic(descent) | Train::Network { descent, .. } => {
-            found.insert(schedule(&descent.schedule));
+        Train::Logistic(sgd) | Train::Network { sgd, .. } => {
+            found.insert(schedule(&sgd.schedule));
         }
         Train::Statistic(Statistic::Histogram { keys: of, .. } | Statistic::GroupMean { keys: of, .. }) => {
             found.insert(keys(of));

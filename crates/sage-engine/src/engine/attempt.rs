@@ -19,7 +19,10 @@ use crate::pipeline::{Goal, Metric, Train};
 use crate::quiet;
 use crate::read::{self, Batch, ReadError};
 use crate::release::{self, Artefact, Receipt};
-use crate::run::{Done, LinearSums, Lost, Product, Report, Stage, Watch, compute, summarise, train_and_test};
+use crate::run::{
+    AttemptFailure, AttemptObserver, AttemptResult, LinearSummaries, Product, Report, Stage, compute, summarise,
+    train_and_test,
+};
 
 /// How many threads an attempt computes with.
 const THREADS: usize = 2;
@@ -46,12 +49,12 @@ impl Engine {
 
     /// Writes down how an attempt ended.
     fn settle(
-        &self, run: u64, grants: [Option<GrantId>; 2], outcome: Result<Option<Report>, Lost>,
+        &self, run: u64, grants: [Option<GrantId>; 2], outcome: Result<Option<Report>, AttemptFailure>,
     ) -> Result<(), EngineError> {
         let reason = match outcome {
             Ok(Some(report)) => return self.step(run, Step::Judged { report }),
             Ok(None) => None,
-            Err(Lost(reason)) => Some(reason),
+            Err(AttemptFailure(reason)) => Some(reason),
         };
         for grant in grants.into_iter().flatten() {
             let state = self.with(|gate, _| Ok(gate.ledger().grant_state(grant)))?;
@@ -77,18 +80,20 @@ impl Engine {
 
     /// Why an attempt that is charged must not begin: its run was stopped, or the person who submitted it may no longer
     /// spend.
-    fn must_not_begin(&self, run: u64) -> Option<Lost> {
+    fn must_not_begin(&self, run: u64) -> Option<AttemptFailure> {
         let catalog = self.catalog();
         let own = catalog.history().run(run)?;
         if !matches!(own.state.phase(), Phase::Running(_)) {
-            return Some(Lost("the run was stopped before the attempt began".to_owned()));
+            return Some(AttemptFailure("the run was stopped before the attempt began".to_owned()));
         }
         let allowed = catalog.stream(&own.pipeline.stream).is_some_and(|known| known.may_spend(own));
-        (!allowed).then(|| Lost("the person who submitted it may no longer spend on the stream".to_owned()))
+        (!allowed).then(|| AttemptFailure("the person who submitted it may no longer spend on the stream".to_owned()))
     }
 
     /// Everything from the first row to the kernel's release; nothing if the run was stopped meanwhile.
-    fn attempt(&self, job: Job, watcher: &Watcher<'_>, working: &Working<'_>) -> Result<Option<Report>, Lost> {
+    fn attempt(
+        &self, job: Job, watcher: &Watcher<'_>, working: &Working<'_>,
+    ) -> Result<Option<Report>, AttemptFailure> {
         let (run, serial) = (job.run, job.attempt.serial);
         let (attempt_cost, grant) = (job.attempt_cost.clone(), job.granted.id());
         let stream = job.recipe.pipeline().stream.clone();
@@ -101,10 +106,10 @@ impl Engine {
             _ => self.ours(job, watcher),
         });
         // What a panic says may hold a value of a row, and that there was one depends on rows.
-        let done = done.unwrap_or_else(|| Err(Lost::without_result()));
+        let done = done.unwrap_or_else(|| Err(AttemptFailure::without_result()));
         // A process that is stopped while the attempt only waits did not crash on it.
         working.pause(|| self.hold(&stream));
-        let Done { finished, verdict, product } = done?;
+        let AttemptResult { finished, verdict, product } = done?;
         if !self.is_running(run) {
             return Ok(None);
         }
@@ -112,70 +117,73 @@ impl Engine {
         let mut digest = None;
         let new = !matches!(product, Product::Nothing);
         if verdict.decision == Decision::Accept && new {
-            let receipt = self.receipt(run, &attempt_cost, grant).map_err(Lost::from)?;
+            let receipt = self.receipt(run, &attempt_cost, grant).map_err(AttemptFailure::from)?;
             let artefact = artefact(product, &receipt)?;
-            self.shelf.put(&artefact).map_err(|error| Lost(error.to_string()))?;
+            self.shelf.put(&artefact).map_err(|error| AttemptFailure(error.to_string()))?;
             digest = Some(artefact.digest);
         }
         let report = Report::new((run, serial), &verdict, digest);
-        self.shelf.put_report(&report).map_err(|error| Lost(error.to_string()))?;
-        self.release(finished, report.digest()).map_err(Lost::from)?;
+        self.shelf.put_report(&report).map_err(|error| AttemptFailure(error.to_string()))?;
+        self.release(finished, report.digest()).map_err(AttemptFailure::from)?;
         Ok(Some(report))
     }
 
     /// Takes charges back of which not a byte was read. The attempt counts as lost all the same, for it would be again.
-    pub(super) fn unread(&self, charges: impl IntoIterator<Item = Granted>, reason: Lost) -> Lost {
+    pub(super) fn unread(&self, charges: impl IntoIterator<Item = Granted>, reason: AttemptFailure) -> AttemptFailure {
         let cancelled = charges.into_iter().try_for_each(|granted| self.cancel(granted));
-        cancelled.map_or_else(Lost::from, |()| reason)
+        cancelled.map_or_else(AttemptFailure::from, |()| reason)
     }
 
     /// A released model tested again.
-    fn again(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
+    fn again(&self, job: Job, observer: &dyn AttemptObserver) -> Result<AttemptResult, AttemptFailure> {
         let Job { attempt, recipe, attempt_cost, granted, .. } = job;
         let (Train::Released { release }, Some(label)) = (&recipe.pipeline().train, recipe.tested()) else {
-            return Err(Lost("this pipeline names no release".to_owned()));
+            return Err(AttemptFailure("this pipeline names no release".to_owned()));
         };
         let predictor = match self.release_named(release).and_then(|release| self.predictor(&release)) {
             Ok(predictor) => predictor,
-            Err(error) => return Err(self.unread([granted], Lost::from(error))),
+            Err(error) => return Err(self.unread([granted], AttemptFailure::from(error))),
         };
-        watch.enter(Stage::Reading)?;
+        observer.enter(Stage::Reading)?;
         let (session, verdict) = self.tested(label, &recipe, &attempt_cost, granted, &predictor, &attempt)?;
-        Ok(Done { finished: session.finish(), verdict, product: Product::Nothing })
+        Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Nothing })
     }
 
     /// An attempt with learners of ours.
-    fn ours(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
+    fn ours(&self, job: Job, observer: &dyn AttemptObserver) -> Result<AttemptResult, AttemptFailure> {
         let Job { attempt, recipe, attempt_cost, granted, .. } = job;
         let (query, rival) = match self.rival(&recipe) {
             Ok(found) => found,
-            Err(error) => return Err(self.unread([granted], Lost::from(error))),
+            Err(error) => return Err(self.unread([granted], AttemptFailure::from(error))),
         };
-        watch.enter(Stage::Reading)?;
+        observer.enter(Stage::Reading)?;
         match &recipe.pipeline().train {
             Train::Statistic(statistic) => {
                 let sum = |permit: &_, part, rows: &[Batch]| summarise(&recipe, statistic, permit, part, rows);
                 let what = format!("{statistic:?}");
                 let sums = (&Lane::BOTH[..], &sum as &read::Summing<'_, Batch>);
-                let session = self.open_summed(granted, &query, &what, &|batch| batch, sums).map_err(Lost::from)?;
-                compute(session, &recipe, statistic, &attempt_cost, &attempt, watch)
+                let session =
+                    self.open_summed(granted, &query, &what, &|batch| batch, sums).map_err(AttemptFailure::from)?;
+                compute(session, &recipe, statistic, &attempt_cost, &attempt, observer)
             }
             _ => {
-                let Some(inputs) = recipe.inputs() else { return Err(Lost("a model needs features".to_owned())) };
+                let Some(inputs) = recipe.inputs() else {
+                    return Err(AttemptFailure("a model needs features".to_owned()));
+                };
                 let encode = |batch: Batch| match &rival {
                     Some(rival) => rival.beside(&batch, inputs),
                     None => read::encoded(&batch, inputs.encoding()),
                 };
-                let session = match LinearSums::of(&recipe, &attempt_cost) {
+                let session = match LinearSummaries::new(&recipe, &attempt_cost) {
                     Some(linear) => {
-                        let sum = |permit: &_, part, rows: &[Encoded]| linear.sum(permit, part, rows);
+                        let sum = |permit: &_, part, rows: &[Encoded]| linear.summarise(permit, part, rows);
                         let sums = (&[Lane::Train][..], &sum as &read::Summing<'_, Encoded>);
-                        self.open_summed(granted, &query, &linear.what(), &encode, sums)
+                        self.open_summed(granted, &query, &linear.description(), &encode, sums)
                     }
                     None => self.open_by(granted, &query, &encode),
                 };
-                let session = session.map_err(Lost::from)?;
-                train_and_test(session, &recipe, &attempt_cost, &attempt, THREADS, watch)
+                let session = session.map_err(AttemptFailure::from)?;
+                train_and_test(session, &recipe, &attempt_cost, &attempt, THREADS, observer)
             }
         }
     }
@@ -219,7 +227,7 @@ impl Engine {
 }
 
 /// A read that failed in a way that could depend on rows has the reason of every attempt without a result.
-impl From<EngineError> for Lost {
+impl From<EngineError> for AttemptFailure {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Read(ReadError::Failed) => Self::without_result(),
@@ -228,13 +236,13 @@ impl From<EngineError> for Lost {
     }
 }
 
-fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, Lost> {
+fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, AttemptFailure> {
     let made = match product {
         Product::Model(graph) => release::model(*graph, receipt),
         Product::Statistic(published) => release::statistic(&published, receipt),
         Product::Nothing => Err("there is nothing new to release".to_owned()),
     };
-    made.map_err(Lost)
+    made.map_err(AttemptFailure)
 }
 
 const fn metric(metric: Metric) -> &'static str {
@@ -264,10 +272,14 @@ mod tests {
     /// A read that failed said "failed; the charge stands", which told it from an attempt over its time.
     #[test]
     fn causes_that_could_depend_on_rows_have_one_reason() {
-        let failed = Lost::from(EngineError::Read(ReadError::Failed));
-        assert_eq!(failed, Lost::without_result());
+        let failed = AttemptFailure::from(EngineError::Read(ReadError::Failed));
+        assert_eq!(failed, AttemptFailure::without_result());
         assert!(!failed.0.contains("charge"), "{failed:?}");
         let missing = ReadError::Missing { block: "b".to_owned(), file: "f".to_owned() };
-        assert_ne!(Lost::from(EngineError::Read(missing)), Lost::without_result(), "a missing file is public");
+        assert_ne!(
+            AttemptFailure::from(EngineError::Read(missing)),
+            AttemptFailure::without_result(),
+            "a missing file is public"
+        );
     }
 }

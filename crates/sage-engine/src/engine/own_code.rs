@@ -28,31 +28,31 @@ use crate::plan::{AttemptCost, LABEL, OwnCode, Recipe, TestLabel, TrainingNoise,
 use crate::private;
 use crate::read::{Batch, Query, Row};
 use crate::release;
-use crate::run::{Done, Lost, OwnTest, Product, Stage, Watch};
+use crate::run::{AttemptFailure, AttemptObserver, AttemptResult, ExternalModelTest, Product, Stage};
 
 /// How long a program may take where its pipeline does not say.
 const TIME_LIMIT: Duration = Duration::from_secs(3600);
 
 impl Engine {
     /// Performs the attempt of a program of its author's.
-    pub(super) fn own_code(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
+    pub(super) fn own_code(&self, job: Job, observer: &dyn AttemptObserver) -> Result<AttemptResult, AttemptFailure> {
         let Job { run, attempt, recipe, attempt_cost, granted, tested } = job;
         let (Some(own), Some(label), Some(tested)) = (recipe.own_code(), recipe.tested(), tested) else {
-            return Err(Lost("a program has a charge for what it sees and one for its test".to_owned()));
+            return Err(AttemptFailure("a program has a charge for what it sees and one for its test".to_owned()));
         };
         let sandbox = Sandbox::new(match &self.places.uncontained {
             None => Containment::Isolated,
             Some(name) => Containment::None { allowed_by: name.clone() },
         });
-        let closed = sandbox.available().map(|_| ()).map_err(|error| Lost(error.to_string()));
+        let closed = sandbox.available().map(|_| ()).map_err(|error| AttemptFailure(error.to_string()));
         let folder = closed.and_then(|()| Scratch::new(self.path(), run, attempt.serial));
         let folder = match folder {
             Ok(folder) => folder,
             Err(reason) => return Err(self.unread([granted, tested], reason)),
         };
-        watch.enter(Stage::Reading)?;
-        let made = self.seen(own, &recipe, &attempt_cost, granted, &folder, (run, attempt.serial), &sandbox, watch);
-        let made = made.and_then(|graph| watch.enter(Stage::Validating).map(|()| graph));
+        observer.enter(Stage::Reading)?;
+        let made = self.seen(own, &recipe, &attempt_cost, granted, &folder, (run, attempt.serial), &sandbox, observer);
+        let made = made.and_then(|graph| observer.enter(Stage::Validating).map(|()| graph));
         let of = (run, attempt.serial);
         let tried = |graph| Ok((self.tried_out(&graph, &recipe).map_err(|why| self.for_author(of, why))?, graph));
         let made = made.and_then(tried);
@@ -61,19 +61,20 @@ impl Engine {
             Err(reason) => return Err(self.unread([tested], reason)),
         };
         let (session, verdict) = self.tested(label, &recipe, &attempt_cost, tested, &predictor, &attempt)?;
-        Ok(Done { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
+        Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
     }
 
     /// What the program makes of the rows of the train lane.
     #[allow(clippy::too_many_arguments, reason = "each is a different thing, and they come together here alone")]
     fn seen(
         &self, own: &OwnCode, recipe: &Recipe, attempt_cost: &AttemptCost, granted: Granted, folder: &Scratch,
-        of: (u64, u64), sandbox: &Sandbox, watch: &dyn Watch,
-    ) -> Result<Graph, Lost> {
-        let failed = |error: std::io::Error| Lost(format!("the run's folder cannot be written: {error}"));
+        of: (u64, u64), sandbox: &Sandbox, observer: &dyn AttemptObserver,
+    ) -> Result<Graph, AttemptFailure> {
+        let failed = |error: std::io::Error| AttemptFailure(format!("the run's folder cannot be written: {error}"));
         let grant = granted.id();
-        let session = self.open_session(granted, recipe.query()).map_err(Lost::from)?;
-        let rows = session.into_declared().map_err(|_| Lost("the stream's door is not open for it".to_owned()))?;
+        let session = self.open_session(granted, recipe.query()).map_err(AttemptFailure::from)?;
+        let rows =
+            session.into_declared().map_err(|_| AttemptFailure("the stream's door is not open for it".to_owned()))?;
         let names: Vec<String> = recipe.query().columns.iter().map(|column| column.name.clone()).collect();
         let batches = rows.lane(Lane::Train).iter().filter_map(|batch| batch.records(&names)).collect();
         // Dropped at the end of this function, when the program is over.
@@ -92,7 +93,7 @@ impl Engine {
         for shown in std::iter::once(folder.path.clone()).chain(self.code_of(of.0)) {
             private::show_to_sandbox(&shown).map_err(failed)?;
         }
-        watch.enter(Stage::Training)?;
+        observer.enter(Stage::Training)?;
         let own_time = own.time_limit.map(|width| Duration::from_micros(width.microseconds().unsigned_abs()));
         let operator = self.attempt_limits(recipe.pipeline());
         let time = own_time.into_iter().chain(operator.time).min().unwrap_or(TIME_LIMIT);
@@ -112,15 +113,16 @@ impl Engine {
             limits: Limits { time, processor_time: time, memory_bytes, ..most },
         };
         let mut spent = Spent::new(attempt_cost);
-        let report =
-            sandbox.run(&command, &mut |line: Line| spent.hear(&line)).map_err(|error| Lost(error.to_string()))?;
+        let report = sandbox
+            .run(&command, &mut |line: Line| spent.hear(&line))
+            .map_err(|error| AttemptFailure(error.to_string()))?;
         self.keep_printed(of, &report);
         let columns = self.columns_of(recipe);
         let found =
             spent.within().and_then(|()| ended_well(&report.ending)).and_then(|()| taken(&report.output, &columns));
         let (graph, digest) = found.map_err(|why| self.for_author(of, why))?;
         // What the program saw is paid for; what it made is known by its digest.
-        self.release(finished, digest).map_err(Lost::from)?;
+        self.release(finished, digest).map_err(AttemptFailure::from)?;
         Ok(graph)
     }
 
@@ -132,23 +134,23 @@ impl Engine {
     }
 
     /// The model ready to predict, if it looks at columns of the stream alone.
-    fn tried_out(&self, graph: &Graph, recipe: &Recipe) -> Result<Predictor, Lost> {
+    fn tried_out(&self, graph: &Graph, recipe: &Recipe) -> Result<Predictor, AttemptFailure> {
         let catalog = self.catalog();
         let file = catalog.stream(&recipe.pipeline().stream).map(|stream| &stream.file);
         let declared = |name: &str| file.is_some_and(|file| file.column(name).is_some());
         // Not which: the name is a word of the program's, and the program has seen rows.
         if !graph.outline().schema.columns().iter().all(|column| declared(&column.name)) {
-            return Err(Lost("its model looks at a column that the stream does not have".to_owned()));
+            return Err(AttemptFailure("its model looks at a column that the stream does not have".to_owned()));
         }
         // Otherwise a program could leave out the rows that its model is wrong about.
         if graph.outline().leaves_rows_out() {
-            return Err(Lost(
+            return Err(AttemptFailure(
                 "each number field of its model needs `missing`: what stands for a missing value".to_owned(),
             ));
         }
         try_out(graph).map_err(|refusal| match refusal {
-            TrialRefusal::Broken(_) => Lost("its model does not run on made-up rows".to_owned()),
-            other => Lost(other.to_string()),
+            TrialRefusal::Broken(_) => AttemptFailure("its model does not run on made-up rows".to_owned()),
+            other => AttemptFailure(other.to_string()),
         })
     }
 
@@ -156,15 +158,15 @@ impl Engine {
     pub(super) fn tested(
         &self, label: &TestLabel, recipe: &Recipe, attempt_cost: &AttemptCost, granted: Granted, predictor: &Predictor,
         attempt: &crate::adapt::Attempt,
-    ) -> Result<(Session<Batch>, Verdict), Lost> {
+    ) -> Result<(Session<Batch>, Verdict), AttemptFailure> {
         let mut columns = vec![label.label.clone()];
         columns.extend(predictor.columns().iter().map(|column| expression("the model", column)));
         let mut query = Query { filter: recipe.pipeline().filter.clone(), columns };
         let rival = match self.rival_beside(recipe.pipeline(), &mut query, label.bounds) {
             Ok(rival) => rival,
-            Err(error) => return Err(self.unread([granted], Lost::from(error))),
+            Err(error) => return Err(self.unread([granted], AttemptFailure::from(error))),
         };
-        let mut session = self.open_session(granted, &query).map_err(Lost::from)?;
+        let mut session = self.open_session(granted, &query).map_err(AttemptFailure::from)?;
         // A row that the model leaves out by its rule for missing values is in no test of it. NaN is a wrong prediction.
         let predict = |row: Row<'_>| {
             let cells = cells(predictor.columns(), row, 1);
@@ -174,7 +176,7 @@ impl Engine {
             let found = predictor.rows(&[cells]).ok().and_then(|found| found.first().copied());
             Some(found.map_or(f64::NAN, f64::from))
         };
-        let test = OwnTest { recipe, cost: attempt_cost, attempt, bounds: label.bounds };
+        let test = ExternalModelTest { recipe, cost: attempt_cost, attempt, bounds: label.bounds };
         let verdict = match &rival {
             Some(rival) => test.compare(&mut session, predict, |row, label| rival.loss_of(row, label))?,
             None => test.run(&mut session, predict)?,
@@ -191,8 +193,8 @@ impl Engine {
 }
 
 /// Refuses a program that did not end as it should. The program has seen rows, so how it ended is for its author.
-fn ended_well(ending: &Ending) -> Result<(), Lost> {
-    Err(Lost(match ending {
+fn ended_well(ending: &Ending) -> Result<(), AttemptFailure> {
+    Err(AttemptFailure(match ending {
         Ending::Exit(Exit::Success) => return Ok(()),
         Ending::Exit(Exit::TryLater) => "the program asks to be tried later".to_owned(),
         Ending::Exit(Exit::Failed(code)) => format!("the program failed with exit code {code}"),
@@ -218,8 +220,8 @@ fn context(recipe: &Recipe, attempt_cost: &AttemptCost, of: (u64, u64), grant: u
 
 /// The graph that was left in the output folder, as an ONNX file or as a description and weights, and the digest of
 /// what lay there.
-fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), Lost> {
-    let cannot = |error: &dyn std::fmt::Display| Lost(format!("its output cannot be taken: {error}"));
+fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), AttemptFailure> {
+    let cannot = |error: &dyn std::fmt::Display| AttemptFailure(format!("its output cannot be taken: {error}"));
     match output.read(Path::new(FOREIGN)) {
         Ok(_) if output.open(Path::new(ESSENTIAL[0])).is_ok() => {
             return Err(cannot(&format!("`{FOREIGN}` and `{}` are both there; leave one of them", ESSENTIAL[0])));
@@ -233,7 +235,7 @@ fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), Lost>
     }
     let file = |name: &str| {
         let missing = |error: std::io::Error| {
-            Lost(format!("the program left no `{name}`, and no `{FOREIGN}`, in its output folder: {error}"))
+            AttemptFailure(format!("the program left no `{name}`, and no `{FOREIGN}`, in its output folder: {error}"))
         };
         output.read(Path::new(name)).map_err(missing)
     };
@@ -278,13 +280,13 @@ impl Spent {
     }
 
     /// Refuses what says of itself that it spent more.
-    fn within(&self) -> Result<(), Lost> {
+    fn within(&self) -> Result<(), AttemptFailure> {
         let Some((epsilon, delta)) = self.granted.filter(|_| !self.said.is_empty()) else { return Ok(()) };
         let items: Vec<_> = self.said.iter().copied().zip(self.counts.iter().copied()).collect();
         let composed = sage_kernel::accountant::Composition::new(&items).and_then(|all| all.epsilon(delta));
         match composed {
             Ok(said) if said <= epsilon => Ok(()),
-            _ => Err(Lost("the program says that it spent more than it was granted".to_owned())),
+            _ => Err(AttemptFailure("the program says that it spent more than it was granted".to_owned())),
         }
     }
 }
@@ -298,10 +300,10 @@ struct Scratch {
 pub(super) const SCRATCH: &str = "scratch";
 
 impl Scratch {
-    fn new(directory: &Path, run: u64, serial: u64) -> Result<Self, Lost> {
+    fn new(directory: &Path, run: u64, serial: u64) -> Result<Self, AttemptFailure> {
         let path = directory.join(SCRATCH).join(format!("{run}-{serial}"));
         let made = fs::remove_dir_all(&path).or(Ok(())).and_then(|()| private::make_directories(&path.join("rows")));
-        made.map_err(|error| Lost(format!("the run's folder cannot be made: {error}")))?;
+        made.map_err(|error| AttemptFailure(format!("the run's folder cannot be made: {error}")))?;
         Ok(Self { path })
     }
 

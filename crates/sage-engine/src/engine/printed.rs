@@ -13,7 +13,7 @@ use super::policy::in_role;
 use super::{Engine, EngineError, Principal};
 use crate::pipeline::Train;
 use crate::private;
-use crate::run::Lost;
+use crate::run::AttemptFailure;
 use crate::stream::Role;
 
 /// The folder of what was printed, beside the log.
@@ -55,11 +55,13 @@ impl Engine {
 
     /// Keeps how a program ended beside what it printed, and gives what everybody else with a role reads instead: the
     /// program has seen rows, and its exit code or what it left behind can tell of them.
-    pub(super) fn for_author(&self, (run, serial): (u64, u64), Lost(why): Lost) -> Lost {
+    pub(super) fn for_author(&self, (run, serial): (u64, u64), AttemptFailure(why): AttemptFailure) -> AttemptFailure {
         let append = || OpenOptions::new().append(true).open(self.printed_file(run, serial));
         // That it cannot be kept is no reason to tell it to others.
         drop(append().and_then(|mut file| writeln!(file, "how it ended:\n{why}")));
-        Lost("the program brought back no model that can be tested; its author sees why with: sage logs RUN".to_owned())
+        AttemptFailure(
+            "the program brought back no model that can be tested; its author sees why with: sage logs RUN".to_owned(),
+        )
     }
 
     fn write_printed(&self, run: u64, serial: u64, text: &str) -> io::Result<()> {

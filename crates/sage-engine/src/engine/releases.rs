@@ -11,7 +11,7 @@ use crate::catalog::{Catalog, Note, ReleaseRecord};
 use crate::pipeline::{Statistic, Train};
 use crate::plan::{Table, Tables};
 use crate::release::Kind;
-use crate::run::Published;
+use crate::run::ReleasedStatistic;
 use crate::stream::Role;
 
 /// A version of a release.
@@ -124,7 +124,7 @@ impl Engine {
     ///
     /// # Errors
     /// When it is no statistic, or its files are not those that were released.
-    pub fn statistic(&self, release: &ReleaseView) -> Result<Published, EngineError> {
+    pub fn statistic(&self, release: &ReleaseView) -> Result<ReleasedStatistic, EngineError> {
         match release.kind {
             Kind::Statistic => Ok(self.shelf.statistic(&release.digest)?),
             Kind::Model => Err(EngineError::NoRelease(format!("{} (it is a model)", release.name))),

@@ -10,7 +10,7 @@ use sage_learn::bundle::{Bundle, Card, Door, Graph, Validation, try_out};
 use serde::{Deserialize, Serialize};
 
 use super::receipt::Receipt;
-use crate::run::Published;
+use crate::run::ReleasedStatistic;
 
 /// What a release is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub(crate) fn model(graph: Graph, receipt: &Receipt) -> Result<Artefact, String>
 }
 
 /// The files of a statistic.
-pub(crate) fn statistic(published: &Published, receipt: &Receipt) -> Result<Artefact, String> {
+pub(crate) fn statistic(published: &ReleasedStatistic, receipt: &Receipt) -> Result<Artefact, String> {
     let json = |value: Result<Vec<u8>, serde_json::Error>| value.map(Bytes::from).map_err(|error| error.to_string());
     let files = vec![
         ("receipt.json".to_owned(), json(serde_json::to_vec_pretty(receipt))?),
@@ -66,7 +66,7 @@ pub(super) fn named(files: &[(String, Bytes)]) -> impl Iterator<Item = (&str, &[
 /// The file of a statistic that is read back.
 pub(super) const STATISTIC: &str = "statistic.json";
 
-fn table(published: &Published) -> Result<Bytes, String> {
+fn table(published: &ReleasedStatistic) -> Result<Bytes, String> {
     let lines = &published.lines;
     let keys: StringArray = lines.iter().map(|line| line.key.as_deref()).collect();
     let number = |part: fn(&crate::run::Line) -> Option<f64>| -> ArrayRef {

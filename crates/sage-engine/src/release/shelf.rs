@@ -8,7 +8,7 @@ use sage_learn::bundle::Bundle;
 
 use super::artefact::{self, Artefact, STATISTIC};
 use crate::blocks::{BlockStore, StoreError};
-use crate::run::{Published, Report};
+use crate::run::{ReleasedStatistic, Report};
 
 /// Why a release cannot be read.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Shelf {
     }
 
     /// A statistic, held against its digest.
-    pub(crate) fn statistic(&self, digest: &str) -> Result<Published, ShelfError> {
+    pub(crate) fn statistic(&self, digest: &str) -> Result<ReleasedStatistic, ShelfError> {
         let files = self.files(digest)?;
         let vouched = files.iter().filter(|_| artefact::digest(artefact::named(&files)).to_string() == digest);
         let text = vouched.into_iter().find(|(name, _)| name == STATISTIC).map(|(_, bytes)| bytes);

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use sage_engine::adapt::Outcome;
-use sage_engine::run::Published;
+use sage_engine::run::ReleasedStatistic;
 use sage_engine::serve::Cell;
 use sage_engine::{AttemptOutcome, Engine, Epsilon, QueryAsk, RunView, Spend, Which};
 use tempfile::TempDir;
@@ -110,7 +110,7 @@ fn ran(engine: &Engine, text: &str) -> RunView {
     engine.run(run).expect("a run")
 }
 
-fn published(engine: &Engine, name: &str, rest: &str) -> Published {
+fn published(engine: &Engine, name: &str, rest: &str) -> ReleasedStatistic {
     let run = ran(engine, &statistic(name, rest));
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
     engine.statistic(&engine.release_named(name).expect("released")).expect("a table")

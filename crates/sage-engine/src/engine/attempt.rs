@@ -161,7 +161,7 @@ impl Engine {
             Train::Statistic(statistic) => {
                 let sum = |permit: &_, part, rows: &[Batch]| summarise(&recipe, statistic, permit, part, rows);
                 let what = format!("{statistic:?}");
-                let sums = (&Lane::BOTH[..], &sum as &read::Summing<'_, Batch>);
+                let sums = (&Lane::BOTH[..], &sum as &read::SummaryFunction<'_, Batch>);
                 let session =
                     self.open_summed(granted, &query, &what, &|batch| batch, sums).map_err(AttemptFailure::from)?;
                 compute(session, &recipe, statistic, &attempt_cost, &attempt, observer)
@@ -172,12 +172,12 @@ impl Engine {
                 };
                 let encode = |batch: Batch| match &rival {
                     Some(rival) => rival.beside(&batch, inputs),
-                    None => read::encoded(&batch, inputs.encoding()),
+                    None => read::encode_batch(&batch, inputs.encoding()),
                 };
                 let session = match LinearSummaries::new(&recipe, &attempt_cost) {
                     Some(linear) => {
                         let sum = |permit: &_, part, rows: &[Encoded]| linear.summarise(permit, part, rows);
-                        let sums = (&[Lane::Train][..], &sum as &read::Summing<'_, Encoded>);
+                        let sums = (&[Lane::Train][..], &sum as &read::SummaryFunction<'_, Encoded>);
                         self.open_summed(granted, &query, &linear.description(), &encode, sums)
                     }
                     None => self.open_by(granted, &query, &encode),

@@ -15,7 +15,9 @@ use super::blocks::{folded, numbers, set};
 use super::policy::{found, paid_by};
 use super::{Engine, EngineError, Principal, Store, lock, now};
 use crate::catalog::{Catalog, Stage};
-use crate::read::{self, Batch, Keep, Keeping, Prepared, Query, ReadError, Source, Sums, Unit};
+use crate::read::{
+    self, Batch, PreparedQuery, Query, ReadError, Source, SummaryCacheAccess, SummaryPlan, SummaryRetention, Unit,
+};
 use crate::stream::{self, MemberRefusal};
 
 /// A question to the ledger, in the user's words.
@@ -110,14 +112,14 @@ impl Engine {
     /// the next time. `what` says how the query's columns are shaped, and which sums with which bounds are made of them.
     pub(super) fn open_summed<B: Rows + Send>(
         &self, granted: Granted, query: &Query, what: &str, shape: &(dyn Fn(Batch) -> B + Sync),
-        (lanes, sum): (&[Lane], &read::Summing<'_, B>),
+        (lanes, sum): (&[Lane], &read::SummaryFunction<'_, B>),
     ) -> Result<Session<B>, EngineError> {
         let stream = granted.stream.clone();
         let gone = |key: &str| self.catalog().stream(&stream).is_none_or(|known| known.stage(key) == Stage::Deleted);
         self.started(granted, query, |permit, noise, source, prepared, unit| {
             let tag = read::tag(prepared, query, unit, what);
-            let keeping = Keeping { sums: &self.sums, key: &self.summary_key, tag, gone: &gone };
-            let sums = Sums { lanes, sum, keep: Keep::In(&keeping) };
+            let keeping = SummaryCacheAccess { sums: &self.sums, key: &self.summary_key, tag, gone: &gone };
+            let sums = SummaryPlan { lanes, sum, keep: SummaryRetention::Cache(&keeping) };
             read::open_summed(permit, noise, source, prepared, unit, shape, &sums)
         })
     }
@@ -129,7 +131,7 @@ impl Engine {
     pub fn open_encoded(
         &self, granted: Granted, query: &Query, encoding: &Encoding,
     ) -> Result<Session<Encoded>, EngineError> {
-        self.open_by(granted, query, &|batch| read::encoded(&batch, encoding))
+        self.open_by(granted, query, &|batch| read::encode_batch(&batch, encoding))
     }
 
     /// As [`Engine::open_encoded`], by a function that goes row by row.
@@ -144,7 +146,7 @@ impl Engine {
     /// Checks the query, starts the grant and lets the reader use the permit.
     fn started<R>(
         &self, granted: Granted, query: &Query,
-        open: impl FnOnce(Permit, SecureNoise, &Source, &Prepared, &Unit) -> Result<Session<R>, ReadError>,
+        open: impl FnOnce(Permit, SecureNoise, &Source, &PreparedQuery, &Unit) -> Result<Session<R>, ReadError>,
     ) -> Result<Session<R>, EngineError> {
         let noise = SecureNoise::new()?;
         let Granted { grant, stream, blocks } = granted;

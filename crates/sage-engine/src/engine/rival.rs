@@ -76,7 +76,7 @@ impl Engine {
 impl Rival {
     /// The rows of a batch that the encoding takes, encoded, with the rival's loss beside each.
     pub(super) fn beside(&self, batch: &Batch, inputs: &Inputs) -> Encoded {
-        let encoded = read::encoded(batch, inputs.encoding());
+        let encoded = read::encode_batch(batch, inputs.encoding());
         let taken: Vec<usize> =
             (0..batch.count()).filter(|&index| inputs.encoding().takes(&batch.row(index).record())).collect();
         let losses: Vec<f32> = self
@@ -85,7 +85,7 @@ impl Rival {
             .enumerate()
             .map(|(index, predicted)| self.loss(encoded.row(index).label, predicted))
             .collect();
-        encoded.with_beside(&losses).unwrap_or_else(|| read::encoded(batch, inputs.encoding()))
+        encoded.with_beside(&losses).unwrap_or_else(|| read::encode_batch(batch, inputs.encoding()))
     }
 
     /// The loss of what it predicts for a row that is read one by one, whose label, in its own units, is this.

@@ -8,7 +8,8 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field as Column, Schema};
 use sage_engine::blocks::KeptSums;
 use sage_engine::read::{
-    Batch, Keep, Keeping, Prepared, Query, ReadError, Row, Sums, Unit, encoded, open, open_summed, prepare, tag,
+    Batch, PreparedQuery, Query, ReadError, Row, SummaryCacheAccess, SummaryPlan, SummaryRetention, Unit, encode_batch,
+    open, open_summed, prepare, tag,
 };
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{Cost, Door, Epsilon, Lane, Permit, Rule, Session, Sigma, Summary, SummaryKey, TableNoise};
@@ -95,7 +96,7 @@ impl Fit {
         yard.permit_for(&cost, blocks, lanes, Door::Enforced)
     }
 
-    fn prepared(&self) -> Prepared {
+    fn prepared(&self) -> PreparedQuery {
         prepare(&schema(), &self.query).expect("allowed")
     }
 
@@ -118,14 +119,14 @@ impl Fit {
 
     fn open_by(
         &self, yard: &mut Yard, kept: &KeptSums, blocks: (u32, u32), lanes: &[Lane],
-        sum: &sage_engine::read::Summing<'_, Encoded>,
+        sum: &sage_engine::read::SummaryFunction<'_, Encoded>,
     ) -> Result<Session<Encoded, SeededNoise>, ReadError> {
         let (source, prepared, permit) = (yard.source(), self.prepared(), self.permit(yard, blocks, lanes));
         let what = format!("{:?} {:?}", self.encoding.stated(), self.learner().moment_bounds());
         let tag = tag(&prepared, &self.query, &self.unit, &what);
-        let keeping = Keeping { sums: kept, key: &self.key, tag, gone: &|_| false };
-        let sums = Sums { lanes: &[Lane::Train], sum, keep: Keep::In(&keeping) };
-        let shape = |batch| encoded(&batch, &self.encoding);
+        let keeping = SummaryCacheAccess { sums: kept, key: &self.key, tag, gone: &|_| false };
+        let sums = SummaryPlan { lanes: &[Lane::Train], sum, keep: SummaryRetention::Cache(&keeping) };
+        let shape = |batch| encode_batch(&batch, &self.encoding);
         open_summed(permit, SeededNoise::new(SEED), &source, &prepared, &self.unit, &shape, &sums)
     }
 
@@ -237,7 +238,7 @@ fn whatever_is_summed_otherwise_is_read_anew() {
     let mut fields: Vec<Column> = schema().fields().iter().map(|field| field.as_ref().clone()).collect();
     fields[2] = fields[2].clone().with_nullable(false);
     let changed = prepare(&Schema::new(fields), &fit.query).expect("allowed");
-    let of = |prepared: &Prepared| tag(prepared, &fit.query, &fit.unit, "sums");
+    let of = |prepared: &PreparedQuery| tag(prepared, &fit.query, &fit.unit, "sums");
     assert_ne!(of(&changed), of(&fit.prepared()));
     assert_ne!(tag(&changed, &fit.query, &fit.unit, "others"), of(&changed));
 }
@@ -321,7 +322,7 @@ fn a_table_of_kept_sums_is_that_of_rows() {
     let query = asked(None);
     let prepared = prepare(&schema(), &query).expect("allowed");
     let tag = tag(&prepared, &query, &Unit::Row, "means by group");
-    let keeping = Keeping { sums: &kept, key: &secret(5), tag, gone: &|_| false };
+    let keeping = SummaryCacheAccess { sums: &kept, key: &secret(5), tag, gone: &|_| false };
     let sum = |permit: &Permit, part: (sage_kernel::Part, _), rows: &[Batch]| {
         Ok(group.summarise(permit, part, rows, value)?.into_iter().collect::<Vec<Summary>>())
     };
@@ -330,7 +331,7 @@ fn a_table_of_kept_sums_is_that_of_rows() {
     let session = open(permit(&mut yard, (0, 3)), SeededNoise::new(SEED), &source, &prepared, &Unit::Row);
     let from_rows = bits(&mut session.expect("reads"));
     for (blocks, gone) in [((0, 1), 0..2), ((0, 3), 2..4), ((0, 3), 4..5)] {
-        let sums = Sums { lanes: &[Lane::Train], sum: &sum, keep: Keep::In(&keeping) };
+        let sums = SummaryPlan { lanes: &[Lane::Train], sum: &sum, keep: SummaryRetention::Cache(&keeping) };
         let (permit, random) = (permit(&mut yard, blocks), SeededNoise::new(SEED));
         let session = open_summed(permit, random, &source, &prepared, &Unit::Row, &|batch| batch, &sums);
         let found = bits(&mut session.expect("reads what it needs"));

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use crate::yard::{Yard, by_user, query};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
-use sage_engine::read::{Batch, Keep, ReadError, Row, Summing, Sums, Unit, open, open_summed, prepare};
+use sage_engine::read::{
+    Batch, ReadError, Row, SummaryFunction, SummaryPlan, SummaryRetention, Unit, open, open_summed, prepare,
+};
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{Door, Epsilon, Lane, SessionError, TableNoise};
 use sage_learn::statistics::{GroupBy, StatisticError};
@@ -56,8 +58,8 @@ const fn same(batch: Batch) -> Batch {
 }
 
 /// Both lanes summed, for one session.
-const fn once<'a>(sum: &'a Summing<'a, Batch>) -> Sums<'a, Batch> {
-    Sums { lanes: &Lane::BOTH, sum, keep: Keep::Nothing }
+const fn once<'a>(sum: &'a SummaryFunction<'a, Batch>) -> SummaryPlan<'a, Batch> {
+    SummaryPlan { lanes: &Lane::BOTH, sum, keep: SummaryRetention::Discard }
 }
 
 #[test]

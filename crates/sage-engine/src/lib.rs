@@ -57,7 +57,7 @@ pub use engine::{
     PutBack, QuarantineView, QueryAnswer, QueryAsk, QueryCost, QueryPlan, RangeCount, ReleaseView, Relief, RunView,
     Shown, Snapshot, State, Stopped, StreamView, THOUSANDTHS, UnitCount, Waiting,
 };
-pub use query::{Spend, Which};
+pub use query::{BlockSelection, Spend};
 pub use sage_kernel::{
     Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,
     Filter, Finished, Gate, GateError, GrantId, GrantState, Head, Lane, Ledger, Log, Mechanism, MemoryLog, NumberError,

@@ -1,9 +1,10 @@
 //! `sage query`: private SQL over the rows of a stream.
 
 use clap::Args;
-use sage_engine::query::{Answer, Cell};
+use sage_engine::query::{Cell, QueryResult};
 use sage_engine::{
-    Delta, Engine, EngineError, Epsilon, Principal, QueryAnswer, QueryAsk, QueryCost, QueryPlan, Spend, Which, stream,
+    BlockSelection, Delta, Engine, EngineError, Epsilon, Principal, QueryAnswer, QueryAsk, QueryCost, QueryPlan, Spend,
+    stream,
 };
 use serde_json::{Value, json};
 
@@ -89,7 +90,7 @@ struct WhichArgs {
 }
 
 impl WhichArgs {
-    fn read(&self) -> Result<Which, Failure> {
+    fn read(&self) -> Result<BlockSelection, Failure> {
         which(&Chosen {
             last: self.last,
             keys: &self.keys,
@@ -111,7 +112,7 @@ pub(crate) struct Chosen<'text> {
 }
 
 /// The blocks that are chosen, in one way.
-pub(crate) fn which(chosen: &Chosen<'_>) -> Result<Which, String> {
+pub(crate) fn which(chosen: &Chosen<'_>) -> Result<BlockSelection, String> {
     let time = |text: Option<&str>, end: i64| match text {
         None => Ok(end),
         Some(text) => {
@@ -126,10 +127,10 @@ pub(crate) fn which(chosen: &Chosen<'_>) -> Result<Which, String> {
         0 => Err("it is not said which blocks are read, and every one of them pays".to_owned()),
         1 => Ok(match (chosen.last, chosen.keys) {
             (Some(0), _) => return Err("the last 0 blocks have no rows".to_owned()),
-            (Some(last), _) => Which::Last(last),
-            (None, []) if chosen.all => Which::All,
-            (None, []) => Which::Between(time(chosen.since, i64::MIN)?, time(chosen.until, i64::MAX)?),
-            (None, keys) => Which::Named(keys.to_vec()),
+            (Some(last), _) => BlockSelection::Last(last),
+            (None, []) if chosen.all => BlockSelection::All,
+            (None, []) => BlockSelection::Between(time(chosen.since, i64::MIN)?, time(chosen.until, i64::MAX)?),
+            (None, keys) => BlockSelection::Named(keys.to_vec()),
         }),
         _ => Err("blocks are chosen in two ways at once".to_owned()),
     }
@@ -268,7 +269,7 @@ fn plan_text(plan: &QueryPlan) -> String {
 
 /// The answer as an object.
 pub(crate) fn object(answered: &QueryAnswer) -> Value {
-    let Answer { keys, columns, confidence, lines } = &answered.answer;
+    let QueryResult { keys, columns, confidence, lines } = &answered.answer;
     let cell =
         |cell: &Cell| json!({"value": cell.value, "half_width": cell.half_width(), "low": cell.low, "high": cell.high});
     let line = |line: &sage_engine::query::Line| {
@@ -300,7 +301,7 @@ fn shown(number: f64) -> String {
 }
 
 /// The answer with columns under each other, each number with its half-width.
-fn table(answer: &Answer) -> String {
+fn table(answer: &QueryResult) -> String {
     let mut rows = vec![answer.keys.iter().cloned().chain(answer.columns.iter().cloned()).collect::<Vec<String>>()];
     let cell = |cell: &Cell| match (cell.value, cell.half_width()) {
         (None, _) => "too few rows show".to_owned(),

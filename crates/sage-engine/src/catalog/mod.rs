@@ -18,7 +18,7 @@ use sage_learn::count::Node;
 
 use crate::blocks::Part;
 use crate::ingest::Manifest;
-use crate::query::{Answer, Asked};
+use crate::query::{QueryParameters, QueryResult};
 use crate::stream::{Role, StreamFile};
 
 /// The life-cycle stage of a block. Retirement is recorded in the ledger, not here.
@@ -101,9 +101,9 @@ pub(crate) struct QuarantinedFile {
 pub(crate) struct AnsweredQuery {
     pub(crate) sql: String,
     /// `None` in notes of older releases.
-    pub(crate) asked: Option<Asked>,
+    pub(crate) asked: Option<QueryParameters>,
     pub(crate) charge: u64,
-    pub(crate) answer: Answer,
+    pub(crate) answer: QueryResult,
 }
 
 /// The recorded state of all streams, runs and releases, without budgets.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Step;
 use crate::plan::Terms;
-use crate::query::{Answer, Asked};
+use crate::query::{QueryParameters, QueryResult};
 
 /// One recorded event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,10 +51,10 @@ pub(crate) enum Note {
         by: String,
         /// The number of the charge.
         charge: u64,
-        answer: Answer,
+        answer: QueryResult,
         /// The parameters of the query; absent in notes of older releases.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        asked: Option<Asked>,
+        asked: Option<QueryParameters>,
     },
     /// The files of these retired blocks are deleted.
     BlocksDeleted {
@@ -183,7 +183,7 @@ mod hex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::{Cell, Line, Which};
+    use crate::query::{BlockSelection, Cell, Line};
 
     #[test]
     fn a_note_is_read_back_as_it_was_written() {
@@ -192,10 +192,10 @@ mod tests {
         let secret = Some("00".to_owned());
         let cell = Cell { value: Some(1.5), low: Some(-1.0), high: None };
         let line = || Line { keys: vec!["card".to_owned()], cells: vec![cell] };
-        let answer = || Answer { keys: vec![by()], columns: vec![by()], confidence: 0.95, lines: vec![line()] };
+        let answer = || QueryResult { keys: vec![by()], columns: vec![by()], confidence: 0.95, lines: vec![line()] };
         let asked = |epsilon: Option<&str>, error: Option<&str>, blocks| {
             let [epsilon, error] = [epsilon, error].map(|text| text.map(str::to_owned));
-            Some(Asked { context: by(), epsilon, error, blocks })
+            Some(QueryParameters { context: by(), epsilon, error, blocks })
         };
         let answered = |asked| {
             let (stream, key, sql, by, answer) = (stream(), text(), text(), by(), answer());
@@ -223,9 +223,9 @@ mod tests {
             Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: Some(by()) },
             Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: None },
             answered(None),
-            answered(asked(Some("0.1"), None, Which::All)),
-            answered(asked(None, Some("0.30000000000000004"), Which::Between(i64::MIN, i64::MAX))),
-            answered(asked(None, None, Which::Named(blocks()))),
+            answered(asked(Some("0.1"), None, BlockSelection::All)),
+            answered(asked(None, Some("0.30000000000000004"), BlockSelection::Between(i64::MIN, i64::MAX))),
+            answered(asked(None, None, BlockSelection::Named(blocks()))),
         ] {
             assert_eq!(note.stream(), Some("taxi"));
             assert_eq!(Note::from_bytes(&note.to_bytes()), Some(note));

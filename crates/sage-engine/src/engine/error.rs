@@ -12,7 +12,7 @@ use crate::ingest::IngestError;
 use crate::log::{HeadsError, OpenError};
 use crate::pipeline::PipelineFileError;
 use crate::plan::PlanRefusal;
-use crate::query::QuestionRefusal;
+use crate::query::PrivateQueryRefusal;
 use crate::read::{QueryRefusal, ReadError};
 use crate::release::ShelfError;
 use crate::stream::{MemberRefusal, Refused, Role, StreamFileError};
@@ -119,7 +119,7 @@ pub enum EngineError {
     /// The query is not row by row.
     Query(QueryRefusal),
     /// A question cannot be answered privately.
-    Question(QuestionRefusal),
+    Question(PrivateQueryRefusal),
     /// A question went wrong on the way; its charge stands.
     Unanswered(String),
     /// A query failed after it was charged, or was charged before and never answered. The charge stands.
@@ -339,7 +339,7 @@ from! {
     StoreError => Store,
     IngestError => Ingest,
     QueryRefusal => Query,
-    QuestionRefusal => Question,
+    PrivateQueryRefusal => Question,
     ReadError => Read,
     NoiseError => Noise,
     ShelfError => Shelf,

@@ -16,7 +16,7 @@ use super::policy::{account, found, paid_by};
 use super::{Ask, Engine, EngineError, Granted, Principal, Store, census, note, submit};
 use crate::catalog::{Note, Stage, Stream};
 use crate::plan::{PlanRefusal, QueryPrice, plan_on_thread};
-use crate::query::{Answer, Asked, CONFIDENCE, Question, Spend, Which, Width};
+use crate::query::{BlockSelection, CONFIDENCE, PrivateQuery, QueryParameters, QueryResult, ResultWidth, Spend};
 use crate::quiet;
 use crate::read::ReadError;
 
@@ -34,7 +34,7 @@ pub struct QueryAsk {
     /// What may be spent.
     pub spend: Spend,
     /// Of which blocks.
-    pub which: Which,
+    pub which: BlockSelection,
 }
 
 /// What a question by itself costs each of its blocks.
@@ -69,7 +69,7 @@ pub struct QueryPlan {
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryAnswer {
     /// The answer.
-    pub answer: Answer,
+    pub answer: QueryResult,
     /// The number of its charge in the log.
     pub charge: u64,
     /// What was charged now; nothing where it was answered before.
@@ -78,8 +78,8 @@ pub struct QueryAnswer {
 
 /// A question with everything that follows from public things.
 struct Planned {
-    asked: Asked,
-    question: Question,
+    asked: QueryParameters,
+    question: PrivateQuery,
     blocks: Vec<String>,
     filter: Filter,
     priced: QueryPrice,
@@ -98,9 +98,9 @@ impl Engine {
         let planned = self.planned(asked)?;
         let Planned { question, blocks, filter, priced, cost, rows, unit, .. } = &planned;
         let widths = question.widths(&priced.noises, *rows).map_err(unplanned)?;
-        let known = |width: Width| match width {
-            Width::Known(half) => Some(half),
-            Width::OfRows | Width::OfValues => None,
+        let known = |width: ResultWidth| match width {
+            ResultWidth::Known(half) => Some(half),
+            ResultWidth::DependsOnRows | ResultWidth::DependsOnValues => None,
         };
         let columns = question.names().map(str::to_owned).zip(widths.into_iter().map(known));
         Ok(QueryPlan {
@@ -173,7 +173,7 @@ impl Engine {
             let (id, known) = found(gate, catalog, &asked.stream)?;
             let Some(before) = known.answered.get(&(by.name().to_owned(), asked.key.clone())) else { return Ok(None) };
             let (_, own) = account(gate, id, &asked.stream, asked.context.as_deref())?;
-            let now = Asked::new(&own.name, asked.spend, &asked.which);
+            let now = QueryParameters::new(&own.name, asked.spend, &asked.which);
             // Of what an older program wrote down the words are all there is to compare.
             if before.sql != asked.sql || before.asked.as_ref().is_some_and(|then| *then != now) {
                 return Err(EngineError::OtherQuestion(asked.key.clone()));
@@ -183,7 +183,7 @@ impl Engine {
     }
 
     /// The answer, computed and not yet released.
-    fn computed(&self, planned: &Planned, granted: Granted) -> Result<(Answer, Finished), EngineError> {
+    fn computed(&self, planned: &Planned, granted: Granted) -> Result<(QueryResult, Finished), EngineError> {
         let mut session = self.open_session(granted, planned.question.query())?;
         let answer = planned.question.answer(&mut session, &planned.priced.noises);
         let answer = answer.map_err(|error| EngineError::Unanswered(error.to_string()))?;
@@ -192,8 +192,8 @@ impl Engine {
 
     /// Releases an answer and writes it down.
     fn released(
-        &self, by: &Principal, asked: &QueryAsk, planned: &Planned, charge: GrantId, computed: (Answer, Finished),
-    ) -> Result<Answer, EngineError> {
+        &self, by: &Principal, asked: &QueryAsk, planned: &Planned, charge: GrantId, computed: (QueryResult, Finished),
+    ) -> Result<QueryResult, EngineError> {
         let (answer, finished) = computed;
         let charge = charge.0;
         let told = Note::QueryAnswered {
@@ -217,7 +217,7 @@ impl Engine {
             let context = paid_by(known, by, asked.context.as_deref())?;
             // A block that is named twice is one block.
             let which = match &asked.which {
-                Which::Named(keys) => Which::Named(super::blocks::folded(keys)),
+                BlockSelection::Named(keys) => BlockSelection::Named(super::blocks::folded(keys)),
                 other => other.clone(),
             };
             Ok(QueryAsk { context, which, ..asked.clone() })
@@ -233,7 +233,7 @@ impl Engine {
         })?;
         let filter = own.filter;
         let (sql, file) = (asked.sql.clone(), known.file.clone());
-        let question = plan_on_thread(move || Question::new(&sql, &file)).map_err(EngineError::Plan)??;
+        let question = plan_on_thread(move || PrivateQuery::new(&sql, &file)).map_err(EngineError::Plan)??;
         if blocks.is_empty() {
             let why = "no sealed block is chosen; see them with: sage blocks STREAM";
             return Err(EngineError::Plan(PlanRefusal::part("blocks", why)));
@@ -254,7 +254,7 @@ impl Engine {
             delta: if priced.delta == Delta::ZERO { Delta::ZERO } else { filter.ceiling().delta },
         };
         let unit = known.file.unit_text();
-        let asked = Asked::new(&own.name, asked.spend, &asked.which);
+        let asked = QueryParameters::new(&own.name, asked.spend, &asked.which);
         Ok(Planned { asked, question, blocks, filter, priced, cost, rows, unit })
     }
 
@@ -284,7 +284,7 @@ impl Engine {
 fn chosen(gate: &Gate<Store>, asked: &QueryAsk, known: &Stream) -> Result<Vec<String>, EngineError> {
     let id = gate.ledger().stream_named(&asked.stream);
     let id = id.ok_or_else(|| EngineError::NoStream(asked.stream.clone()))?;
-    if let Which::Named(keys) = &asked.which {
+    if let BlockSelection::Named(keys) = &asked.which {
         super::blocks::numbers(gate, id, keys)?;
         return Ok(keys.clone());
     }
@@ -295,15 +295,15 @@ fn chosen(gate: &Gate<Store>, asked: &QueryAsk, known: &Stream) -> Result<Vec<St
     });
     let mut keys: Vec<String> = usable.map(|(key, _)| key.clone()).collect();
     match asked.which {
-        Which::Last(most) => {
+        BlockSelection::Last(most) => {
             let spare = keys.len().saturating_sub(most as usize);
             keys.drain(..spare);
         }
-        Which::Between(first, end) => keys.retain(|key| {
+        BlockSelection::Between(first, end) => keys.retain(|key| {
             let span = known.file.blocks.parse(key).and_then(|levels| levels.span);
             span.is_some_and(|span| span.start >= first && span.end <= end)
         }),
-        Which::Named(_) | Which::All => {}
+        BlockSelection::Named(_) | BlockSelection::All => {}
     }
     Ok(keys)
 }
@@ -324,7 +324,9 @@ fn counted(known: &Stream, blocks: &[String]) -> Option<u64> {
 }
 
 /// The cheapest price at which every number is known to within the error.
-fn cheapest(filter: &Filter, question: &Question, error: f64, rows: Option<u64>) -> Result<QueryPrice, EngineError> {
+fn cheapest(
+    filter: &Filter, question: &PrivateQuery, error: f64, rows: Option<u64>,
+) -> Result<QueryPrice, EngineError> {
     let refused = |why: &str| EngineError::Plan(PlanRefusal::part("error", why));
     let price = |units: u64| {
         let epsilon = Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT);
@@ -334,15 +336,15 @@ fn cheapest(filter: &Filter, question: &Question, error: f64, rows: Option<u64>)
         let mut exact = true;
         for width in question.widths(&priced.noises, rows).map_err(unplanned)? {
             match width {
-                Width::Known(half) => exact &= half <= error,
-                Width::OfRows => {
+                ResultWidth::Known(half) => exact &= half <= error,
+                ResultWidth::DependsOnRows => {
                     return Err(refused(
                         "how well a mean is known depends on how many rows there are, and that is public only where a \
                          census has counted all of the blocks, no row can lack the value, and the question has neither \
                          WHERE nor GROUP BY; give an epsilon instead",
                     ));
                 }
-                Width::OfValues => {
+                ResultWidth::DependsOnValues => {
                     return Err(refused(
                         "how well a variance, deviation or quantile is known depends on the rows; give an epsilon instead",
                     ));

@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
     use crate::generate::TAXI;
-    use crate::query::Question;
+    use crate::query::PrivateQuery;
     use crate::stream::StreamFile;
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
             for sql in [format!("SELECT sum({text})"), format!("SELECT count(*) WHERE {text}")] {
                 let file = file.clone();
                 let planned =
-                    run_with_deadline(STACK_BYTES / 16, DEADLINE, move || Question::new(&sql, &file).map(drop));
+                    run_with_deadline(STACK_BYTES / 16, DEADLINE, move || PrivateQuery::new(&sql, &file).map(drop));
                 drop(planned.expect("in time"));
             }
         }

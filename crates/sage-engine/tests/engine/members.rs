@@ -1,7 +1,7 @@
 //! Who may spend in which context: nobody gets the sum of ceilings that stand for different people.
 
 use sage_engine::stream::MemberRefusal;
-use sage_engine::{Ask, Engine, EngineError, Epsilon, PolicyOutcome, QueryAsk, Spend, Which};
+use sage_engine::{Ask, BlockSelection, Engine, EngineError, Epsilon, PolicyOutcome, QueryAsk, Spend};
 
 use crate::world::{RIDES, World, ask, days, rides, somebody};
 
@@ -61,7 +61,7 @@ fn question(context: Option<&str>) -> QueryAsk {
         context: context.map(str::to_owned),
         sql: "SELECT count(*) FROM rides".to_owned(),
         spend: Spend::Epsilon(crate::world::epsilon("0.1")),
-        which: Which::All,
+        which: BlockSelection::All,
     }
 }
 

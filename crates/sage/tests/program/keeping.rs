@@ -335,7 +335,7 @@ fn a_login_is_tried_kept_for_its_owner_and_used_where_there_is_no_directory() {
     let again = place.json(&format!("{asked} {flag} --key far"));
     assert_eq!((&found["lines"], &again["answered_before"]), (&again["lines"], &json!(true)));
     place.fails(&format!("query rides 'SELECT count(*)' --all --epsilon 50 {flag}"), 12, "");
-    place.fails(&format!("query rides 'SELECT distance' --all --epsilon 1 {flag}"), 1, "values do not leave");
+    place.fails(&format!("query rides 'SELECT distance' --all --epsilon 1 {flag}"), 1, "cannot be returned");
     place.fails(&format!("explain 7 {flag}"), 14, "there is no such run");
     place.fails(&format!("doctor {flag}"), 2, "works on a directory");
     assert_eq!(place.json(&format!("runs {flag}")), json!([]));

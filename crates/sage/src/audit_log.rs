@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use sage_engine::doctor::Finding;
 use sage_engine::log::{KnownHead, LogCopy, hexadecimal};
-use sage_engine::verify::{Verified, verify};
+use sage_engine::verify::{Verification, verify};
 use sage_engine::{Engine, EngineError, EventView, Opened, Places, backup};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use sage_engine::ReleaseView;
 use sage_engine::release::{Kind, Receipt};
 use sage_engine::run::{Interval, ReleasedStatistic};
-use sage_engine::serve::{Column, Domain, Missing, allowed, cell_of_text};
+use sage_engine::serve::{Column, Domain, Missing, allowed, parse_text_cell};
 
 use super::html::{Head, Life, badge, escaped, facts, folded, named_table, page, part, short};
 use super::picture::{Line, intervals};
@@ -260,7 +260,7 @@ fn predicted(
     let predictor = call.engine().predictor(release)?;
     let cell = |column: &Column| {
         let text = given.iter().find(|(name, _)| *name == column.name).map(|(_, text)| text.as_str());
-        cell_of_text(column, text).map_err(|why| format!("{}: {why}", column.name))
+        parse_text_cell(column, text).map_err(|why| format!("{}: {why}", column.name))
     };
     let row: Result<Vec<_>, String> = predictor.columns().iter().map(cell).collect();
     let row = match row {

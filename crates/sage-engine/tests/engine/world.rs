@@ -1,4 +1,4 @@
-//! A directory with a small stream of rides, for every test anew.
+//! A temporary directory with a small stream of rides.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ pub(crate) struct World {
     pub(crate) places: Places,
 }
 
-pub(crate) fn somebody(name: &str) -> Principal {
+pub(crate) fn principal(name: &str) -> Principal {
     Principal::named(name).expect("a name")
 }
 
@@ -73,17 +73,17 @@ impl World {
     /// An engine with the stream of rides and `count` rows on each of three days, sealed.
     pub(crate) fn with_rides(&self, count: usize) -> Engine {
         let engine = self.open();
-        engine.create_stream(&somebody("ada"), RIDES).expect("a stream");
+        engine.create_stream(&principal("ada"), RIDES).expect("a stream");
         self.feed(&engine, "b1", &rides(1..=3, count)).expect("a batch");
-        engine.seal(&somebody("dan"), "rides", &days(1..=3)).expect("sealed");
+        engine.seal(&principal("dan"), "rides", &days(1..=3)).expect("sealed");
         engine
     }
 
-    /// Sends a CSV text as a batch.
+    /// Ingests a CSV text as a batch.
     pub(crate) fn feed(&self, engine: &Engine, batch: &str, text: &str) -> Result<Fed, EngineError> {
         let file = self.folder.path().join(format!("{batch}.csv"));
         std::fs::write(&file, text).expect("a file");
-        engine.ingest(&somebody("dan"), "rides", batch, Source::path(&file))
+        engine.ingest(&principal("dan"), "rides", batch, Source::path(&file))
     }
 }
 
@@ -91,8 +91,8 @@ impl World {
 pub(crate) fn rides(days: std::ops::RangeInclusive<u32>, count: usize) -> String {
     let mut text = "pickup,distance\n".to_owned();
     for day in days {
-        for place in 0..count {
-            let _ = writeln!(text, "2026-11-{day:02}T{:02}:00:00Z,{}", place % 24, place % 90 + 1);
+        for index in 0..count {
+            let _ = writeln!(text, "2026-11-{day:02}T{:02}:00:00Z,{}", index % 24, index % 90 + 1);
         }
     }
     text

@@ -1,15 +1,15 @@
-//! What would help a run is named, from public and released things.
+//! Hints for waiting runs, from public and released data.
 
 use sage_engine::Relief;
 
-use crate::city::{COUNT, City, LINE, SPEED, somebody};
+use crate::city::{COUNT, City, LINE, SPEED, principal};
 
 #[test]
-fn a_run_that_waits_says_for_how_many_blocks() {
+fn a_waiting_run_states_the_number_of_blocks_it_needs() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
-    let run = engine.submit_at(&somebody("mia"), LINE, 0).expect("submitted");
-    let quick = engine.submit_at(&somebody("mia"), COUNT, 0).expect("submitted");
+    let run = engine.submit_at(&principal("mia"), LINE, 0).expect("submitted");
+    let quick = engine.submit_at(&principal("mia"), COUNT, 0).expect("submitted");
     assert_eq!(engine.reliefs(run).expect("a run"), [Relief::Blocks(4)]);
     city.seal_before(&engine, "2026-01-01T03:00");
     assert_eq!(engine.reliefs(run).expect("a run"), [Relief::Blocks(1)]);
@@ -17,12 +17,12 @@ fn a_run_that_waits_says_for_how_many_blocks() {
     assert_eq!(engine.reliefs(quick).expect("a run"), [], "it was accepted");
 }
 
-/// What is promised to a run that came earlier is named as what stands in the way, and nothing is once that has left.
+/// A reservation of an earlier run is named as the obstacle, until that run leaves.
 #[test]
-fn a_promise_to_another_run_is_named() {
+fn a_reservation_of_another_run_is_named() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let all = "\n[budget]\nepsilon0 = \"4\"\n";
     let wide = SPEED.replace("min = 2", "min = 40");
     let first = engine.submit_at(&mia, &format!("{wide}{all}"), 0).expect("submitted");
@@ -38,10 +38,10 @@ fn a_promise_to_another_run_is_named() {
 }
 
 #[test]
-fn limits_that_stand_in_the_way_are_named_and_so_is_a_target_that_was_met() {
+fn limits_and_reached_targets_are_named() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let precise = |name: &str, window: &str, rest: &str| {
         let text = SPEED.replace("speed-by-vendor", name).replace("target = 4.0", "target = 0.0001");
         let text = text.replace("window = { min = 2 }", &format!("window = {{ min = 2{window} }}"));
@@ -56,7 +56,7 @@ fn limits_that_stand_in_the_way_are_named_and_so_is_a_target_that_was_met() {
     let target = |run: u64| {
         let all = engine.reliefs(run).expect("a run");
         let Some(Relief::Target(met)) = all.last().copied() else { panic!("{all:?}") };
-        // The same from the report that was released.
+        // The same from the released report.
         let run = engine.run(run).expect("a run");
         let report = run.last_report().expect("a report");
         let half = |one: &sage_engine::run::Interval| {

@@ -146,7 +146,7 @@ fn the_independent_auditor_looks_at_the_files_of_releases() {
     let mut bytes = std::fs::read(&part).expect("a part");
     bytes[30] ^= 1;
     std::fs::write(&part, &bytes).expect("altered");
-    found("differs from the file that was ingested");
+    found("is not the file that was ingested");
 }
 
 /// Whoever can write the directory can also rewrite the log and chain it anew: only a head elsewhere shows that.

@@ -19,7 +19,9 @@ use object_store::local::LocalFileSystem;
 use parquet::arrow::ArrowWriter;
 use sage_engine::blocks::{LANE_COLUMN, Part};
 use sage_engine::generate::{Day, Taxi, write};
-use sage_engine::read::{Batch, Expression, Keep, Query, Row, Source, Sums, Unit, open, open_summed, prepare};
+use sage_engine::read::{
+    Batch, Expression, Query, Row, Source, SummaryPlan, SummaryRetention, Unit, open, open_summed, prepare,
+};
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
     AccessMode, AccessModes, BlockId, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate,
@@ -88,7 +90,7 @@ fn group_by_mean() {
         let noise = SecureNoise::new().expect("randomness");
         let sum =
             |permit: &_, part, rows: &[Batch]| Ok(group.summarise(permit, part, rows, value)?.into_iter().collect());
-        let sums = Sums { lanes: &Lane::BOTH, sum: &sum, keep: Keep::Nothing };
+        let sums = SummaryPlan { lanes: &Lane::BOTH, sum: &sum, keep: SummaryRetention::Discard };
         let opened = open_summed(permit, noise, &source, &prepared, &Unit::Row, &|batch| batch, &sums);
         let mut session = opened.expect("reads");
         let groups = group.run(&mut session, Lane::Train, 0.05, value);

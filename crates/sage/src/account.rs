@@ -1,6 +1,6 @@
 //! `sage account`: reads the question, asks the engine, hands the answers to the report.
 
-use sage_engine::account::{self, NoNumber, Release};
+use sage_engine::account::{self, AccountError, Release};
 use sage_engine::{Ceiling, Delta, Epsilon, Sigma};
 
 use crate::cli::AccountArgs;
@@ -16,8 +16,8 @@ pub(crate) struct Calibrated {
     /// The place of the mechanism that was left open, and the name of its field.
     pub(crate) place: usize,
     pub(crate) field: &'static str,
-    pub(crate) by_distribution: Result<Sigma, NoNumber>,
-    pub(crate) by_orders: Result<Sigma, NoNumber>,
+    pub(crate) by_distribution: Result<Sigma, AccountError>,
+    pub(crate) by_orders: Result<Sigma, AccountError>,
 }
 
 /// How many of the whole set fit.
@@ -32,9 +32,9 @@ pub(crate) struct Account {
     pub(crate) releases: Vec<Release>,
     pub(crate) delta: Delta,
     pub(crate) calibrated: Option<Calibrated>,
-    pub(crate) by_distribution: Result<f64, NoNumber>,
-    pub(crate) by_orders: Result<f64, NoNumber>,
-    pub(crate) basic: Result<f64, NoNumber>,
+    pub(crate) by_distribution: Result<f64, AccountError>,
+    pub(crate) by_orders: Result<f64, AccountError>,
+    pub(crate) basic: Result<f64, AccountError>,
     pub(crate) fits: Option<Fits>,
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use sage_engine::release::Kind;
-use sage_engine::run::{Line, Published};
+use sage_engine::run::{Line, ReleasedStatistic};
 use sage_engine::{Engine, EngineError, ReleaseView};
 use serde_json::{Value, json};
 
@@ -259,7 +259,7 @@ pub(crate) fn object(engine: &Engine, release: &ReleaseView) -> Result<Value, En
     Ok(object)
 }
 
-fn heading(release: &ReleaseView, published: &Published) -> String {
+fn heading(release: &ReleaseView, published: &ReleasedStatistic) -> String {
     format!(
         "{}: {} on stream {}; all limits hold together with {:.2} % confidence",
         full(release),
@@ -281,7 +281,7 @@ fn table(lines: &[Line]) -> String {
     text
 }
 
-fn statistic_object(published: &Published, lines: &[Line]) -> Value {
+fn statistic_object(published: &ReleasedStatistic, lines: &[Line]) -> Value {
     let line = |line: &Line| json!({"key": line.key, "value": line.value, "low": line.low, "high": line.high});
     json!({
         "statistic": published.statistic,

@@ -1,7 +1,7 @@
 //! `sage query`: private SQL over the rows of a stream.
 
 use clap::Args;
-use sage_engine::query::{Answer, Cell};
+use sage_engine::query::{Cell, QueryResult};
 use sage_engine::{
     Delta, Engine, EngineError, Epsilon, Principal, QueryCost, QueryPlan, QueryRequest, QueryResult, Spend, Which,
     stream,
@@ -90,7 +90,7 @@ struct WhichArgs {
 }
 
 impl WhichArgs {
-    fn read(&self) -> Result<Which, Failure> {
+    fn read(&self) -> Result<BlockSelection, Failure> {
         which(&Chosen {
             last: self.last,
             keys: &self.keys,
@@ -112,7 +112,7 @@ pub(crate) struct Chosen<'text> {
 }
 
 /// The blocks that are chosen, in one way.
-pub(crate) fn which(chosen: &Chosen<'_>) -> Result<Which, String> {
+pub(crate) fn which(chosen: &Chosen<'_>) -> Result<BlockSelection, String> {
     let time = |text: Option<&str>, end: i64| match text {
         None => Ok(end),
         Some(text) => stream::parse_time(text)
@@ -126,10 +126,10 @@ pub(crate) fn which(chosen: &Chosen<'_>) -> Result<Which, String> {
         0 => Err("it is not said which blocks are read, and every one of them pays".to_owned()),
         1 => Ok(match (chosen.last, chosen.keys) {
             (Some(0), _) => return Err("the last 0 blocks have no rows".to_owned()),
-            (Some(last), _) => Which::Last(last),
-            (None, []) if chosen.all => Which::All,
-            (None, []) => Which::Between(time(chosen.since, i64::MIN)?, time(chosen.until, i64::MAX)?),
-            (None, keys) => Which::Named(keys.to_vec()),
+            (Some(last), _) => BlockSelection::Last(last),
+            (None, []) if chosen.all => BlockSelection::All,
+            (None, []) => BlockSelection::Between(time(chosen.since, i64::MIN)?, time(chosen.until, i64::MAX)?),
+            (None, keys) => BlockSelection::Named(keys.to_vec()),
         }),
         _ => Err("blocks are chosen in two ways at once".to_owned()),
     }
@@ -300,7 +300,7 @@ fn shown(number: f64) -> String {
 }
 
 /// The answer with columns under each other, each number with its half-width.
-fn table(answer: &Answer) -> String {
+fn table(answer: &QueryResult) -> String {
     let mut rows = vec![answer.keys.iter().cloned().chain(answer.columns.iter().cloned()).collect::<Vec<String>>()];
     let cell = |cell: &Cell| match (cell.value, cell.half_width()) {
         (None, _) => "too few rows show".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use sage_engine::account::{NoNumber, Release};
+use sage_engine::account::{AccountError, Release};
 use sage_engine::{Delta, Epsilon, Rate, Sigma};
 use serde_json::{Map, Value, json};
 
@@ -51,7 +51,7 @@ pub(crate) fn json(account: &Account) -> Value {
     object.insert("neighbours".to_owned(), json!(NEIGHBOURS));
     object.insert("delta".to_owned(), json!(delta_value(account.delta)));
     object.insert("mechanisms".to_owned(), mechanisms_json(account));
-    let mut put = |name: String, number: Result<f64, NoNumber>| {
+    let mut put = |name: String, number: Result<f64, AccountError>| {
         if let Err(why) = number {
             unavailable.insert(name.clone(), json!(why.to_string()));
         }

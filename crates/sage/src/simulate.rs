@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use sage_engine::adapt::Strategy;
 use sage_engine::allocate::{Scheduler, Unlock};
-use sage_engine::simulate::{Moment, Need, Scenario, Story, Summary, Way, live};
+use sage_engine::simulate::{
+    Need, Scenario, SchedulingPolicy, SimulationResult, SimulationStep, Summary, run_simulation,
+};
 use sage_engine::{Ceiling, Delta, Epsilon, Rule};
 use serde_json::{Value, json};
 
@@ -125,7 +127,7 @@ pub(crate) struct Lived {
     scheduler: &'static str,
     strategy: &'static str,
     pub(crate) summary: Summary,
-    moments: Vec<Moment>,
+    moments: Vec<SimulationStep>,
     seeds: u32,
 }
 
@@ -149,17 +151,17 @@ pub(crate) fn lived(asked: &SimulateArgs) -> Result<Vec<Lived>, Failure> {
     let mut all = Vec::new();
     for scheduler in asked.schedulers() {
         for strategy in asked.strategies() {
-            let way = Way { scheduler: scheduler.1, strategy: strategy.1, ..Way::default() };
+            let way = SchedulingPolicy { scheduler: scheduler.1, strategy: strategy.1, ..SchedulingPolicy::default() };
             let stories = (0..u64::from(asked.seeds)).map(|more| {
                 let seed = scenario.seed.wrapping_add(more);
-                live(&Scenario { seed, ..scenario }, way).map_err(|error| wrong(&error.to_string()))
+                run_simulation(&Scenario { seed, ..scenario }, way).map_err(|error| wrong(&error.to_string()))
             });
-            let stories: Vec<Story> = stories.collect::<Result<_, Failure>>()?;
+            let stories: Vec<SimulationResult> = stories.collect::<Result<_, Failure>>()?;
             all.push(Lived {
                 name: format!("{}, {}", scheduler.0, strategy.0),
                 scheduler: scheduler.0,
                 strategy: strategy.0,
-                summary: Summary::of(&stories),
+                summary: Summary::new(&stories),
                 moments: together(&stories),
                 seeds: asked.seeds,
             });
@@ -221,11 +223,12 @@ impl SimulateArgs {
 }
 
 /// The moments of several stories of the same length, added up.
-fn together(stories: &[Story]) -> Vec<Moment> {
+fn together(stories: &[SimulationResult]) -> Vec<SimulationStep> {
     let length = stories.iter().map(|story| story.moments.len()).min().unwrap_or(0);
-    let sum = |place: usize, part: fn(&Moment) -> u32| stories.iter().map(|story| part(&story.moments[place])).sum();
+    let sum =
+        |place: usize, part: fn(&SimulationStep) -> u32| stories.iter().map(|story| part(&story.moments[place])).sum();
     (0..length)
-        .map(|place| Moment {
+        .map(|place| SimulationStep {
             came: sum(place, |moment| moment.came),
             released: sum(place, |moment| moment.released),
             gave_up: sum(place, |moment| moment.gave_up),
@@ -237,7 +240,7 @@ fn together(stories: &[Story]) -> Vec<Moment> {
 
 /// Three pictures: what was released, who waits, which blocks are used up.
 pub(crate) fn picture(lived: &[Lived]) -> String {
-    let lines = |part: fn(&Moment) -> u32| {
+    let lines = |part: fn(&SimulationStep) -> u32| {
         let line = |one: &Lived| Line {
             name: one.name.clone(),
             values: one.moments.iter().map(|moment| f64::from(part(moment)) / f64::from(one.seeds)).collect(),
@@ -334,7 +337,7 @@ fn text(asked: &SimulateArgs, lived: &[Lived]) -> String {
 fn object(asked: &SimulateArgs, lived: &[Lived]) -> Value {
     let way = |one: &Lived| {
         let all = &one.summary;
-        let series = |part: fn(&Moment) -> u32| one.moments.iter().map(part).collect::<Vec<u32>>();
+        let series = |part: fn(&SimulationStep) -> u32| one.moments.iter().map(part).collect::<Vec<u32>>();
         let time = |place: usize| all.release_time.map(|time| time[place]);
         json!({
             "scheduler": one.scheduler,

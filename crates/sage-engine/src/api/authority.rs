@@ -67,18 +67,19 @@ impl Engine {
 pub(crate) fn end_runs(
     gate: &mut Gate<Store>, catalog: &Catalog, by: &Principal, file: &StreamFile, suspended: &BTreeMap<String, String>,
 ) -> Result<(), EngineError> {
-    for (run, own) in catalog.works().runs() {
+    for (run, own) in catalog.history().runs() {
         let over = matches!(own.state.phase(), Phase::Over(_));
         if own.pipeline.stream == file.name && !over && !may_spend(file, suspended, own) {
             let step = Step::Ended { end: End::NotMember, by: Some(by.name().to_owned()) };
             note(gate, catalog, &Note::RunStepped { run, step })?;
         }
     }
-    let works = catalog.works();
-    let newest: BTreeMap<&str, u64> = works.runs().map(|(number, own)| (own.pipeline.name.as_str(), number)).collect();
+    let history = catalog.history();
+    let newest: BTreeMap<&str, u64> =
+        history.runs().map(|(number, own)| (own.pipeline.name.as_str(), number)).collect();
     for (name, run) in newest {
-        let Some(own) = works.run(run).filter(|own| own.pipeline.stream == file.name) else { continue };
-        if works.recurs(run) && works.owner(name) == Some(file.name.as_str()) && !may_spend(file, suspended, own) {
+        let Some(own) = history.run(run).filter(|own| own.pipeline.stream == file.name) else { continue };
+        if history.recurs(run) && history.owner(name) == Some(file.name.as_str()) && !may_spend(file, suspended, own) {
             let (stream, pipeline, by) = (file.name.clone(), name.to_owned(), by.name().to_owned());
             note(gate, catalog, &Note::RecurrenceStopped { stream, pipeline, by })?;
         }

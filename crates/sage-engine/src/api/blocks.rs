@@ -160,7 +160,7 @@ impl Engine {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, stream)?;
             let keys = gate.ledger().stream(id).map_or(&[][..], |stream| stream.block_keys());
-            let chosen = keys.iter().filter(|key| wanted(known.stage(key), known.end_of(key)));
+            let chosen = keys.iter().filter(|key| wanted(known.stage(key), known.block_end(key)));
             Ok(chosen.cloned().collect())
         })
     }

@@ -13,7 +13,7 @@ use crate::api::policy::found;
 use crate::api::snapshot::Snapshot;
 use crate::api::{Engine, EngineError, note};
 use crate::catalog::{Note, Stream};
-use crate::read::{Batch, Query, Summing};
+use crate::read::{Batch, Query, SummaryFunction};
 use crate::stream::Census;
 use crate::worker::ChargeRequest;
 
@@ -120,7 +120,7 @@ impl Engine {
         let sum = |permit: &_, part, rows: &[Batch]| {
             Ok(histogram.summarise(permit, part, rows, |_| Some(0))?.into_iter().collect())
         };
-        let sums = (&Lane::BOTH[..], &sum as &Summing<'_, Batch>);
+        let sums = (&Lane::BOTH[..], &sum as &SummaryFunction<'_, Batch>);
         let mut session = self.open_summed(outcome?, &query, "census", &|batch| batch, sums)?;
         let mut count = |lane| {
             let counted = session.histogram(lane, 1, TableNoise::Laplace(share), |_| Some(0));

@@ -60,7 +60,7 @@ impl History {
 pub(crate) fn open(directory: &Directory) -> Result<(Gate<Store>, History), EngineError> {
     match open_from_snapshot(directory)? {
         Some(opened) => Ok(opened),
-        None => Ok((Gate::open(Noted::new(directory.log()?))?, History::default())),
+        None => Ok((Gate::open(NoteCollector::new(directory.log()?))?, History::default())),
     }
 }
 
@@ -71,7 +71,7 @@ fn open_from_snapshot(directory: &Directory) -> Result<Option<(Gate<Store>, Hist
         .split_first_chunk::<8>()
         .and_then(|(length, rest)| rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?));
     let Some((notes, ledger)) = parts else { return Ok(None) };
-    let gate = match Gate::open_from(Noted::new(log), ledger) {
+    let gate = match Gate::open_from(NoteCollector::new(log), ledger) {
         Ok(gate) => gate,
         // A problem of the log itself is reported when it is read from the start.
         Err(_) => return Ok(None),

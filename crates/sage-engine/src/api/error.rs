@@ -12,7 +12,7 @@ use crate::ingest::IngestError;
 use crate::log::{HeadsError, OpenError};
 use crate::pipeline::PipelineFileError;
 use crate::plan::PlanRefusal;
-use crate::query::QuestionRefusal;
+use crate::query::PrivateQueryRefusal;
 use crate::read::{QueryRefusal, ReadError};
 use crate::release::ArtifactStoreError;
 use crate::stream::{MemberRefusal, Refused, Role, StreamFileError};
@@ -338,7 +338,7 @@ from! {
     StoreError => Store,
     IngestError => Ingest,
     QueryRefusal => Query,
-    QuestionRefusal => Question,
+    PrivateQueryRefusal => Question,
     ReadError => Read,
     NoiseError => Noise,
     ArtifactStoreError => ArtifactStore,

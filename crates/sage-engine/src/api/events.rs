@@ -170,10 +170,10 @@ fn view(
 }
 
 fn noted(record: &Record, catalog: &Catalog, note: &Note) -> EventView {
-    let run_of = |number: &u64| catalog.works().run(*number);
+    let run_of = |number: &u64| catalog.history().run(*number);
     let of_run = |number: &u64| run_of(number).map(|run| run.pipeline.stream.clone());
     let of_release = |name: &str, version: u32| {
-        let run = catalog.works().release(name, version).map(|release| release.run);
+        let run = catalog.history().release(name, version).map(|release| release.run);
         run.and_then(|run| of_run(&run))
     };
     let (kind, stream, run, release) = match note {

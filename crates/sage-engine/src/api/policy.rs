@@ -81,7 +81,7 @@ impl Engine {
                 note(gate, catalog, &defined(&file, stream.secret.clone(), by, None))?;
                 return Ok(PolicyOutcome::Withdrawn);
             }
-            file.policy.check_members(&stream.belonged)?;
+            file.policy.check_members(&stream.context_members)?;
             let loosens = changes.contains(&Change::Officers) || stream.file.discloses_earlier(&file);
             let mut approvals = if loosens { 2 } else { 1 };
             let mut changed = None;
@@ -122,7 +122,7 @@ impl Engine {
                 return Err(EngineError::ProposalChanged(stream.to_owned()));
             }
             let file = StreamFile::parse(&proposal.text)?;
-            file.policy.check_members(&known.belonged)?;
+            file.policy.check_members(&known.context_members)?;
             let (in_force, policy) = moved_policy(gate, id, &file)?;
             let changes_policy = *in_force != policy;
             if changes_policy {

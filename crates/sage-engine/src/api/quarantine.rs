@@ -99,8 +99,8 @@ impl Engine {
         for (name, stream) in catalog.streams() {
             let Some(kept) = stream.file.retention else { continue };
             let kept = kept.microseconds().unsigned_abs() / 1000;
-            let over = |own: &&Quarantined| own.at.is_some_and(|at| at.saturating_add(kept) <= time);
-            let expired: Vec<Quarantined> = stream.quarantine.iter().filter(over).cloned().collect();
+            let over = |own: &&QuarantinedFile| own.at.is_some_and(|at| at.saturating_add(kept) <= time);
+            let expired: Vec<QuarantinedFile> = stream.quarantine.iter().filter(over).cloned().collect();
             if !expired.is_empty() {
                 self.erase(name, expired, None)?;
             }
@@ -111,7 +111,7 @@ impl Engine {
     /// The named files of a stream, or all of them, for a principal in this role.
     fn quarantined(
         &self, by: &Principal, stream: &str, role: Role, files: Option<&[String]>,
-    ) -> Result<Vec<Quarantined>, EngineError> {
+    ) -> Result<Vec<QuarantinedFile>, EngineError> {
         self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, stream)?;
             in_role(known, by, role)?;
@@ -121,7 +121,7 @@ impl Engine {
         })
     }
 
-    fn erase(&self, stream: &str, chosen: Vec<Quarantined>, by: Option<String>) -> Result<(), EngineError> {
+    fn erase(&self, stream: &str, chosen: Vec<QuarantinedFile>, by: Option<String>) -> Result<(), EngineError> {
         if chosen.is_empty() {
             return Ok(());
         }

@@ -14,8 +14,8 @@ use sage_learn::statistics::StatisticError;
 use crate::api::policy::{account, found, paid_by};
 use crate::api::{Engine, EngineError, Principal, Store, census, note, submit};
 use crate::catalog::{Note, Stage, Stream};
-use crate::plan::{PlanRefusal, Priced, plan_apart};
-use crate::query::{Answer, Asked, CONFIDENCE, Question, Spend, Which, Width};
+use crate::plan::{PlanRefusal, QueryPrice, plan_on_thread};
+use crate::query::{BlockSelection, CONFIDENCE, PrivateQuery, QueryParameters, QueryResult, ResultWidth, Spend};
 use crate::quiet;
 use crate::read::ReadError;
 use crate::worker::grant::context;
@@ -79,11 +79,11 @@ pub struct QueryResult {
 
 /// A query with everything that follows from public facts.
 struct Planned {
-    asked: Asked,
-    question: Question,
+    asked: QueryParameters,
+    question: PrivateQuery,
     blocks: Vec<String>,
     filter: Filter,
-    priced: Priced,
+    priced: QueryPrice,
     cost: QueryCost,
     rows: Option<u64>,
     unit: &'static str,
@@ -99,9 +99,9 @@ impl Engine {
         let planned = self.planned(asked)?;
         let Planned { question, blocks, filter, priced, cost, rows, unit, .. } = &planned;
         let widths = question.widths(&priced.noises, *rows).map_err(unplanned)?;
-        let known = |width: Width| match width {
-            Width::Known(half) => Some(half),
-            Width::OfRows | Width::OfValues => None,
+        let known = |width: ResultWidth| match width {
+            ResultWidth::Known(half) => Some(half),
+            ResultWidth::DependsOnRows | ResultWidth::DependsOnValues => None,
         };
         let columns = question.names().map(str::to_owned).zip(widths.into_iter().map(known));
         Ok(QueryPlan {
@@ -234,14 +234,16 @@ impl Engine {
         })?;
         let filter = own.filter;
         let (sql, file) = (asked.sql.clone(), known.file.clone());
-        let question = plan_apart(move || Question::new(&sql, &file)).map_err(EngineError::Plan)??;
+        let question = plan_on_thread(move || PrivateQuery::new(&sql, &file)).map_err(EngineError::Plan)??;
         if blocks.is_empty() {
             let why = "no sealed block is chosen; see them with: sage blocks STREAM";
             return Err(EngineError::Plan(PlanRefusal::part("blocks", why)));
         }
         let rows = counted(&known, &blocks);
         let priced = match asked.spend {
-            Spend::Epsilon(epsilon) => Priced::new(&filter, epsilon, &question.parts()).map_err(EngineError::Plan)?,
+            Spend::Epsilon(epsilon) => {
+                QueryPrice::new(&filter, epsilon, &question.parts()).map_err(EngineError::Plan)?
+            }
             Spend::Error(error) => cheapest(&filter, &question, error, rows)?,
         };
         let cost = QueryCost {
@@ -253,7 +255,7 @@ impl Engine {
             delta: if priced.delta == Delta::ZERO { Delta::ZERO } else { filter.ceiling().delta },
         };
         let unit = known.file.unit_text();
-        let asked = Asked::new(&own.name, asked.spend, &asked.which);
+        let asked = QueryParameters::new(&own.name, asked.spend, &asked.which);
         Ok(Planned { asked, question, blocks, filter, priced, cost, rows, unit })
     }
 
@@ -294,15 +296,15 @@ fn chosen(gate: &Gate<Store>, asked: &QueryRequest, known: &Stream) -> Result<Ve
     });
     let mut keys: Vec<String> = usable.map(|(key, _)| key.clone()).collect();
     match asked.which {
-        Which::Last(most) => {
+        BlockSelection::Last(most) => {
             let spare = keys.len().saturating_sub(most as usize);
             keys.drain(..spare);
         }
-        Which::Between(first, end) => keys.retain(|key| {
+        BlockSelection::Between(first, end) => keys.retain(|key| {
             let span = known.file.blocks.parse(key).and_then(|levels| levels.span);
             span.is_some_and(|span| span.start >= first && span.end <= end)
         }),
-        Which::Named(_) | Which::All => {}
+        BlockSelection::Named(_) | BlockSelection::All => {}
     }
     Ok(keys)
 }
@@ -327,21 +329,21 @@ fn cheapest(filter: &Filter, question: &Question, error: f64, rows: Option<u64>)
     let refused = |why: &str| EngineError::Plan(PlanRefusal::part("error", why));
     let price = |units: u64| {
         let epsilon = Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT);
-        Priced::new(filter, epsilon, &question.parts())
+        QueryPrice::new(filter, epsilon, &question.parts())
     };
-    let exact = |priced: &Priced| {
+    let exact = |priced: &QueryPrice| {
         let mut exact = true;
         for width in question.widths(&priced.noises, rows).map_err(unplanned)? {
             match width {
-                Width::Known(half) => exact &= half <= error,
-                Width::OfRows => {
+                ResultWidth::Known(half) => exact &= half <= error,
+                ResultWidth::DependsOnRows => {
                     return Err(refused(
                         "how well a mean is known depends on how many rows there are, and that is public only where a \
                          census has counted all of the blocks, no row can lack the value, and the question has neither \
                          WHERE nor GROUP BY; give an epsilon instead",
                     ));
                 }
-                Width::OfValues => {
+                ResultWidth::DependsOnValues => {
                     return Err(refused(
                         "how well a variance, deviation or quantile is known depends on the rows; give an epsilon instead",
                     ));

@@ -11,7 +11,7 @@ use crate::catalog::{Catalog, Note, Released};
 use crate::pipeline::{Statistic, Train};
 use crate::plan::{Table, Tables};
 use crate::release::Kind;
-use crate::run::Published;
+use crate::run::ReleasedStatistic;
 use crate::stream::Role;
 
 /// A version of a release.
@@ -39,7 +39,7 @@ impl Engine {
     /// All releases, by name and version.
     pub fn releases(&self) -> Vec<ReleaseView> {
         let catalog = self.catalog();
-        catalog.works().releases().map(|(name, version, one)| view(&catalog, name, version, one)).collect()
+        catalog.history().releases().map(|(name, version, one)| view(&catalog, name, version, one)).collect()
     }
 
     /// The release with the name `name`, `name@3`, `name@champion` or `name@latest`.
@@ -50,8 +50,8 @@ impl Engine {
         let catalog = self.catalog();
         let missing = || EngineError::NoRelease(text.to_owned());
         let (name, which) = text.split_once('@').unwrap_or((text, "latest"));
-        let version = which.parse().ok().or_else(|| catalog.works().alias(name, which)).ok_or_else(missing)?;
-        let one = catalog.works().release(name, version).ok_or_else(missing)?;
+        let version = which.parse().ok().or_else(|| catalog.history().alias(name, which)).ok_or_else(missing)?;
+        let one = catalog.history().release(name, version).ok_or_else(missing)?;
         match &one.withdrawn {
             Some(reason) => Err(EngineError::Withdrawn(text.to_owned(), reason.clone())),
             None => Ok(view(&catalog, name, version, one)),
@@ -62,7 +62,7 @@ impl Engine {
     /// stays with the previous visible one.
     pub fn releases_shown(&self, shown: &Shown<'_>) -> Vec<ReleaseView> {
         let catalog = self.catalog();
-        let all = catalog.works().releases().map(|(name, version, one)| view(&catalog, name, version, one));
+        let all = catalog.history().releases().map(|(name, version, one)| view(&catalog, name, version, one));
         let mut seen: Vec<ReleaseView> = all.filter(|release| shown(release)).collect();
         for release in &mut seen {
             rename(&catalog, release, shown);
@@ -79,9 +79,9 @@ impl Engine {
         let missing = || EngineError::NoRelease(text.to_owned());
         let (name, which) = text.split_once('@').unwrap_or((text, "latest"));
         let seen = |version: u32| shown_version(&catalog, name, version, shown);
-        let version = which.parse().ok().or_else(|| catalog.works().alias_among(name, which, &seen));
+        let version = which.parse().ok().or_else(|| catalog.history().alias_among(name, which, &seen));
         let version = version.filter(|version| seen(*version)).ok_or_else(missing)?;
-        let one = catalog.works().release(name, version).ok_or_else(missing)?;
+        let one = catalog.history().release(name, version).ok_or_else(missing)?;
         if let Some(reason) = &one.withdrawn {
             return Err(EngineError::Withdrawn(text.to_owned(), reason.clone()));
         }
@@ -173,13 +173,13 @@ impl Engine {
 pub type Shown<'a> = dyn Fn(&ReleaseView) -> bool + 'a;
 
 fn shown_version(catalog: &Catalog, name: &str, version: u32, shown: &Shown<'_>) -> bool {
-    catalog.works().release(name, version).is_some_and(|one| shown(&view(catalog, name, version, one)))
+    catalog.history().release(name, version).is_some_and(|one| shown(&view(catalog, name, version, one)))
 }
 
 /// Replaces the aliases of a release by those that are visible to the caller.
 fn rename(catalog: &Catalog, release: &mut ReleaseView, shown: &Shown<'_>) {
     let seen = |version: u32| shown_version(catalog, &release.name, version, shown);
-    release.aliases = catalog.works().aliases_among(&release.name, release.version, &seen);
+    release.aliases = catalog.history().aliases_among(&release.name, release.version, &seen);
 }
 
 /// The released tables that a caller may see.
@@ -200,7 +200,7 @@ impl Tables for Engine {
         let release = self.release_named(release).ok()?;
         let catalog = self.catalog();
         let Train::Statistic(Statistic::GroupMean { keys, bounds, .. }) =
-            &catalog.works().run(release.run)?.pipeline.train
+            &catalog.history().run(release.run)?.pipeline.train
         else {
             return None;
         };
@@ -211,15 +211,15 @@ impl Tables for Engine {
     }
 }
 
-fn view(catalog: &Catalog, name: &str, version: u32, one: &Released) -> ReleaseView {
+fn view(catalog: &Catalog, name: &str, version: u32, one: &ReleaseRecord) -> ReleaseView {
     ReleaseView {
         name: name.to_owned(),
         version,
         kind: one.kind,
-        stream: catalog.works().run(one.run).map(|run| run.pipeline.stream.clone()).unwrap_or_default(),
+        stream: catalog.history().run(one.run).map(|run| run.pipeline.stream.clone()).unwrap_or_default(),
         run: one.run,
         digest: one.digest.clone(),
-        aliases: catalog.works().aliases(name, version),
+        aliases: catalog.history().aliases(name, version),
         withdrawn: one.withdrawn.clone(),
     }
 }

@@ -99,13 +99,13 @@ impl Engine {
     pub fn runs(&self) -> Vec<RunView> {
         let catalog = self.catalog();
         let keys = |run: &Run| catalog.stream(&run.pipeline.stream).map_or(&[][..], |stream| &stream.sealed);
-        catalog.works().runs().map(|(number, run)| view(number, run, keys(run))).collect()
+        catalog.history().runs().map(|(number, run)| view(number, run, keys(run))).collect()
     }
 
     /// The run with this number.
     pub fn run(&self, number: u64) -> Option<RunView> {
         let catalog = self.catalog();
-        let run = catalog.works().run(number)?;
+        let run = catalog.history().run(number)?;
         let keys = catalog.stream(&run.pipeline.stream).map_or(&[][..], |stream| &stream.sealed);
         Some(view(number, run, keys))
     }
@@ -120,20 +120,20 @@ fn view(number: u64, run: &Run, keys: &[String]) -> RunView {
         submitted: run.submitted,
         text: run.pipeline.to_text(),
         phase: run.state.phase(),
-        attempts: run.tries.iter().map(|one| attempt_view(one, keys)).collect(),
+        attempts: run.attempts.iter().map(|one| attempt_view(one, keys)).collect(),
     }
 }
 
-fn attempt_view(one: &Try, keys: &[String]) -> AttemptView {
+fn attempt_view(one: &AttemptRecord, keys: &[String]) -> AttemptView {
     let key = |place: u32| keys.get(place as usize).cloned().unwrap_or_default();
     AttemptView {
         attempt: one.attempt,
         blocks: one.blocks.iter().map(|&(first, last)| (key(first), key(last))).collect(),
-        outcome: one.ended.as_ref().map(|ended| match ended {
-            Ended::Refused => AttemptOutcome::Refused,
-            Ended::Withdrawn => AttemptOutcome::Withdrawn,
-            Ended::Lost(reason) => AttemptOutcome::Lost(reason.clone()),
-            Ended::Judged(report) => AttemptOutcome::Judged(report.clone()),
+        outcome: one.end.as_ref().map(|ended| match ended {
+            AttemptEnd::Refused => AttemptOutcome::Refused,
+            AttemptEnd::Withdrawn => AttemptOutcome::Withdrawn,
+            AttemptEnd::Lost(reason) => AttemptOutcome::Lost(reason.clone()),
+            AttemptEnd::Judged(report) => AttemptOutcome::Judged(report.clone()),
         }),
     }
 }

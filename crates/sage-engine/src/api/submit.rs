@@ -69,7 +69,7 @@ impl Engine {
         self.with(|gate, catalog| {
             owns_name(catalog, name, &recipe.pipeline().stream)?;
             note(gate, catalog, &submitted)?;
-            Ok(catalog.works().runs().count() as u64 + 1)
+            Ok(catalog.history().runs().count() as u64 + 1)
         })
     }
 
@@ -94,7 +94,7 @@ impl Engine {
         let rows = crate::scheduler::available::rows_of(recipe.pipeline(), known, &[]);
         let bill = |cost: u64, window: u32| {
             let rows = rows.map(|each| each * f64::from(window));
-            Bill::new(&recipe, Known { filter: &filter, terms, cost, rows }).map_err(EngineError::Plan)
+            AttemptCost::new(&recipe, CostInputs { filter: &filter, terms, cost, rows }).map_err(EngineError::Plan)
         };
         let first = bill(terms.first_cost, terms.first_window)?;
         // The most expensive attempt may be one for which no window ever has enough rows.
@@ -122,18 +122,18 @@ impl Engine {
     /// privacy officer of its stream.
     pub fn stop_run(&self, by: &Principal, run: u64) -> Result<Stopped, EngineError> {
         self.with(|gate, catalog| {
-            let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
+            let own = catalog.history().run(run).ok_or(EngineError::NoRun(run))?;
             let (_, known) = found(gate, catalog, &own.pipeline.stream)?;
             if !known.has_role(by.name(), Role::PrivacyOfficer) {
                 in_role(known, by, Role::MlEngineer)?;
             }
             let by = by.name().to_owned();
-            let works = catalog.works();
+            let history = catalog.history();
             let (note_of, stopped) = match own.state.phase() {
                 Phase::Over(Outcome::Stopped(End::Cancelled | End::NotMember | End::NameTaken)) => {
                     return Err(EngineError::RunOver(run));
                 }
-                Phase::Over(_) if works.recurs(run) && works.newest_of(&own.pipeline.name) == Some(run) => {
+                Phase::Over(_) if history.recurs(run) && history.newest_run(&own.pipeline.name) == Some(run) => {
                     let (stream, pipeline) = (own.pipeline.stream.clone(), own.pipeline.name.clone());
                     (Note::RecurrenceStopped { stream, pipeline, by }, Stopped::Recurrence)
                 }
@@ -182,7 +182,7 @@ impl Engine {
     fn planned_recipe(&self, pipeline: Pipeline, file: &StreamFile, shown: &Shown<'_>) -> Result<Recipe, EngineError> {
         let tables = NamedTables::new(&pipeline, &ShownTables { engine: self, shown });
         let file = file.clone();
-        let planned = plan_apart(move || Recipe::new(pipeline, &file, &tables)).map_err(EngineError::Plan)?;
+        let planned = plan_on_thread(move || Recipe::new(pipeline, &file, &tables)).map_err(EngineError::Plan)?;
         planned.map_err(EngineError::Plan)
     }
 
@@ -205,7 +205,7 @@ impl Engine {
 /// Parses the text of a pipeline file.
 fn parsed(text: &str) -> Result<Pipeline, EngineError> {
     let text = text.to_owned();
-    let pipeline = plan_apart(move || Pipeline::parse(&text)).map_err(EngineError::Plan)?;
+    let pipeline = plan_on_thread(move || Pipeline::parse(&text)).map_err(EngineError::Plan)?;
     pipeline.map_err(EngineError::PipelineFile)
 }
 
@@ -221,7 +221,7 @@ fn default_timeout(window: &Extent, file: &StreamFile) -> Width {
 
 /// Refuses a pipeline name that belongs to another stream, since its releases and aliases are that stream's.
 fn owns_name(catalog: &Catalog, name: &str, stream: &str) -> Result<(), EngineError> {
-    match catalog.works().owner(name) {
+    match catalog.history().owner(name) {
         Some(owner) if owner != stream => Err(EngineError::NameTaken(name.to_owned())),
         _ => Ok(()),
     }

@@ -15,29 +15,29 @@ pub enum Train {
     Model(Arc<dyn Learner>),
     /// No model: a statistic.
     Statistic(Statistic),
-    /// Nothing: a model that was released is tested again, on blocks that came since.
+    /// A released model, which is validated again on newer blocks.
     Released {
         /// Its name or alias.
         release: String,
     },
-    /// A program of its author's, for streams that admit declared costs.
+    /// A user's program, for streams that admit attested costs.
     Command {
-        /// The program and what it is called with.
+        /// The program and its arguments.
         words: Vec<String>,
-        /// After how long it is stopped.
+        /// The time after which it is stopped.
         time_limit: Option<Width>,
-        /// How it is given its rows.
-        rows: Handover,
+        /// How it receives its rows.
+        rows: RowTransport,
     },
 }
 
-/// How a program is given its rows.
+/// How a user's program receives its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Handover {
-    /// As files in a folder.
+pub enum RowTransport {
+    /// As Parquet files in a folder.
     #[default]
     Parquet,
-    /// Over a socket, by Arrow Flight.
+    /// By Arrow Flight over a socket.
     Flight,
 }
 
@@ -58,7 +58,7 @@ fn words() -> Vec<(&'static str, Word)> {
 
 const HANDOVERS: [(&str, Handover); 2] = [("parquet", Handover::Parquet), ("flight", Handover::Flight)];
 impl Train {
-    /// Whether it is given rows of inputs, and so needs features and a label.
+    /// Whether it produces or tests a model, and so needs a label.
     pub const fn is_model(&self) -> bool {
         !matches!(self, Self::Statistic(_))
     }
@@ -78,21 +78,20 @@ impl Train {
                 section.only(&[&["kind"], kind.keys].concat())?;
                 (kind.parse)(&TrainKeys::new(section.clone())).map(Self::Model)
             }
-            Word::Statistic => Ok(Self::Statistic(Statistic::read(section)?)),
-            Word::Released => {
+            Keyword::Statistic => Ok(Self::Statistic(Statistic::read(section)?)),
+            Keyword::Released => {
                 section.only(&["kind", "release"])?;
                 read_release(section, "release").map(|release| Self::Released { release })
             }
-            Word::Command => {
+            Keyword::Command => {
                 section.only(&["kind", "command", "time_limit", "rows"])?;
-                const COMMAND: &str =
-                    "a list of a program and what it is called with, such as [\"python\", \"train.py\"]";
+                const COMMAND: &str = "a list of a program and its arguments, such as [\"python\", \"train.py\"]";
                 let words = section.texts("command", COMMAND)?.ok_or_else(|| section.missing("command", COMMAND))?;
                 let fine = words.first().is_some_and(|program| !program.is_empty());
                 if !fine || words.iter().any(|word| word.contains('\0')) {
                     return Err(section.wrong("command", COMMAND));
                 }
-                let rows = section.choice("rows", &HANDOVERS, Some(Handover::default()))?;
+                let rows = section.choice("rows", &TRANSPORTS, Some(RowTransport::default()))?;
                 Ok(Self::Command { words, time_limit: read_width(section, "time_limit")?, rows })
             }
         }
@@ -117,7 +116,7 @@ impl Train {
                 if let Some(limit) = time_limit {
                     out.push_str(&format!("time_limit = \"{limit}\"\n"));
                 }
-                if *rows == Handover::Flight {
+                if *rows == RowTransport::Flight {
                     out.push_str("rows = \"flight\"\n");
                 }
             }

@@ -1,8 +1,8 @@
-//! Planning on a thread of its own, with a stack of known size and a deadline.
+//! Planning on a separate thread, with a stack of known size and a deadline.
 //!
-//! Texts of users are parsed and planned here: pipelines and queries. Limits of `sage-sql` and of the files bound that
-//! work already. This is the second line, so that a text that found a gap in them costs its request an error, and
-//! neither the stack of a thread that serves others nor an answer that never comes.
+//! User texts (pipelines and queries) are parsed and planned here. The limits of `sage-sql` and of the files already bound
+//! that work. This is the second line of defence: a text that gets past those limits fails its own request, without
+//! overflowing the stack of a server thread or blocking forever.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -14,51 +14,52 @@ use std::time::Duration;
 use super::{PlanRefusal, Table, Tables};
 use crate::pipeline::{Feature, Pipeline};
 
-/// The stack of a planning thread.
+/// The stack size of a planning thread.
 const STACK_BYTES: usize = 8 << 20;
-/// How long planning may take.
+/// The time limit of planning.
 const DEADLINE: Duration = Duration::from_secs(20);
-/// How many planning threads there may be, those included whose request was answered at the deadline.
+/// The maximum number of planning threads, including those whose request already got an error at the deadline.
 const MOST_THREADS: usize = 64;
 
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// Plans on a thread of its own.
+/// Runs the planning work on a separate thread and waits for it.
 ///
 /// # Errors
-/// When it takes too long, or too many plans are under way. The thread is left to end by itself.
-pub(crate) fn plan_apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, PlanRefusal> {
-    within(STACK_BYTES, DEADLINE, work)
+/// When the work exceeds the deadline, or too many planning threads are busy. An overdue thread is left to finish.
+pub(crate) fn plan_on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, PlanRefusal> {
+    run_with_deadline(STACK_BYTES, DEADLINE, work)
 }
 
-fn within<T: Send + 'static>(
+fn run_with_deadline<T: Send + 'static>(
     stack_bytes: usize, deadline: Duration, work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, PlanRefusal> {
-    let slot = Slot::take().ok_or_else(|| refused("too many plans are under way; try again in a minute".to_owned()))?;
+    let slot =
+        Slot::take().ok_or_else(|| refusal("too many plans are in progress; try again in a minute".to_owned()))?;
     let (sender, receiver) = sync_channel(1);
     let planning = move || {
         let outcome = catch_unwind(AssertUnwindSafe(work));
         drop(slot);
-        // Nobody listens after the deadline.
+        // After the deadline the receiver is gone.
         drop(sender.send(outcome));
     };
     let spawned = Builder::new().name("sage-planner".to_owned()).stack_size(stack_bytes).spawn(planning);
-    spawned.map_err(|error| refused(format!("no thread can be started for it ({error}); try again in a minute")))?;
+    spawned.map_err(|error| refusal(format!("no planning thread can be started ({error}); try again in a minute")))?;
     match receiver.recv_timeout(deadline) {
         Ok(Ok(planned)) => Ok(planned),
         Ok(Err(panic)) => resume_unwind(panic),
-        Err(_) => Err(refused(format!(
-            "planning took longer than {} seconds; shorten the expressions, or split them",
+        Err(_) => Err(refusal(format!(
+            "planning took longer than {} seconds; shorten or split the expressions",
             deadline.as_secs()
         ))),
     }
 }
 
-fn refused(why: String) -> PlanRefusal {
+fn refusal(why: String) -> PlanRefusal {
     PlanRefusal::part("plan", why)
 }
 
-/// One of the planning threads.
+/// A permit for one planning thread, returned on drop.
 struct Slot;
 
 impl Slot {
@@ -74,7 +75,7 @@ impl Drop for Slot {
     }
 }
 
-/// The released tables that a pipeline names, read before it is planned apart.
+/// The released tables that a pipeline names, loaded before it is planned on another thread.
 pub(crate) struct NamedTables(BTreeMap<String, Table>);
 
 impl NamedTables {
@@ -99,20 +100,20 @@ mod tests {
 
     use super::*;
     use crate::generate::TAXI;
-    use crate::query::Question;
+    use crate::query::PrivateQuery;
     use crate::stream::StreamFile;
 
     #[test]
-    fn a_plan_that_takes_too_long_is_answered_at_the_deadline() {
+    fn a_plan_that_takes_too_long_fails_at_the_deadline() {
         let (sender, receiver) = channel::<()>();
-        let endless = within(STACK_BYTES, Duration::from_millis(50), move || receiver.recv());
+        let endless = run_with_deadline(STACK_BYTES, Duration::from_millis(50), move || receiver.recv());
         let why = endless.expect_err("nobody sends").to_string();
         assert!(why.starts_with("plan: planning took longer than"), "{why}");
         drop(sender);
-        assert_eq!(plan_apart(|| 7), Ok(7));
+        assert_eq!(plan_on_thread(|| 7), Ok(7));
     }
 
-    /// The hostile shapes that are deepest within the limits, and far beyond them, on a stack of a sixteenth.
+    /// Hostile nesting just within the limits and far beyond them fits into a sixteenth of the stack.
     #[test]
     fn hostile_texts_fit_into_a_small_stack() {
         let nested = |open: &str, inner: &str, close: &str, depth: usize| {
@@ -133,13 +134,14 @@ mod tests {
         for text in texts {
             for sql in [format!("SELECT sum({text})"), format!("SELECT count(*) WHERE {text}")] {
                 let file = file.clone();
-                let planned = within(STACK_BYTES / 16, DEADLINE, move || Question::new(&sql, &file).map(drop));
+                let planned =
+                    run_with_deadline(STACK_BYTES / 16, DEADLINE, move || PrivateQuery::new(&sql, &file).map(drop));
                 drop(planned.expect("in time"));
             }
         }
         let deep = nested("[", "1", "]", 100_000);
         let text = format!("[pipeline]\nname = {deep}\n");
-        let parsed = within(STACK_BYTES / 16, DEADLINE, move || Pipeline::parse(&text).map(drop));
+        let parsed = run_with_deadline(STACK_BYTES / 16, DEADLINE, move || Pipeline::parse(&text).map(drop));
         assert!(parsed.expect("in time").is_err());
     }
 }

@@ -1,8 +1,7 @@
-//! What one attempt is charged, and with which noise it is run.
+//! The cost of one attempt, and the noise of each of its stages.
 //!
-//! An attempt has one cost in units of the ledger. Its stages get their shares of it: on the train lane features,
-//! training and the certificate that rejects, on the test lane the test. Each stage gets the least noise that its
-//! share pays for.
+//! An attempt has one cost in units of the ledger, which its stages share: features, training and the rejection
+//! certificate on the train lane, validation on the test lane. Each stage gets the smallest noise that its share pays for.
 
 use sage_kernel::{Cost, Delta, Epsilon, Filter, Mechanism, Rate, TableNoise};
 use sage_learn::statistics::Quantiles;
@@ -14,62 +13,62 @@ use super::{Recipe, terms::Terms};
 use crate::allocate::Resources;
 use crate::pipeline::{Statistic, Train};
 
-/// The noise of training, and what else it needs to know beforehand.
+/// The noise of training, with everything else that is fixed before it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trained {
     /// Of a learner: the mechanisms that it is charged.
     Model(Vec<Mechanism>),
     /// Of a statistic's tables, each with this noise.
     Tables(TableNoise),
-    /// None: nothing is trained.
+    /// Nothing is trained.
     Nothing,
-    /// None of ours: a program adds its own within this ε and δ, and its author vouches for it.
+    /// A user's program adds its own noise within this ε and δ, attested by its author.
     Declared(Epsilon, Delta),
 }
 
 /// The noise of each stage.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Noises {
-    /// Of each group mean that is a feature.
+pub struct StageNoise {
+    /// Of each group-mean feature.
     pub features: Option<TableNoise>,
     /// Of training.
-    pub train: Trained,
-    /// Of the certificate that no model of the kind can do it.
+    pub train: TrainingNoise,
+    /// Of the certificate that no model of this class reaches the target.
     pub reject: Option<Epsilon>,
-    /// Of the test.
+    /// Of the validation.
     pub validate: Option<TableNoise>,
 }
 
-/// What one attempt is charged.
+/// The cost of one attempt, and the noise that it pays for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Bill {
-    /// On the train lane and on the test lane.
+pub struct AttemptCost {
+    /// The charges on the train lane and on the test lane.
     pub costs: [Option<Cost>; 2],
-    /// What that comes to on each block.
+    /// The same in the units of the allocation, per block.
     pub resources: Resources,
-    /// The noise that it pays for.
-    pub noises: Noises,
+    /// The noise of each stage.
+    pub noises: StageNoise,
 }
 
-/// What is known before an attempt is charged.
+/// The inputs from which an attempt is priced.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known<'filter> {
-    /// The filter of the context that pays.
+pub(crate) struct CostInputs<'filter> {
+    /// The filter of the paying context.
     pub(crate) filter: &'filter Filter,
     /// The terms of the pipeline.
     pub(crate) terms: Terms,
-    /// What the attempt costs each block.
+    /// The cost per block.
     pub(crate) cost: u64,
-    /// A released or declared number of the window's rows on the train lane.
+    /// The number of the window's rows on the train lane, released by a census or declared.
     pub(crate) rows: Option<f64>,
 }
 
-impl Bill {
-    /// The bill of an attempt.
+impl AttemptCost {
+    /// Prices an attempt.
     ///
     /// # Errors
     /// When a share is too small for any noise, or the filter has no price for a stage.
-    pub(crate) fn new(recipe: &Recipe, known: Known<'_>) -> Result<Self, PlanRefusal> {
+    pub(crate) fn new(recipe: &Recipe, known: CostInputs<'_>) -> Result<Self, PlanRefusal> {
         let prices = Prices { filter: known.filter, delta: known.terms.delta() };
         let shares = recipe.pipeline().budget.shares;
         let part = |share: Rate| {
@@ -82,26 +81,26 @@ impl Bill {
             .inputs()
             .map_or(0, |inputs| inputs.encoding().joins().filter(|(.., join)| join.table.is_empty()).count());
         if let Ok(joins @ 1..) = u32::try_from(joins) {
-            let noise = some(prices.table(part(shares.features), joins)?, "features")?;
+            let noise = require_noise(prices.table_noise(part(shares.features), joins)?, "features")?;
             train.extend(std::iter::repeat_n(mechanism(noise)?, joins as usize));
             features = Some(noise);
         }
-        let (trained, parts) = trained(recipe, &prices, part(shares.train), known)?;
+        let (trained, parts) = training_noise(recipe, &prices, part(shares.train), known)?;
         train.extend(parts);
         let mut reject = None;
         if recipe.pipeline().validate.as_ref().is_some_and(|validate| validate.reject) {
-            let epsilon = some(prices.laplace(part(shares.reject))?, "reject")?;
+            let epsilon = require_noise(prices.laplace_epsilon(part(shares.reject))?, "reject")?;
             train.push(Mechanism::Laplace { epsilon, count: 1 });
             reject = Some(epsilon);
         }
         let mut validate = None;
         let mut test = None;
         match &recipe.pipeline().train {
-            // What counts rows counts those of both lanes.
-            Train::Statistic(statistic) if of_both_lanes(statistic) => test = Some(prices.cost(train.clone())?),
+            // Counts and sums cover the rows of both lanes.
+            Train::Statistic(statistic) if uses_both_lanes(statistic) => test = Some(prices.cost(train.clone())?),
             Train::Statistic(_) => {}
             _ => {
-                let noise = some(prices.table(part(shares.validate), 1)?, "validate")?;
+                let noise = require_noise(prices.table_noise(part(shares.validate), 1)?, "validate")?;
                 test = Some(prices.cost(vec![mechanism(noise)?])?);
                 validate = Some(noise);
             }
@@ -109,12 +108,12 @@ impl Bill {
         let train = if train.is_empty() { None } else { Some(prices.cost(train)?) };
         let costs = [train, test];
         let resources = prices.resources(costs.each_ref().map(Option::as_ref))?;
-        Ok(Self { costs, resources, noises: Noises { features, train: trained, reject, validate } })
+        Ok(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate } })
     }
 }
 
-/// Whether a statistic is about all rows, and not about a random part of them that says as much.
-pub(crate) const fn of_both_lanes(statistic: &Statistic) -> bool {
+/// Whether a statistic is computed over both lanes. Means and quantiles need only the train lane, a random sample.
+pub(crate) const fn uses_both_lanes(statistic: &Statistic) -> bool {
     matches!(statistic, Statistic::Count | Statistic::Sum { .. } | Statistic::Histogram { .. })
 }
 
@@ -127,9 +126,9 @@ fn mechanism(noise: TableNoise) -> Result<Mechanism, PlanRefusal> {
     noise.mechanism().map_err(|error| PlanRefusal::part("budget", error.to_string()))
 }
 
-fn trained(
-    recipe: &Recipe, prices: &Prices<'_>, most: u64, known: Known<'_>,
-) -> Result<(Trained, Vec<Mechanism>), PlanRefusal> {
+fn training_noise(
+    recipe: &Recipe, prices: &Prices<'_>, most: u64, known: CostInputs<'_>,
+) -> Result<(TrainingNoise, Vec<Mechanism>), PlanRefusal> {
     let inputs = || recipe.inputs().ok_or_else(|| PlanRefusal::part("features", "a model needs features"));
     match &recipe.pipeline().train {
         Train::Model(learner) => {
@@ -142,15 +141,15 @@ fn trained(
             Ok((Trained::Model(parts.clone()), parts))
         }
         Train::Statistic(statistic) => {
-            let tables = tables(statistic)?;
-            let noise = some(prices.table(most, tables)?, "train")?;
-            Ok((Trained::Tables(noise), vec![mechanism(noise)?; tables as usize]))
+            let tables = table_count(statistic)?;
+            let noise = require_noise(prices.table_noise(most, tables)?, "train")?;
+            Ok((TrainingNoise::Tables(noise), vec![mechanism(noise)?; tables as usize]))
         }
-        Train::Released { .. } => Ok((Trained::Nothing, Vec::new())),
+        Train::Released { .. } => Ok((TrainingNoise::Nothing, Vec::new())),
         Train::Command { .. } => {
             let delta = known.terms.delta();
-            let epsilon = some(prices.black_box(most, delta)?, "train")?;
-            Ok((Trained::Declared(epsilon, delta), vec![Mechanism::BlackBox { epsilon, delta }]))
+            let epsilon = require_noise(prices.black_box_epsilon(most, delta)?, "train")?;
+            Ok((TrainingNoise::Declared(epsilon, delta), vec![Mechanism::BlackBox { epsilon, delta }]))
         }
     }
 }
@@ -161,19 +160,19 @@ fn tables(statistic: &Statistic) -> Result<u32, PlanRefusal> {
         Statistic::Variance { .. } => 2,
         Statistic::Quantile { .. } => {
             let any = TableNoise::Laplace(Epsilon::from_units(1).unwrap_or(Epsilon::ZERO));
-            quantiles(statistic, any)?.mechanisms().len()
+            quantile_plan(statistic, any)?.mechanisms().len()
         }
         _ => 1,
     };
     Ok(u32::try_from(tables).unwrap_or(u32::MAX))
 }
 
-/// The plan of a quantile over its grid.
-pub(crate) fn quantiles(statistic: &Statistic, noise: TableNoise) -> Result<Quantiles, PlanRefusal> {
+/// The plan of a quantile statistic over its grid.
+pub(crate) fn quantile_plan(statistic: &Statistic, noise: TableNoise) -> Result<Quantiles, PlanRefusal> {
     let Statistic::Quantile { bounds, grid, .. } = statistic else {
         return Err(PlanRefusal::part("statistic", "a quantile"));
     };
     let width = bounds.high() - bounds.low();
-    let edges = (0..*grid).map(|place| bounds.low() + width * f64::from(place) / f64::from(grid - 1)).collect();
+    let edges = (0..*grid).map(|step| bounds.low() + width * f64::from(step) / f64::from(grid - 1)).collect();
     Quantiles::new(edges, noise).map_err(|error| PlanRefusal::part("grid", error.to_string()))
 }

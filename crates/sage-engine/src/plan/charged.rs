@@ -1,13 +1,13 @@
-//! The bill of an attempt that was charged: read from the charge, not worked out anew.
+//! The cost of a charged attempt, read from its charge instead of being computed again.
 //!
-//! An attempt can be charged by one process and performed by the next, which may be of a later release or know more
-//! (a census has counted the blocks since). Its noise must be that of the charge, whatever the attempt would cost now.
+//! An attempt can be charged by one process and performed by the next, which may be a later release or have newer public
+//! data, such as a census. Its noise must be that of the charge, whatever the attempt would cost now.
 
 use sage_kernel::{Cost, Mechanism, Sigma, TableNoise};
 
 use super::bill::{Bill, Noises, Trained};
 use super::price::least_sigma_of_table;
-use super::{Recipe, of_both_lanes};
+use super::{Recipe, uses_both_lanes};
 use crate::allocate::Resources;
 use crate::pipeline::Train;
 
@@ -30,11 +30,11 @@ impl Bill {
         let end = train.len().checked_sub(usize::from(reject.is_some()))?;
         let trained = trained(recipe, train.get(joins..end)?)?;
         let validate = match &pipeline.train {
-            Train::Statistic(statistic) if !of_both_lanes(statistic) && !test.is_empty() => return None,
+            Train::Statistic(statistic) if !uses_both_lanes(statistic) && !test.is_empty() => return None,
             Train::Statistic(_) => None,
             _ => Some(charged_table_noise(test.first()?)?),
         };
-        Some(Self { costs, resources, noises: Noises { features, train: trained, reject, validate } })
+        Some(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate } })
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::generate::TAXI;
     use crate::pipeline::Pipeline;
-    use crate::plan::{Known, NoTables, Terms};
+    use crate::plan::{CostInputs, NoTables, Terms};
     use crate::stream::StreamFile;
 
     const LINE: &str = r#"
@@ -107,9 +107,9 @@ reject = true
         }
     }
 
-    /// What is read from a charge is what the charge was made for, for every kind of pipeline under every rule.
+    /// The cost read from a charge equals the cost it was made for, for every kind of pipeline under every rule.
     #[test]
-    fn a_bill_is_found_again_in_its_charge() {
+    fn a_cost_is_recovered_from_its_charge() {
         let network =
             LINE.replace("kind = \"ridge\"", "kind = \"mlp\"\nlayers = [8]\nrows = 4000").replace("reject = true", "");
         let logistic = network
@@ -135,12 +135,12 @@ reject = true
                 let bill = Bill::new(&recipe, known).expect("a bill");
                 let found = Bill::as_charged(&recipe, bill.costs.clone(), bill.resources);
                 let found = found.unwrap_or_else(|| panic!("{:?}: {text}", filter.rule()));
-                assert_eq!((&found.costs, found.resources), (&bill.costs, bill.resources), "{rule:?}");
-                assert_eq!(found.noises.reject, bill.noises.reject);
-                assert!(alike(found.noises.features, bill.noises.features), "{found:?} {bill:?}");
-                assert!(alike(found.noises.validate, bill.noises.validate), "{found:?} {bill:?}");
-                match (&found.noises.train, &bill.noises.train) {
-                    (Trained::Tables(one), Trained::Tables(two)) => assert!(alike(Some(*one), Some(*two))),
+                assert_eq!((&found.costs, found.resources), (&cost.costs, cost.resources), "{rule:?}");
+                assert_eq!(found.noises.reject, cost.noises.reject);
+                assert!(alike(found.noises.features, cost.noises.features), "{found:?} {cost:?}");
+                assert!(alike(found.noises.validate, cost.noises.validate), "{found:?} {cost:?}");
+                match (&found.noises.train, &cost.noises.train) {
+                    (TrainingNoise::Tables(one), TrainingNoise::Tables(two)) => assert!(alike(Some(*one), Some(*two))),
                     (one, two) => assert_eq!(one, two),
                 }
                 let other = Bill::as_charged(&recipe, [None, None], bill.resources);

@@ -1,54 +1,54 @@
-//! What is asked for beside the words of a question: what it may cost, on whose account, and of which blocks.
+//! The parameters of a private query besides its SQL: its budget, the paying context, and the blocks.
 //!
-//! The log keeps it with the answer as it was said, not as it was worked out: the last 24 blocks are others tomorrow,
-//! and whoever asks again under the same key asks the same all the same.
+//! The log records them as given, not as resolved: "the last 24 blocks" are others tomorrow, and a repeated request with
+//! the same key is still the same request.
 
 use sage_kernel::Epsilon;
 use serde::{Deserialize, Serialize};
 
-/// What may be spent on a question.
+/// The budget of a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spend {
-    /// By itself it is differentially private with this ε, and where the filter counts a δ with a thousandth of δ_g.
-    /// What the ledger counts for it, at δ_g, can be a little more or less: [`crate::QueryCost`] has it.
+    /// The query alone is differentially private with this ε, and with a thousandth of δ_g where the filter counts δ. What
+    /// the ledger counts for it at δ_g can differ slightly; see [`crate::QueryCost`].
     Epsilon(Epsilon),
-    /// As little as makes every number known to within this half-width.
+    /// The smallest budget for which every number has at most this half-width.
     Error(f64),
 }
 
-/// Of which blocks a question is asked. Open, retired and deleted ones are passed over, unless they are named.
+/// The blocks of a query. Open, retired and deleted blocks are skipped, unless they are named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Which {
-    /// Those with these keys.
+pub enum BlockSelection {
+    /// The blocks with these keys.
     Named(Vec<String>),
-    /// So many of those that were sealed last.
+    /// The most recently sealed blocks, up to this number.
     Last(u32),
-    /// Those that lie wholly between these times, in microseconds since 1970.
+    /// The blocks entirely between these times, in microseconds since 1970.
     Between(i64, i64),
-    /// All.
+    /// All blocks.
     All,
 }
 
-/// What a question asked for, as the log keeps it.
+/// The parameters of a query, as recorded in the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Asked {
-    /// The context that pays, by its name.
+pub(crate) struct QueryParameters {
+    /// The name of the paying context.
     pub(crate) context: String,
-    /// The ε, if it was given.
+    /// The ε, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) epsilon: Option<String>,
-    /// The half-width, if that was given. As text, so that it is compared as it is read.
+    /// The half-width, if given; as text, so that it is compared exactly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
-    /// Of which blocks.
-    pub(crate) blocks: Which,
+    /// The blocks.
+    pub(crate) blocks: BlockSelection,
 }
 
-impl Asked {
-    /// What is asked for on the account of this context.
-    pub(crate) fn new(context: &str, spend: Spend, which: &Which) -> Self {
+impl QueryParameters {
+    /// The parameters of a query that this context pays for.
+    pub(crate) fn new(context: &str, spend: Spend, which: &BlockSelection) -> Self {
         let (epsilon, error) = match spend {
             Spend::Epsilon(epsilon) => (Some(epsilon.to_string()), None),
             Spend::Error(error) => (None, Some(error.to_string())),
@@ -62,24 +62,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_is_asked_otherwise_is_another_question() {
+    fn queries_with_different_parameters_differ() {
         let of = |text: &str| Spend::Epsilon(Epsilon::cost(text).expect("an epsilon"));
-        let two = Which::Last(2);
-        let asked = Asked::new("default", of("0.25"), &two);
-        assert_eq!(asked, Asked::new("default", of("0.250"), &two), "the same number");
+        let two = BlockSelection::Last(2);
+        let asked = QueryParameters::new("default", of("0.25"), &two);
+        assert_eq!(asked, QueryParameters::new("default", of("0.250"), &two), "the same number");
         for other in [
-            Asked::new("team", of("0.25"), &two),
-            Asked::new("default", of("0.250000000001"), &two),
-            Asked::new("default", Spend::Error(0.25), &two),
-            Asked::new("default", Spend::Error(f64::from_bits(0.25_f64.to_bits() + 1)), &two),
-            Asked::new("default", of("0.25"), &Which::Last(3)),
-            Asked::new("default", of("0.25"), &Which::Named(vec!["2".to_owned()])),
-            Asked::new("default", of("0.25"), &Which::Between(0, 2)),
-            Asked::new("default", of("0.25"), &Which::All),
+            QueryParameters::new("team", of("0.25"), &two),
+            QueryParameters::new("default", of("0.250000000001"), &two),
+            QueryParameters::new("default", Spend::Error(0.25), &two),
+            QueryParameters::new("default", Spend::Error(f64::from_bits(0.25_f64.to_bits() + 1)), &two),
+            QueryParameters::new("default", of("0.25"), &BlockSelection::Last(3)),
+            QueryParameters::new("default", of("0.25"), &BlockSelection::Named(vec!["2".to_owned()])),
+            QueryParameters::new("default", of("0.25"), &BlockSelection::Between(0, 2)),
+            QueryParameters::new("default", of("0.25"), &BlockSelection::All),
         ] {
             assert_ne!(asked, other);
             let text = serde_json::to_string(&other).expect("JSON");
-            assert_eq!(serde_json::from_str::<Asked>(&text).expect("the same"), other);
+            assert_eq!(serde_json::from_str::<QueryParameters>(&text).expect("the same"), other);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where releases lie: a folder for each digest, and the reports of attempts.
+//! The artifact store: a folder per release, named by its digest, and the reports of attempts.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use sage_model::bundle::Bundle;
 
 use super::artefact::{self, Artefact, STATISTIC};
 use crate::blocks::{BlockStore, StoreError};
-use crate::run::{Published, Report};
+use crate::run::{ReleasedStatistic, Report};
 
 /// Why a release cannot be read.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ use crate::run::{Published, Report};
 pub enum ArtifactStoreError {
     /// The store failed, or a file is gone.
     Store(StoreError),
-    /// The files are not those that were released.
+    /// The files differ from those that were released.
     Changed(String),
 }
 
@@ -25,10 +25,7 @@ impl fmt::Display for ArtifactStoreError {
         match self {
             Self::Store(error) => error.fmt(out),
             Self::Changed(digest) => {
-                write!(
-                    out,
-                    "the files of release {digest} are not those that were released; restore them from a backup"
-                )
+                write!(out, "the files of release {digest} were changed after the release; restore them from a backup")
             }
         }
     }
@@ -42,18 +39,18 @@ impl From<StoreError> for ArtifactStoreError {
     }
 }
 
-/// Where releases lie.
-pub(crate) struct ArtifactStore {
+/// The store of releases and reports.
+pub(crate) struct Shelf {
     store: BlockStore,
 }
 
-impl ArtifactStore {
-    /// The artifact store of a directory.
+impl Shelf {
+    /// Opens the artifact store of a directory.
     pub(crate) fn open(directory: &Path) -> Result<Self, StoreError> {
         Ok(Self { store: BlockStore::local(directory.join("releases"))? })
     }
 
-    /// Stores a release durably. It is invisible before the log names it.
+    /// Stores a release durably. It is not visible before the log names it.
     pub(crate) fn put(&self, artefact: &Artefact) -> Result<(), StoreError> {
         let path = |name: &String| format!("{}/{name}", artefact.digest);
         artefact.files.iter().try_for_each(|(name, bytes)| self.store.write(&path(name), bytes.clone()))?;
@@ -67,14 +64,14 @@ impl ArtifactStore {
         paths.map(|path| Ok((path[folder.len()..].to_owned(), self.store.read(&path)?))).collect()
     }
 
-    /// A model, held against its digest.
-    pub(crate) fn model(&self, digest: &str) -> Result<Bundle, ArtifactStoreError> {
+    /// Reads a model and verifies its digest.
+    pub(crate) fn model(&self, digest: &str) -> Result<Bundle, ShelfError> {
         let files = self.files(digest)?.into_iter().map(|(name, bytes)| (name, bytes.to_vec())).collect();
         Bundle::read_vouched(files, digest).map_err(|_| ArtifactStoreError::Changed(digest.to_owned()))
     }
 
-    /// A statistic, held against its digest.
-    pub(crate) fn statistic(&self, digest: &str) -> Result<Published, ArtifactStoreError> {
+    /// Reads a statistic and verifies its digest.
+    pub(crate) fn statistic(&self, digest: &str) -> Result<ReleasedStatistic, ShelfError> {
         let files = self.files(digest)?;
         let vouched = files.iter().filter(|_| artefact::digest(artefact::named(&files)).to_string() == digest);
         let text = vouched.into_iter().find(|(name, _)| name == STATISTIC).map(|(_, bytes)| bytes);
@@ -82,29 +79,29 @@ impl ArtifactStore {
         read.ok_or_else(|| ArtifactStoreError::Changed(digest.to_owned()))
     }
 
-    /// Keeps the report of an attempt until the log has it.
+    /// Stores the report of an attempt until the log has it.
     pub(crate) fn put_report(&self, report: &Report) -> Result<(), StoreError> {
         self.store.put(&path(report.digest()), Bytes::from(report.to_bytes()))
     }
 
-    /// The report with this digest, if it was kept.
+    /// The report with this digest, if it is stored.
     pub(crate) fn report(&self, digest: [u8; 32]) -> Option<Report> {
         let bytes = self.store.read(&path(digest)).ok()?;
         let vouched = *blake3::hash(&bytes).as_bytes() == digest;
         vouched.then(|| serde_json::from_slice(&bytes).ok()).flatten()
     }
 
-    /// Everything that lies there.
+    /// All paths in the store.
     pub(crate) fn list(&self) -> Result<Vec<String>, StoreError> {
         self.store.list("")
     }
 
-    /// Removes what no event names.
+    /// Deletes a file that no event names.
     pub(crate) fn delete(&self, path: &str) -> Result<(), StoreError> {
         self.store.delete(path)
     }
 
-    /// The path of a kept report.
+    /// The path of a stored report.
     pub(crate) fn report_path(digest: [u8; 32]) -> String {
         path(digest)
     }

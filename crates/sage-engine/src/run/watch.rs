@@ -1,27 +1,27 @@
-//! Looking on while an attempt is performed: where it is, and whether it may go on.
+//! Progress of a running attempt: its stage, and whether it may continue.
 //!
-//! What is told are the stages of an attempt and the share of its steps, whose number was public before it began. It
-//! must never be told how many rows there are, nor anything that was computed from them.
+//! The observer gets the stages of an attempt and the share of its steps, whose number is public. It must never get the
+//! number of rows or anything computed from them.
 
-use super::Lost;
+use super::AttemptFailure;
 
-/// Where an attempt is.
+/// The stage of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// It is paid for.
+    /// The attempt is charged.
     Charged,
-    /// Its rows are read.
+    /// Rows are read.
     Reading,
-    /// Something is learned or computed from them.
+    /// The model is trained or the statistic computed.
     Training,
-    /// What was learned is tested.
+    /// The result is validated.
     Validating,
-    /// What was accepted is made ready to leave, and the report is written.
+    /// The release and the report are written.
     Releasing,
 }
 
 impl Stage {
-    /// In a word.
+    /// The lowercase name.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Charged => "charged",
@@ -33,17 +33,17 @@ impl Stage {
     }
 }
 
-/// Whoever looks on.
-pub(crate) trait Watch {
-    /// A stage begins.
+/// Observes an attempt, and can stop it.
+pub(crate) trait AttemptObserver {
+    /// Called when a stage begins.
     ///
     /// # Errors
-    /// When the attempt is to end here.
-    fn enter(&self, stage: Stage) -> Result<(), Lost>;
+    /// When the attempt must stop.
+    fn enter(&self, stage: Stage) -> Result<(), AttemptFailure>;
 
-    /// So many steps of so many are done.
+    /// Called after `done` of `of` training steps.
     ///
     /// # Errors
-    /// When the attempt is to end here.
-    fn step(&self, done: u32, of: u32) -> Result<(), Lost>;
+    /// When the attempt must stop.
+    fn step(&self, done: u32, of: u32) -> Result<(), AttemptFailure>;
 }

@@ -107,7 +107,7 @@ pub(crate) fn left_of_lane(filter: &Filter, spent: &[u128]) -> u64 {
 /// The largest attempt cost whose test share is at most `most`.
 fn within_share(pipeline: &Pipeline, most: u64) -> u64 {
     let share = match &pipeline.train {
-        Train::Statistic(statistic) if !plan::of_both_lanes(statistic) => return u64::MAX,
+        Train::Statistic(statistic) if !plan::uses_both_lanes(statistic) => return u64::MAX,
         Train::Statistic(_) => return most,
         _ => pipeline.budget.shares.validate.units(),
     };

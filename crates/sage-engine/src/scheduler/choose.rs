@@ -52,7 +52,7 @@ impl Engine {
     ) -> Result<Option<Choice>, EngineError> {
         let name = &run.pipeline.stream;
         let Some(known) = catalog.stream(name) else { return Ok(None) };
-        if catalog.works().owner(&run.pipeline.name) != Some(name.as_str()) {
+        if catalog.history().owner(&run.pipeline.name) != Some(name.as_str()) {
             self.step(number, Step::ended(End::NameTaken))?;
             return Ok(None);
         }

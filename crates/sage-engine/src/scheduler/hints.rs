@@ -58,7 +58,8 @@ impl Engine {
 /// The limits of its file that prevent the next attempt.
 fn of_limits(run: &Run) -> Vec<Hint> {
     let limits = run.state.plan().limits();
-    let judged: Vec<&Try> = run.tries.iter().filter(|one| matches!(one.ended, Some(Ended::Judged(_)))).collect();
+    let judged: Vec<&AttemptRecord> =
+        run.attempts.iter().filter(|one| matches!(one.end, Some(AttemptEnd::Judged(_)))).collect();
     let Some(last) = judged.last().map(|last| last.attempt) else { return Vec::new() };
     let grown = judged.windows(2).filter(|pair| pair[1].attempt.window > pair[0].attempt.window).count();
     let mut hints = Vec::new();

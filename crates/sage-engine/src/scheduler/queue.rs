@@ -14,7 +14,7 @@ use crate::adapt::{Action, Offers, Phase, World};
 use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources, Scheduler};
 use crate::catalog::{Catalog, Note, Run, Step, Stream};
 use crate::pipeline::Train;
-use crate::plan::of_both_lanes;
+use crate::plan::uses_both_lanes;
 
 /// Which runs may be able to spend more after a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,13 +85,13 @@ impl Schedule {
                 }
                 let named = |run: &Run| run.pipeline.stream == *stream && names_any(run, blocks);
                 let runs =
-                    self.restricted.iter().filter(|run| catalog.works().run(**run).is_some_and(|run| named(run)));
+                    self.restricted.iter().filter(|run| catalog.history().run(**run).is_some_and(|run| named(run)));
                 for run in runs.copied().collect::<Vec<u64>>() {
                     self.restrict(run, catalog);
                 }
             }
             Note::RunSubmitted { .. } => {
-                if let Some((number, run)) = catalog.works().newest() {
+                if let Some((number, run)) = catalog.history().newest() {
                     let pipelines = vec![PipelineId(number)];
                     self.of(run, catalog, Event::Arrive { pipelines });
                     if run.pipeline.blocks.is_some() {
@@ -102,7 +102,7 @@ impl Schedule {
                 }
             }
             Note::RunStepped { run: number, step } => {
-                if let Some(run) = catalog.works().run(*number) {
+                if let Some(run) = catalog.history().run(*number) {
                     return self.step(*number, run, step, catalog);
                 }
             }
@@ -146,7 +146,7 @@ impl Schedule {
 
     /// Restricts a run that names its blocks to those that are sealed.
     fn restrict(&mut self, number: u64, catalog: &Catalog) {
-        let Some(run) = catalog.works().run(number) else { return };
+        let Some(run) = catalog.history().run(number) else { return };
         let sealed = catalog.stream(&run.pipeline.stream).map_or(&[][..], |stream| &stream.sealed);
         let named = run.pipeline.blocks.iter().flatten();
         let places = named.filter_map(|key| sealed.iter().position(|own| own == key));
@@ -184,7 +184,7 @@ fn need(run: &Run) -> Option<Resources> {
     let nothing = Offers::default();
     let Action::Wait(wanted) = run.state.next(World { time: 0, offers: &nothing }) else { return None };
     let share = match &run.pipeline.train {
-        Train::Statistic(statistic) if of_both_lanes(statistic) => Rate::LIMIT,
+        Train::Statistic(statistic) if uses_both_lanes(statistic) => Rate::LIMIT,
         Train::Statistic(_) => Rate::ZERO,
         _ => run.pipeline.budget.shares.validate,
     };

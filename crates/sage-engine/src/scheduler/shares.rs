@@ -46,9 +46,9 @@ impl Engine {
             return Vec::new();
         };
         let reads = |ranges: &[(u32, u32)]| ranges.iter().any(|(first, last)| (*first..=*last).contains(&place));
-        let own = catalog.works().runs().filter(|(_, run)| run.pipeline.stream == stream);
+        let own = catalog.history().runs().filter(|(_, run)| run.pipeline.stream == stream);
         own.flat_map(|(number, run)| {
-            let tries = run.tries.iter().enumerate().filter(|(_, one)| reads(&one.blocks));
+            let tries = run.attempts.iter().enumerate().filter(|(_, one)| reads(&one.blocks));
             tries.map(move |(attempt, _)| (number, attempt))
         })
         .collect()

@@ -45,11 +45,11 @@ impl Engine {
         // The worker loop ends the run at its deadline; until then it waits.
         let world = World { time: run.submitted, offers: &nothing };
         let Action::Wait(wanted) = run.state.next(world) else { return Ok(None) };
-        let Some((recipe, filter, bill)) = self.billed(&run, wanted.cost, wanted.blocks, &[])? else {
+        let Some((recipe, filter, attempt_cost)) = self.priced(&run, wanted.cost, wanted.blocks, &[])? else {
             return Ok(None);
         };
-        let lefts = self.left_for(&recipe, &bill)?;
-        let free = self.free_for(number, &recipe, &bill)?;
+        let lefts = self.left_for(&recipe, &attempt_cost)?;
+        let free = self.free_for(number, &recipe, &attempt_cost)?;
         let sealed = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &run.pipeline.stream)?;
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
@@ -60,7 +60,7 @@ impl Engine {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Ok(Some(Waiting {
             blocks: wanted.blocks,
-            epsilon: submit::alone(&filter, &bill),
+            epsilon: submit::alone(&filter, &attempt_cost),
             admit: count(lefts.iter().filter(|left| **left > 0).count()),
             free: count(free),
             sealed: count(sealed),
@@ -97,9 +97,9 @@ impl Engine {
     /// When there is no such run, or the log has failed.
     pub fn attempt_losses(&self, number: u64) -> Result<Vec<Option<Epsilon>>, EngineError> {
         let run = self.run_of(number)?;
-        let losses = run.tries.iter().map(|one| {
-            let billed = self.billed(&run, one.attempt.cost, one.attempt.window, &one.blocks)?;
-            Ok(billed.map(|(_, filter, bill)| submit::alone(&filter, &bill)))
+        let losses = run.attempts.iter().map(|one| {
+            let priced = self.priced(&run, one.attempt.cost, one.attempt.window, &one.blocks)?;
+            Ok(priced.map(|(_, filter, attempt_cost)| submit::alone(&filter, &attempt_cost)))
         });
         losses.collect()
     }
@@ -111,7 +111,7 @@ impl Engine {
     /// The cost of an attempt on these blocks, or on the newest ones; `None` if the pipeline no longer fits its stream.
     fn billed(
         &self, run: &Run, cost: u64, window: u32, blocks: &[(u32, u32)],
-    ) -> Result<Option<(Recipe, Filter, Bill)>, EngineError> {
+    ) -> Result<Option<(Recipe, Filter, AttemptCost)>, EngineError> {
         let pipeline = &run.pipeline;
         let filter = self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, &pipeline.stream)?;

@@ -52,7 +52,7 @@ impl Wakeups {
     /// All runs of a catalog, each to be evaluated.
     pub(crate) fn of(catalog: &Catalog) -> Self {
         let mut agenda = Self::default();
-        for (number, run) in catalog.works().runs() {
+        for (number, run) in catalog.history().runs() {
             agenda.place(number, run);
         }
         agenda
@@ -62,8 +62,8 @@ impl Wakeups {
     pub(crate) fn follow(&mut self, note: &Note, catalog: &Catalog, gain: Gain) {
         self.changes += 1;
         let own = match note {
-            Note::RunSubmitted { .. } => catalog.works().newest(),
-            Note::RunStepped { run, .. } => catalog.works().run(*run).map(|own| (*run, own)),
+            Note::RunSubmitted { .. } => catalog.history().newest(),
+            Note::RunStepped { run, .. } => catalog.history().run(*run).map(|own| (*run, own)),
             Note::StreamDefined { stream, .. }
             | Note::MemberSuspended { stream, .. }
             | Note::BlocksSealed { stream, .. }
@@ -187,8 +187,8 @@ impl Wakeups {
         let due = std::mem::replace(&mut self.due, later);
         let mut ready = Vec::new();
         for (at, number) in due {
-            let Some(run) = catalog.works().run(number) else { continue };
-            if self.newest.get(&run.pipeline.name) != Some(&number) || !catalog.works().recurs(number) {
+            let Some(run) = catalog.history().run(number) else { continue };
+            if self.newest.get(&run.pipeline.name) != Some(&number) || !catalog.history().recurs(number) {
                 continue;
             }
             self.evaluations += 1;

@@ -45,12 +45,12 @@ impl Engine {
 
     /// Records how an attempt ended.
     fn settle(
-        &self, run: u64, grants: [Option<GrantId>; 2], outcome: Result<Option<Report>, Lost>,
+        &self, run: u64, grants: [Option<GrantId>; 2], outcome: Result<Option<Report>, AttemptFailure>,
     ) -> Result<(), EngineError> {
         let reason = match outcome {
             Ok(Some(report)) => return self.step(run, Step::Judged { report }),
             Ok(None) => None,
-            Err(Lost(reason)) => Some(reason),
+            Err(AttemptFailure(reason)) => Some(reason),
         };
         for grant in grants.into_iter().flatten() {
             let state = self.with(|gate, _| Ok(gate.ledger().grant_state(grant)))?;
@@ -66,30 +66,30 @@ impl Engine {
 
     fn goes_on(&self, run: u64) -> bool {
         let catalog = self.catalog();
-        catalog.works().run(run).is_some_and(|own| !matches!(own.state.phase(), Phase::Over(_)))
+        catalog.history().run(run).is_some_and(|own| !matches!(own.state.phase(), Phase::Over(_)))
     }
 
     pub(crate) fn is_running(&self, run: u64) -> bool {
         let catalog = self.catalog();
-        catalog.works().run(run).is_some_and(|own| matches!(own.state.phase(), Phase::Running(_)))
+        catalog.history().run(run).is_some_and(|own| matches!(own.state.phase(), Phase::Running(_)))
     }
 
     /// Why a charged attempt must not start: its run was stopped, or the principal who submitted it may no longer
     /// spend.
-    fn must_not_begin(&self, run: u64) -> Option<Lost> {
+    fn must_not_begin(&self, run: u64) -> Option<AttemptFailure> {
         let catalog = self.catalog();
-        let own = catalog.works().run(run)?;
+        let own = catalog.history().run(run)?;
         if !matches!(own.state.phase(), Phase::Running(_)) {
-            return Some(Lost("the run was stopped before the attempt began".to_owned()));
+            return Some(AttemptFailure("the run was stopped before the attempt began".to_owned()));
         }
         let allowed = catalog.stream(&own.pipeline.stream).is_some_and(|known| known.may_spend(own));
-        (!allowed).then(|| Lost("the person who submitted it may no longer spend on the stream".to_owned()))
+        (!allowed).then(|| AttemptFailure("the person who submitted it may no longer spend on the stream".to_owned()))
     }
 
     /// Everything from the first row to the kernel's release; `None` if the run was stopped meanwhile.
     fn attempt(&self, job: Job, watcher: &Watcher<'_>, working: &Working<'_>) -> Result<Option<Report>, Lost> {
         let (run, serial) = (job.run, job.attempt.serial);
-        let (bill, grant) = (job.bill.clone(), job.granted.id());
+        let (attempt_cost, grant) = (job.attempt_cost.clone(), job.granted.id());
         let stream = job.recipe.pipeline().stream.clone();
         if let Some(reason) = self.must_not_begin(run) {
             return Err(self.unread([job.granted].into_iter().chain(job.tested), reason));
@@ -103,7 +103,7 @@ impl Engine {
         let done = done.unwrap_or_else(|| Err(Lost::without_result()));
         // If the process stops during this wait, the run did not crash it.
         working.pause(|| self.hold(&stream));
-        let Done { finished, verdict, product } = done?;
+        let AttemptResult { finished, verdict, product } = done?;
         if !self.is_running(run) {
             return Ok(None);
         }
@@ -111,7 +111,7 @@ impl Engine {
         let mut digest = None;
         let new = !matches!(product, Product::Nothing);
         if verdict.decision == Decision::Accept && new {
-            let receipt = self.receipt(run, &bill, grant).map_err(Lost::from)?;
+            let receipt = self.receipt(run, &attempt_cost, grant).map_err(AttemptFailure::from)?;
             let artefact = artefact(product, &receipt)?;
             self.artifacts.put(&artefact).map_err(|error| Lost(error.to_string()))?;
             digest = Some(artefact.digest);
@@ -125,22 +125,22 @@ impl Engine {
     /// Cancels charges under which no byte was read. The attempt still counts as lost, since it would fail again.
     pub(crate) fn unread(&self, charges: impl IntoIterator<Item = Granted>, reason: Lost) -> Lost {
         let cancelled = charges.into_iter().try_for_each(|granted| self.cancel(granted));
-        cancelled.map_or_else(Lost::from, |()| reason)
+        cancelled.map_or_else(AttemptFailure::from, |()| reason)
     }
 
     /// Tests a released model again.
     fn again(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
         let Job { attempt, recipe, bill, granted, .. } = job;
         let (Train::Released { release }, Some(label)) = (&recipe.pipeline().train, recipe.tested()) else {
-            return Err(Lost("this pipeline names no release".to_owned()));
+            return Err(AttemptFailure("this pipeline names no release".to_owned()));
         };
         let predictor = match self.release_named(release).and_then(|release| self.predictor(&release)) {
             Ok(predictor) => predictor,
-            Err(error) => return Err(self.unread([granted], Lost::from(error))),
+            Err(error) => return Err(self.unread([granted], AttemptFailure::from(error))),
         };
-        watch.enter(Stage::Reading)?;
-        let (session, verdict) = self.tested(label, &recipe, &bill, granted, &predictor, &attempt)?;
-        Ok(Done { finished: session.finish(), verdict, product: Product::Nothing })
+        observer.enter(Stage::Reading)?;
+        let (session, verdict) = self.tested(label, &recipe, &attempt_cost, granted, &predictor, &attempt)?;
+        Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Nothing })
     }
 
     /// Performs an attempt with the built-in learners.
@@ -148,16 +148,17 @@ impl Engine {
         let Job { attempt, recipe, bill, granted, .. } = job;
         let (query, baseline) = match self.baseline(&recipe) {
             Ok(found) => found,
-            Err(error) => return Err(self.unread([granted], Lost::from(error))),
+            Err(error) => return Err(self.unread([granted], AttemptFailure::from(error))),
         };
-        watch.enter(Stage::Reading)?;
+        observer.enter(Stage::Reading)?;
         match &recipe.pipeline().train {
             Train::Statistic(statistic) => {
                 let sum = |permit: &_, part, rows: &[Batch]| summarise(&recipe, statistic, permit, part, rows);
                 let what = format!("{statistic:?}");
-                let sums = (&Lane::BOTH[..], &sum as &read::Summing<'_, Batch>);
-                let session = self.open_summed(granted, &query, &what, &|batch| batch, sums).map_err(Lost::from)?;
-                compute(session, &recipe, statistic, &bill, &attempt, watch)
+                let sums = (&Lane::BOTH[..], &sum as &read::SummaryFunction<'_, Batch>);
+                let session =
+                    self.open_summed(granted, &query, &what, &|batch| batch, sums).map_err(AttemptFailure::from)?;
+                compute(session, &recipe, statistic, &attempt_cost, &attempt, observer)
             }
             _ => {
                 let Some(inputs) = recipe.inputs() else { return Err(Lost("a model needs features".to_owned())) };
@@ -179,9 +180,11 @@ impl Engine {
         }
     }
 
-    fn receipt(&self, run: u64, bill: &crate::plan::Bill, grant: GrantId) -> Result<Receipt, EngineError> {
+    fn receipt(
+        &self, run: u64, attempt_cost: &crate::plan::AttemptCost, grant: GrantId,
+    ) -> Result<Receipt, EngineError> {
         self.with(|gate, catalog| {
-            let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
+            let own = catalog.history().run(run).ok_or(EngineError::NoRun(run))?;
             let pipeline = &own.pipeline;
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
             let (_, filter) = paying(gate, id, pipeline)?;
@@ -202,7 +205,7 @@ impl Engine {
                 context: pipeline.context.clone(),
                 blocks: blocks.collect(),
                 filter: filter.rule().to_string(),
-                epsilon: submit::lane_losses(filter, &bill.costs).map(|epsilon| epsilon.to_string()),
+                epsilon: submit::lane_losses(filter, &attempt_cost.costs).map(|epsilon| epsilon.to_string()),
                 delta: filter.ceiling().delta.to_string(),
                 unit: known.file.unit_text().to_owned(),
                 door: if matches!(pipeline.train, Train::Command { .. }) { "attested" } else { "enforced" }.to_owned(),
@@ -225,13 +228,13 @@ impl From<EngineError> for Lost {
     }
 }
 
-fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, Lost> {
+fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, AttemptFailure> {
     let made = match product {
         Product::Model(graph) => release::model(*graph, receipt),
         Product::Statistic(published) => release::statistic(&published, receipt),
         Product::Nothing => Err("there is nothing new to release".to_owned()),
     };
-    made.map_err(Lost)
+    made.map_err(AttemptFailure)
 }
 
 const fn metric(metric: Metric) -> &'static str {
@@ -262,10 +265,14 @@ mod tests {
     /// time.
     #[test]
     fn causes_that_could_depend_on_rows_have_one_reason() {
-        let failed = Lost::from(EngineError::Read(ReadError::Failed));
-        assert_eq!(failed, Lost::without_result());
+        let failed = AttemptFailure::from(EngineError::Read(ReadError::Failed));
+        assert_eq!(failed, AttemptFailure::without_result());
         assert!(!failed.0.contains("charge"), "{failed:?}");
         let missing = ReadError::Missing { block: "b".to_owned(), file: "f".to_owned() };
-        assert_ne!(Lost::from(EngineError::Read(missing)), Lost::without_result(), "a missing file is public");
+        assert_ne!(
+            AttemptFailure::from(EngineError::Read(missing)),
+            AttemptFailure::without_result(),
+            "a missing file is public"
+        );
     }
 }

@@ -13,7 +13,7 @@ use sage_model::formula::{Cell, Column, Domain};
 use crate::api::releases::Shown;
 use crate::api::{Engine, EngineError};
 use crate::pipeline::{Goal, Metric, Pipeline, Train};
-use crate::plan::{Inputs, Recipe, value_of};
+use crate::plan::{Inputs, Recipe, column_expression};
 use crate::read::{self, Batch, Expression, Query, Row};
 use crate::run::row_loss;
 
@@ -64,7 +64,7 @@ impl Engine {
             self.release_shown(alias, shown)?;
             let release = self.release_named(alias)?;
             let catalog = self.catalog();
-            let before = catalog.works().run(release.run).map(|run| &run.pipeline);
+            let before = catalog.history().run(release.run).map(|run| &run.pipeline);
             if before.is_none_or(|before| before.stream != pipeline.stream || before.label != pipeline.label) {
                 return Err(EngineError::OtherLabel(alias.clone()));
             }
@@ -85,7 +85,7 @@ impl Baseline {
             .enumerate()
             .map(|(index, predicted)| self.loss(encoded.row(index).label, predicted))
             .collect();
-        encoded.with_beside(&losses).unwrap_or_else(|| read::encoded(batch, inputs.encoding()))
+        encoded.with_beside(&losses).unwrap_or_else(|| read::encode_batch(batch, inputs.encoding()))
     }
 
     /// The loss of the baseline's prediction for one row, with the label in its own units.

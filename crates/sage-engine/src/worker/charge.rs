@@ -50,7 +50,7 @@ impl RecordedCharges {
     fn costs(&self, otherwise: Option<&Bill>) -> Option<[Option<Cost>; 2]> {
         let [train, test] = self.ask.as_ref()?.request.costs.clone();
         let apart = self.test.as_ref().map(|test| test.request.costs[1].clone());
-        let other = || otherwise.and_then(|bill| bill.costs[1].clone());
+        let other = || otherwise.and_then(|attempt_cost| attempt_cost.costs[1].clone());
         Some([train, test.or_else(|| apart.unwrap_or_else(other))])
     }
 }
@@ -136,7 +136,7 @@ impl Engine {
         match self.both(ask, test, before) {
             Ok((granted, tested)) => {
                 self.step(run, Step::Charged)?;
-                Ok(Some(Job { run, attempt, recipe, bill, granted, tested }))
+                Ok(Some(Job { run, attempt, recipe, attempt_cost, granted, tested }))
             }
             Err(EngineError::Refused(_)) => {
                 self.step(run, Step::Refused)?;
@@ -212,8 +212,8 @@ impl Engine {
             (Some(GrantState::Charged), None | Some(GrantState::Charged)) => {
                 let Some(written) = written else { return Ok(None) };
                 let (granted, tested) = self.both(written.ask, written.test, written.before)?;
-                let (recipe, bill) = (written.recipe, written.bill);
-                return Ok(Some(Job { run: number, attempt, recipe, bill, granted, tested }));
+                let (recipe, attempt_cost) = (written.recipe, written.attempt_cost);
+                return Ok(Some(Job { run: number, attempt, recipe, attempt_cost, granted, tested }));
             }
             (Some(GrantState::Cancelled), _) => Step::Withdrawn,
             _ => Step::Lost { reason: STOPPED.to_owned() },
@@ -232,7 +232,7 @@ impl Engine {
     /// Ends a run that has crashed the process repeatedly. An attempt in progress is lost; its charge stands.
     pub(crate) fn end_crashed(&self, number: u64) -> Result<(), EngineError> {
         let catalog = self.catalog();
-        let Some(run) = catalog.works().run(number) else { return Ok(()) };
+        let Some(run) = catalog.history().run(number) else { return Ok(()) };
         let lost = || Step::Lost { reason: CRASHED.to_owned() };
         match run.state.phase() {
             Phase::Over(_) => return Ok(()),

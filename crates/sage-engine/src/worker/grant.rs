@@ -110,14 +110,14 @@ impl Engine {
     /// later sessions. `what` identifies the encoding of the columns, and which sums with which bounds are computed.
     pub(crate) fn open_summed<B: Rows + Send>(
         &self, granted: Granted, query: &Query, what: &str, shape: &(dyn Fn(Batch) -> B + Sync),
-        (lanes, sum): (&[Lane], &read::Summing<'_, B>),
+        (lanes, sum): (&[Lane], &read::SummaryFunction<'_, B>),
     ) -> Result<Session<B>, EngineError> {
         let stream = granted.stream.clone();
         let gone = |key: &str| self.catalog().stream(&stream).is_none_or(|known| known.stage(key) == Stage::Deleted);
         self.started(granted, query, |permit, noise, source, prepared, unit| {
             let tag = read::tag(prepared, query, unit, what);
-            let keeping = Keeping { sums: &self.sums, key: &self.summary_key, tag, gone: &gone };
-            let sums = Sums { lanes, sum, keep: Keep::In(&keeping) };
+            let keeping = SummaryCacheAccess { sums: &self.sums, key: &self.summary_key, tag, gone: &gone };
+            let sums = SummaryPlan { lanes, sum, keep: SummaryRetention::Cache(&keeping) };
             read::open_summed(permit, noise, source, prepared, unit, shape, &sums)
         })
     }
@@ -129,7 +129,7 @@ impl Engine {
     pub fn open_encoded(
         &self, granted: Granted, query: &Query, encoding: &Encoding,
     ) -> Result<Session<Encoded>, EngineError> {
-        self.open_by(granted, query, &|batch| read::encoded(&batch, encoding))
+        self.open_by(granted, query, &|batch| read::encode_batch(&batch, encoding))
     }
 
     /// As [`Engine::open_encoded`], with a function that encodes row by row.
@@ -144,7 +144,7 @@ impl Engine {
     /// Checks the query, starts the grant and passes the permit to the reader.
     fn started<R>(
         &self, granted: Granted, query: &Query,
-        open: impl FnOnce(Permit, SecureNoise, &Source, &Prepared, &Unit) -> Result<Session<R>, ReadError>,
+        open: impl FnOnce(Permit, SecureNoise, &Source, &PreparedQuery, &Unit) -> Result<Session<R>, ReadError>,
     ) -> Result<Session<R>, EngineError> {
         let noise = SecureNoise::new()?;
         let Granted { grant, stream, blocks } = granted;

@@ -39,21 +39,21 @@ impl Engine {
     pub(crate) fn own_code(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
         let Job { run, attempt, recipe, bill, granted, tested } = job;
         let (Some(own), Some(label), Some(tested)) = (recipe.own_code(), recipe.tested(), tested) else {
-            return Err(Lost("a program has a charge for what it sees and one for its test".to_owned()));
+            return Err(AttemptFailure("a program has a charge for what it sees and one for its test".to_owned()));
         };
         let sandbox = Sandbox::new(match &self.places.uncontained {
             None => Containment::Isolated,
             Some(name) => Containment::None { allowed_by: name.clone() },
         });
-        let closed = sandbox.available().map(|_| ()).map_err(|error| Lost(error.to_string()));
+        let closed = sandbox.available().map(|_| ()).map_err(|error| AttemptFailure(error.to_string()));
         let folder = closed.and_then(|()| Scratch::new(self.path(), run, attempt.serial));
         let folder = match folder {
             Ok(folder) => folder,
             Err(reason) => return Err(self.unread([granted, tested], reason)),
         };
-        watch.enter(Stage::Reading)?;
-        let made = self.seen(own, &recipe, &bill, granted, &folder, (run, attempt.serial), &sandbox, watch);
-        let made = made.and_then(|graph| watch.enter(Stage::Validating).map(|()| graph));
+        observer.enter(Stage::Reading)?;
+        let made = self.seen(own, &recipe, &attempt_cost, granted, &folder, (run, attempt.serial), &sandbox, observer);
+        let made = made.and_then(|graph| observer.enter(Stage::Validating).map(|()| graph));
         let of = (run, attempt.serial);
         let tried = |graph| Ok((self.tried_out(&graph, &recipe).map_err(|why| self.for_author(of, why))?, graph));
         let made = made.and_then(tried);
@@ -61,17 +61,17 @@ impl Engine {
             Ok(made) => made,
             Err(reason) => return Err(self.unread([tested], reason)),
         };
-        let (session, verdict) = self.tested(label, &recipe, &bill, tested, &predictor, &attempt)?;
-        Ok(Done { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
+        let (session, verdict) = self.tested(label, &recipe, &attempt_cost, tested, &predictor, &attempt)?;
+        Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
     }
 
     /// Runs the program on the rows of the train lane and returns its model.
     #[allow(clippy::too_many_arguments, reason = "each is a different thing, and they come together here alone")]
     fn seen(
-        &self, own: &OwnCode, recipe: &Recipe, bill: &Bill, granted: Granted, folder: &Scratch, of: (u64, u64),
-        sandbox: &Sandbox, watch: &dyn Watch,
-    ) -> Result<Graph, Lost> {
-        let failed = |error: std::io::Error| Lost(format!("the run's folder cannot be written: {error}"));
+        &self, own: &OwnCode, recipe: &Recipe, attempt_cost: &AttemptCost, granted: Granted, folder: &Scratch,
+        of: (u64, u64), sandbox: &Sandbox, observer: &dyn AttemptObserver,
+    ) -> Result<Graph, AttemptFailure> {
+        let failed = |error: std::io::Error| AttemptFailure(format!("the run's folder cannot be written: {error}"));
         let grant = granted.id();
         let session = self.open_session(granted, recipe.query()).map_err(Lost::from)?;
         let rows = session.into_attested().map_err(|_| Lost("the stream's door is not open for it".to_owned()))?;
@@ -79,12 +79,12 @@ impl Engine {
         let batches = rows.lane(Lane::Train).iter().filter_map(|batch| batch.records(&names)).collect();
         // Dropped at the end of this function, after the program has ended.
         let serving = match own.rows {
-            Handover::Parquet => folder.write_rows(batches).map(|()| None),
-            Handover::Flight => Serving::start(&folder.path, batches).map(Some),
+            RowTransport::Parquet => folder.write_rows(batches).map(|()| None),
+            RowTransport::Flight => Serving::start(&folder.path, batches).map(Some),
         };
         let serving = serving.map_err(failed)?;
         let finished = rows.finish();
-        let mut context = context(recipe, bill, of, grant.0, &sandbox.rows_path(&folder.path));
+        let mut context = context(recipe, attempt_cost, of, grant.0, &sandbox.rows_path(&folder.path));
         if let Some(serving) = &serving {
             let location = format!("grpc+unix://{}", sandbox.socket_path(serving.socket()).display());
             context["flight"] = json!({"location": location, "ticket": serving.ticket()});
@@ -93,7 +93,7 @@ impl Engine {
         for shown in std::iter::once(folder.path.clone()).chain(self.code_of(of.0)) {
             private::show_to_sandbox(&shown).map_err(failed)?;
         }
-        watch.enter(Stage::Training)?;
+        observer.enter(Stage::Training)?;
         let own_time = own.time_limit.map(|width| Duration::from_micros(width.microseconds().unsigned_abs()));
         let operator = self.attempt_limits(recipe.pipeline());
         let time = own_time.into_iter().chain(operator.time).min().unwrap_or(TIME_LIMIT);
@@ -112,9 +112,10 @@ impl Engine {
             socket: serving.as_ref().map(|serving| serving.socket().to_owned()),
             limits: Limits { time, processor_time: time, memory_bytes, ..most },
         };
-        let mut spent = Spent::new(bill);
-        let report =
-            sandbox.run(&command, &mut |line: Line| spent.hear(&line)).map_err(|error| Lost(error.to_string()))?;
+        let mut spent = Spent::new(attempt_cost);
+        let report = sandbox
+            .run(&command, &mut |line: Line| spent.hear(&line))
+            .map_err(|error| AttemptFailure(error.to_string()))?;
         self.keep_printed(of, &report);
         let columns = self.columns_of(recipe);
         let found =
@@ -139,11 +140,11 @@ impl Engine {
         let declared = |name: &str| file.is_some_and(|file| file.column(name).is_some());
         // The message does not name the column: the name comes from a program that has read rows.
         if !graph.outline().schema.columns().iter().all(|column| declared(&column.name)) {
-            return Err(Lost("its model looks at a column that the stream does not have".to_owned()));
+            return Err(AttemptFailure("its model looks at a column that the stream does not have".to_owned()));
         }
         // Otherwise a program could exclude the rows that its model gets wrong.
         if graph.outline().leaves_rows_out() {
-            return Err(Lost(
+            return Err(AttemptFailure(
                 "each number field of its model needs `missing`: what stands for a missing value".to_owned(),
             ));
         }
@@ -157,7 +158,7 @@ impl Engine {
     pub(crate) fn tested(
         &self, label: &Tested, recipe: &Recipe, bill: &Bill, granted: Granted, predictor: &Predictor,
         attempt: &crate::adapt::Attempt,
-    ) -> Result<(Session<Batch>, Verdict), Lost> {
+    ) -> Result<(Session<Batch>, Verdict), AttemptFailure> {
         let mut columns = vec![label.label.clone()];
         columns.extend(predictor.columns().iter().map(|column| expression("the model", column)));
         let mut query = Query { filter: recipe.pipeline().filter.clone(), columns };
@@ -186,7 +187,7 @@ impl Engine {
     /// The folder of the code that was submitted with a run.
     fn code_of(&self, run: u64) -> Option<PathBuf> {
         let catalog = self.catalog();
-        let digest = catalog.works().run(run)?.code.clone()?;
+        let digest = catalog.history().run(run)?.code.clone()?;
         Some(self.path().join("code").join(digest))
     }
 }
@@ -256,9 +257,11 @@ struct Spent {
 }
 
 impl Spent {
-    fn new(bill: &Bill) -> Self {
-        let granted = match bill.noises.train {
-            Trained::Declared(epsilon, delta) => Some((epsilon.units() as f64 / 1e12, delta.units() as f64 / 1e18)),
+    fn new(attempt_cost: &AttemptCost) -> Self {
+        let granted = match attempt_cost.noises.train {
+            TrainingNoise::Declared(epsilon, delta) => {
+                Some((epsilon.units() as f64 / 1e12, delta.units() as f64 / 1e18))
+            }
             _ => None,
         };
         Self { granted, said: Vec::new(), counts: Vec::new() }
@@ -283,7 +286,7 @@ impl Spent {
         let composed = sage_kernel::accountant::Composition::new(&items).and_then(|all| all.epsilon(delta));
         match composed {
             Ok(said) if said <= epsilon => Ok(()),
-            _ => Err(Lost("the program says that it spent more than it was granted".to_owned())),
+            _ => Err(AttemptFailure("the program says that it spent more than it was granted".to_owned())),
         }
     }
 }
@@ -297,10 +300,10 @@ struct Scratch {
 pub(crate) const SCRATCH: &str = "scratch";
 
 impl Scratch {
-    fn new(directory: &Path, run: u64, serial: u64) -> Result<Self, Lost> {
+    fn new(directory: &Path, run: u64, serial: u64) -> Result<Self, AttemptFailure> {
         let path = directory.join(SCRATCH).join(format!("{run}-{serial}"));
         let made = fs::remove_dir_all(&path).or(Ok(())).and_then(|()| private::make_directories(&path.join("rows")));
-        made.map_err(|error| Lost(format!("the run's folder cannot be made: {error}")))?;
+        made.map_err(|error| AttemptFailure(format!("the run's folder cannot be made: {error}")))?;
         Ok(Self { path })
     }
 

@@ -14,7 +14,7 @@ use crate::api::policy::in_role;
 use crate::api::{Engine, EngineError, Principal};
 use crate::pipeline::Train;
 use crate::private;
-use crate::run::Lost;
+use crate::run::AttemptFailure;
 use crate::stream::Role;
 
 /// The folder of these files, in the engine's directory.
@@ -27,7 +27,7 @@ impl Engine {
     /// When there is no such run, or the principal is not the ML engineer who submitted it.
     pub fn printed(&self, by: &Principal, run: u64) -> Result<Vec<(u64, String)>, EngineError> {
         let catalog = self.catalog();
-        let own = catalog.works().run(run).ok_or(EngineError::NoRun(run))?;
+        let own = catalog.history().run(run).ok_or(EngineError::NoRun(run))?;
         if !matches!(own.pipeline.train, Train::Command { .. }) {
             return Ok(Vec::new());
         }
@@ -38,7 +38,7 @@ impl Engine {
             let principal = by.name().to_owned();
             return Err(EngineError::NotInRole { principal, role: Role::MlEngineer, stream: stream.clone() });
         }
-        let serials = own.tries.iter().map(|one| one.attempt.serial);
+        let serials = own.attempts.iter().map(|one| one.attempt.serial);
         let kept =
             serials.filter_map(|serial| Some((serial, fs::read_to_string(self.printed_file(run, serial)).ok()?)));
         Ok(kept.collect())
@@ -60,7 +60,9 @@ impl Engine {
         let append = || OpenOptions::new().append(true).open(self.printed_file(run, serial));
         // A failure to store the reason must not reveal it to others.
         drop(append().and_then(|mut file| writeln!(file, "how it ended:\n{why}")));
-        Lost("the program brought back no model that can be tested; its author sees why with: sage logs RUN".to_owned())
+        AttemptFailure(
+            "the program brought back no model that can be tested; its author sees why with: sage logs RUN".to_owned(),
+        )
     }
 
     fn write_printed(&self, run: u64, serial: u64, text: &str) -> io::Result<()> {

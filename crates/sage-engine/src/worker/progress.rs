@@ -103,14 +103,14 @@ impl<'engine> Watcher<'engine> {
     /// every attempt without a result.
     fn in_time(&self) -> Result<(), Lost> {
         match self.time {
-            Some(limit) if self.started.elapsed() >= limit => Err(Lost::without_result()),
+            Some(limit) if self.started.elapsed() >= limit => Err(AttemptFailure::without_result()),
             _ => Ok(()),
         }
     }
 }
 
-impl Watch for Watcher<'_> {
-    fn enter(&self, stage: Stage) -> Result<(), Lost> {
+impl AttemptObserver for Watcher<'_> {
+    fn enter(&self, stage: Stage) -> Result<(), AttemptFailure> {
         self.tell(stage, None);
         match stage {
             // Before the first row there is nothing to stop, and after the verdict nothing to gain by it.
@@ -119,14 +119,14 @@ impl Watch for Watcher<'_> {
         }
     }
 
-    fn step(&self, done: u32, of: u32) -> Result<(), Lost> {
+    fn step(&self, done: u32, of: u32) -> Result<(), AttemptFailure> {
         let part = u64::from(done) * u64::from(PARTS) / u64::from(of.max(1));
         let part = u32::try_from(part).unwrap_or(PARTS);
         if self.part.swap(part, Ordering::Relaxed) != part {
             let percent = u8::try_from(part * 100 / PARTS).ok();
             self.tell(Stage::Training, percent);
             if !self.engine.is_running(self.run) {
-                return Err(Lost("the run was stopped".to_owned()));
+                return Err(AttemptFailure("the run was stopped".to_owned()));
             }
         }
         self.in_time()

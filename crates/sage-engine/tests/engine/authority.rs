@@ -1,4 +1,4 @@
-//! What officers decide, alone and in twos, and what they can stop.
+//! Decisions of officers, alone and in pairs, and what they can stop.
 
 use sage_engine::adapt::{End, Outcome};
 use sage_engine::{Engine, EngineError, PolicyOutcome, ProposalView, Stopped};
@@ -6,7 +6,7 @@ use sage_engine::{Engine, EngineError, PolicyOutcome, ProposalView, Stopped};
 use crate::world::{RIDES, World, ask, days, principal, rides};
 
 fn proposal(engine: &Engine) -> Option<ProposalView> {
-    engine.snapshot().expect("a look").stream("rides").expect("the stream").proposal
+    engine.snapshot().expect("a snapshot").stream("rides").expect("the stream").proposal
 }
 
 fn with_epsilon(epsilon: &str) -> String {
@@ -20,8 +20,7 @@ fn tightened(world: &World) -> Engine {
     engine
 }
 
-/// An officer read one proposal and approved whatever was proposed last: the proposer could replace the text between
-/// the reading and the approval.
+/// Regression: an officer read one proposal and approved the latest one: the proposer could replace the text in between.
 #[test]
 fn an_approval_is_of_the_text_that_was_read() {
     let world = World::new();
@@ -40,7 +39,7 @@ fn an_approval_is_of_the_text_that_was_read() {
     engine.approve_policy(&bob, "rides", &newest.digest).expect("the new text, by its own digest");
     drop(engine.charge(&principal("mia"), ask("more", days(1..=1), "15")).expect("it is in force"));
     assert_eq!(proposal(&engine), None);
-    // The log shows what was proposed, by whom, and what came into force.
+    // The log shows the proposal, its author, and what took effect.
     let events = engine.events(0, usize::MAX).expect("the log");
     let proposed: Vec<_> = events.iter().filter(|event| event.kind == "policy-proposed").collect();
     assert_eq!(proposed.len(), 2);
@@ -53,7 +52,7 @@ fn an_approval_is_of_the_text_that_was_read() {
     assert_eq!((defined.digest.as_ref(), defined.by.as_slice()), (Some(&newest.digest), &["bob".to_owned()][..]));
 }
 
-/// One officer could add a second name of their own and then loosen the policy alone.
+/// Regression: one officer could add a second name of their own and then loosen the policy alone.
 #[test]
 fn who_the_officers_are_takes_two_of_them() {
     let world = World::new();
@@ -99,7 +98,7 @@ fn count(name: &str, stream: &str) -> String {
     )
 }
 
-/// An ML engineer of one stream published new versions of another stream's model, and moved its alias to them.
+/// Regression: an ML engineer of one stream released new versions of another stream's model and moved its alias.
 #[test]
 fn release_names_belong_to_a_stream() {
     let world = World::new();
@@ -112,7 +111,7 @@ fn release_names_belong_to_a_stream() {
     engine.seal(&principal("dan"), "walks", &days(1..=3)).expect("sealed");
     let (mia, max) = (principal("mia"), principal("max"));
     engine.submit(&mia, &count("popular", "rides")).expect("submitted");
-    // Before anything is released as well: a refusal must not depend on how a run of the other stream ended.
+    // Also before the first release: a refusal must not depend on how a run of the other stream ended.
     let taken = |outcome: Result<u64, EngineError>| matches!(outcome, Err(EngineError::NameTaken(_)));
     assert!(taken(engine.submit(&max, &count("popular", "walks"))));
     engine.work(0).expect("worked");
@@ -131,7 +130,7 @@ fn release_names_belong_to_a_stream() {
     assert!(!text.contains("rides"), "the other stream is not named: {text}");
 }
 
-/// A run went on and spent for a person who had lost the role; only the membership of contexts was looked at.
+/// Regression: a run continued to spend for a person who had lost the role; only membership of contexts was checked.
 #[test]
 fn a_removed_ml_engineer_stops_spending() {
     let world = World::new();
@@ -140,14 +139,14 @@ fn a_removed_ml_engineer_stops_spending() {
     let run = engine.submit(&mia, &count("hers", "rides")).expect("submitted");
     let job = engine.next_job(0).expect("the loop").expect("it is charged");
     let waits = engine.submit(&mia, &count("waits", "rides")).expect("submitted");
-    let spent = || engine.snapshot().expect("a look").stream("rides").expect("the stream").spent;
+    let spent = || engine.snapshot().expect("a snapshot").stream("rides").expect("the stream").spent;
     let charged = spent();
     engine.change_stream(&ada, &RIDES.replace("[\"mia\"]", "[\"max\"]")).expect("she is removed");
     for number in [run, waits] {
         let outcome = engine.run(number).expect("a run").outcome();
         assert_eq!(outcome, Some(Outcome::Stopped(End::NotMember)), "run {number}");
     }
-    // What was charged and not begun is given back, and nothing is released.
+    // A charge that was not started is refunded, and nothing is released.
     engine.perform(job).expect("performed");
     assert!(spent() < charged, "{} is spent", spent());
     assert_eq!(engine.work(u64::MAX / 2).expect("worked"), 0);
@@ -197,7 +196,7 @@ fn an_officer_stops_a_run_a_recurrence_and_a_person() {
     );
     assert!(engine.suspend(&ada, "rides", "nobody", "").is_err());
     assert!(matches!(engine.suspend(&mia, "rides", "dan", ""), Err(EngineError::Suspended { .. })));
-    // An officer is stopped by another, and then approves nothing.
+    // An officer suspended by another one cannot approve.
     engine.suspend(&ada, "rides", "bob", "lost a key").expect("suspended");
     assert!(refused(engine.retire(&bob, "rides", &days(1..=1))));
     assert!(refused(engine.reinstate(&bob, "rides", "bob")), "not by themselves");

@@ -6,7 +6,7 @@ use sage_engine::{Lane, State, TableNoise};
 
 use crate::world::{World, ask, days, epsilon, principal, query, rides};
 
-/// The address of a bucket, if there is any.
+/// The address of a bucket, if one is configured.
 fn bucket(folder: &str) -> Option<String> {
     let address = std::env::var("SAGE_BUCKET").ok();
     if address.is_none() {
@@ -22,7 +22,7 @@ fn rows_live_and_end_in_a_bucket() {
     world.places.blocks = Some(address.clone());
     let engine = world.with_rides(200);
     let store = BlockStore::open(&address).expect("the bucket");
-    // Beside them lie the rows that were set aside.
+    // Including the quarantined rows.
     let parts = || -> Vec<String> {
         store.list("rides").expect("a list").into_iter().filter(|path| path.starts_with("rides/day=")).collect()
     };
@@ -45,14 +45,14 @@ fn rows_live_and_end_in_a_bucket() {
     engine.close().expect("closed");
 
     let engine = world.open();
-    let blocks = engine.snapshot().expect("a look").blocks("rides").expect("the stream");
+    let blocks = engine.snapshot().expect("a snapshot").blocks("rides").expect("the stream");
     let states: Vec<State> = blocks.iter().map(|block| block.state).collect();
     assert_eq!(states, [State::Deleted, State::Sealed, State::Sealed, State::Open]);
     engine.close().expect("closed");
 
     let orphan = "rides/day=2026-11-02/stranger.parquet";
     store.put(orphan, bytes::Bytes::from_static(b"x")).expect("room");
-    let doctor = Doctor::examine(&world.path(), &world.places).expect("a look");
+    let doctor = Doctor::examine(&world.path(), &world.places).expect("a snapshot");
     assert_eq!(doctor.findings().len(), 1);
     assert_eq!(doctor.repair().expect("removed").len(), 0);
     assert_eq!(parts().len(), 3);

@@ -1,5 +1,5 @@
-//! From rows to a model that others can run: fed, charged, encoded as read, a private table joined, trained,
-//! judged on the other lane, written as a bundle and served from it.
+//! From rows to a served model: ingested, charged, encoded, joined with a private table, trained, validated on the test
+//! lane, written as a bundle and served from it.
 
 use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
@@ -31,7 +31,7 @@ fn expressions() -> Vec<Expression> {
     COLUMNS.map(|(name, sql)| Expression { name: name.to_owned(), sql: sql.to_owned() }).to_vec()
 }
 
-/// Hours and days as places, distances in buckets, how it is paid, and the usual duration at that hour.
+/// Hours and days one-hot, distances in buckets, the payment, and the usual duration at that hour.
 fn encoding() -> Encoding {
     let integers = |count: i64| KeyKind::OneOf(Categories::Integers((0..count).collect()));
     let texts = ["card", "cash", "free", "dispute"].map(str::to_owned).to_vec();
@@ -61,7 +61,7 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-/// An engine with a month of made-up rides, all sealed; and the keys of their blocks.
+/// An engine with a month of synthetic rides, all sealed, and the keys of their blocks.
 fn with_rides(world: &World, rides: u64) -> (Engine, Vec<String>) {
     let folder = world.beside("rides");
     let taxi = Taxi::new(rides, "2026-01-01".parse().expect("a day"), 3).expect("rides");
@@ -147,7 +147,7 @@ fn rides_become_a_served_model() {
     assert_eq!(verdict.decision, Decision::Accept, "{}", verdict.explanation);
 
     let graph = fields(&columns(), &sources, &encoding).expect("fields").with(Model::Linear(&model)).expect("a graph");
-    try_out(&graph).expect("it answers on made-up rows");
+    try_out(&graph).expect("it predicts synthetic rows");
     let bundle = Bundle::write(graph, &card(), b"{}").expect("a bundle");
     let digest = *blake3::hash(bundle.digest().as_bytes()).as_bytes();
     engine.release(session.finish(), digest).expect("it may leave");
@@ -164,7 +164,7 @@ fn rides_become_a_served_model() {
     }
 }
 
-/// A row as the encoding sees it.
+/// A row as the input of the encoding.
 struct Seen {
     at: i64,
     distance: f64,

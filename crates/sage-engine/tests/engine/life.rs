@@ -1,10 +1,10 @@
-//! The life of rows and blocks.
+//! The life cycle of rows and blocks.
 
 use sage_engine::{EngineError, IngestOutcome, Lane, Opened, Refusal, State, TableNoise};
 
 use crate::world::{RIDES, World, ask, days, epsilon, principal, query, rides};
 
-/// The noisy number of rows on both lanes, at ε 8 a lane: off by more than 12 about once in e^96 runs.
+/// The noisy number of rows on both lanes, at ε 8 per lane: off by more than 12 with probability e^-96.
 fn count(engine: &sage_engine::Engine, key: &str, filter: Option<&str>) -> f64 {
     let granted = engine.charge(&principal("mia"), ask(key, days(1..=3), "8")).expect("granted");
     let mut session = engine.open_session(granted, &query(filter, &[("d", "distance")])).expect("a session");
@@ -24,23 +24,23 @@ fn rows_go_in_and_only_noisy_numbers_come_out() {
     let all = count(&engine, "all", None);
     assert!((all - 1200.0).abs() < 24.0, "{all}");
     let long = count(&engine, "long", Some("distance > 45"));
-    let true_long = 3.0 * (0..400).filter(|place| place % 90 + 1 > 45).count() as f64;
+    let true_long = 3.0 * (0..400).filter(|index| index % 90 + 1 > 45).count() as f64;
     assert!((long - true_long).abs() < 24.0, "{long} for {true_long}");
 }
 
 #[test]
-fn rows_that_a_filter_leaves_out_stay_charged() {
+fn rows_that_a_filter_excludes_stay_charged() {
     let world = World::new();
     let engine = world.with_rides(50);
     let spent = |engine: &sage_engine::Engine| {
-        let blocks = engine.snapshot().expect("a look").blocks("rides").expect("the stream");
+        let blocks = engine.snapshot().expect("a snapshot").blocks("rides").expect("the stream");
         blocks.iter().map(|block| block.lanes[0].spent).collect::<Vec<_>>()
     };
     count(&engine, "none", Some("distance > 1000"));
     assert_eq!(spent(&engine), vec![epsilon("8"); 3]);
     count(&engine, "all", None);
     assert_eq!(spent(&engine), vec![epsilon("16"); 3]);
-    // A third does not fit, whatever it would leave out.
+    // A third request does not fit, whatever it would filter.
     let refused = engine.charge(&principal("mia"), ask("third", days(1..=1), "8"));
     assert!(matches!(refused, Err(EngineError::Refused(Refusal::Ceiling(_)))));
 }
@@ -52,17 +52,17 @@ fn everything_is_there_after_opening_anew() {
     let before = count(&engine, "one", None);
     assert!(before.is_finite());
     let (streams, blocks) = {
-        let look = engine.snapshot().expect("a look");
+        let look = engine.snapshot().expect("a snapshot");
         (look.streams(), look.blocks("rides"))
     };
     engine.close().expect("closed");
     let engine = world.open();
-    let look = engine.snapshot().expect("a look");
+    let look = engine.snapshot().expect("a snapshot");
     assert_eq!((look.streams(), look.blocks("rides")), (streams, blocks));
-    // The same question again is not run again.
+    // A repeated request is not run again.
     let again = engine.charge(&principal("mia"), ask("one", days(1..=3), "8"));
     assert!(matches!(again, Err(EngineError::Served(_))));
-    assert!(matches!(world.feed(&engine, "b1", "anything"), Ok(IngestOutcome::Duplicate)));
+    assert!(matches!(world.feed(&engine, "b1", "anything"), Ok(Fed::Before)));
     assert!(engine.create_stream(&principal("ada"), RIDES).is_ok(), "the same file has no effect");
 }
 
@@ -77,7 +77,7 @@ fn a_grant_of_a_process_that_died_is_burnt() {
     let engine = world.open();
     let again = engine.charge(&principal("mia"), ask("one", days(1..=3), "8"));
     assert!(matches!(again, Err(EngineError::Served(sage_engine::GrantState::Burnt))));
-    let blocks = engine.snapshot().expect("a look").blocks("rides").expect("the stream");
+    let blocks = engine.snapshot().expect("a snapshot").blocks("rides").expect("the stream");
     assert_eq!(blocks[0].lanes[0].spent, epsilon("8"), "what may have been read is spent");
 }
 
@@ -89,7 +89,7 @@ fn a_charge_that_was_not_used_comes_back() {
     assert!(engine.charge(&principal("mia"), ask("two", days(2..=2), "15")).is_err());
     engine.cancel(granted).expect("cancelled");
     let granted = engine.charge(&principal("mia"), ask("two", days(2..=2), "15")).expect("granted");
-    // A query that cannot be meant is refused before the charge is final.
+    // An invalid query is refused before the charge is final.
     let refused = engine.open_session(granted, &query(None, &[("n", "count(*)")]));
     assert!(matches!(refused, Err(EngineError::Query(_))));
     let granted = engine.charge(&principal("mia"), ask("two", days(2..=2), "15")).expect("the same key again");
@@ -102,13 +102,13 @@ fn an_open_block_is_not_charged_and_a_sealed_one_does_not_grow() {
     let engine = world.with_rides(50);
     world.feed(&engine, "b2", &rides(3..=4, 50)).expect("a batch");
     let states = |engine: &sage_engine::Engine| {
-        let blocks = engine.snapshot().expect("a look").blocks("rides").expect("the stream");
+        let blocks = engine.snapshot().expect("a snapshot").blocks("rides").expect("the stream");
         blocks.into_iter().map(|block| (block.key, block.state)).collect::<Vec<_>>()
     };
     assert_eq!(states(&engine)[3], ("day=2026-11-04".to_owned(), State::Open));
     let open = engine.charge(&principal("mia"), ask("open", days(4..=4), "1"));
     assert!(matches!(open, Err(EngineError::Stage { .. })));
-    // Rows of the sealed third day were set aside.
+    // Rows of the sealed third day are quarantined.
     let both = count(&engine, "count", None);
     assert!((both - 150.0).abs() < 24.0, "{both}");
     let unknown = engine.charge(&principal("mia"), ask("unknown", days(9..=9), "1"));
@@ -119,7 +119,7 @@ fn an_open_block_is_not_charged_and_a_sealed_one_does_not_grow() {
 }
 
 #[test]
-fn retired_is_for_ever_and_deletion_is_an_event() {
+fn retirement_is_final_and_deletion_is_an_event() {
     let world = World::new();
     let engine = world.with_rides(50);
     let ada = principal("ada");
@@ -137,7 +137,7 @@ fn retired_is_for_ever_and_deletion_is_an_event() {
     assert_eq!(left, 0, "its files are gone");
     assert!(engine.delete(&ada, "rides", &days(1..=1)).is_err(), "once");
     drop(engine);
-    let blocks = world.open().snapshot().expect("a look").blocks("rides").expect("the stream");
+    let blocks = world.open().snapshot().expect("a snapshot").blocks("rides").expect("the stream");
     assert_eq!(blocks[0].state, State::Deleted);
     assert_eq!(blocks[1].state, State::Sealed);
 }
@@ -152,7 +152,7 @@ fn retention_names_the_blocks_that_are_too_old() {
     }
 }
 
-/// A retention was declared and nothing enforced it: blocks stayed readable for ever.
+/// Regression: nothing enforced a declared retention, and blocks stayed readable forever.
 #[test]
 fn blocks_whose_retention_is_over_are_retired_and_deleted_by_the_loop() {
     let world = World::new();
@@ -160,7 +160,7 @@ fn blocks_whose_retention_is_over_are_retired_and_deleted_by_the_loop() {
     world.feed(&engine, "b2", &rides(4..=4, 5)).expect("a batch for a block that stays open");
     let at = |day: &str| sage_engine::stream::parse_time(day).expect("a time").unsigned_abs() / 1000;
     let states = |engine: &sage_engine::Engine| {
-        let blocks = engine.snapshot().expect("a look").blocks("rides").expect("the stream");
+        let blocks = engine.snapshot().expect("a snapshot").blocks("rides").expect("the stream");
         blocks.into_iter().map(|block| block.state).collect::<Vec<_>>()
     };
     let before = engine.log_length().expect("a log");
@@ -188,12 +188,12 @@ fn blocks_whose_retention_is_over_are_retired_and_deleted_by_the_loop() {
     assert_eq!(states(&engine), [State::Deleted; 4], "also a block that was never sealed");
     engine.close().expect("closed");
     assert_eq!(states(&world.open()), [State::Deleted; 4]);
-    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.places).expect("a look");
+    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.places).expect("a snapshot");
     assert_eq!(doctor.findings(), []);
 }
 
 #[test]
-fn a_directory_put_back_from_a_copy_grants_nothing_until_an_officer_answers() {
+fn a_rolled_back_directory_grants_nothing_until_an_officer_acknowledges_it() {
     let world = World::new();
     world.with_rides(5).close().expect("closed");
     let copy = world.beside("copy");
@@ -235,7 +235,7 @@ fn a_start_from_a_snapshot_is_a_start_from_the_first_record() {
     engine.retire(&principal("ada"), "rides", &days(1..=1)).expect("retired");
     world.feed(&engine, "b2", &rides(4..=5, 10)).expect("a batch");
     let see = |engine: &sage_engine::Engine| {
-        let look = engine.snapshot().expect("a look");
+        let look = engine.snapshot().expect("a snapshot");
         (look.streams(), look.blocks("rides"))
     };
     let seen = see(&engine);
@@ -244,17 +244,17 @@ fn a_start_from_a_snapshot_is_a_start_from_the_first_record() {
     let kept = std::fs::read(&file).expect("a snapshot");
     assert_eq!(see(&world.open()), seen);
 
-    // Any other bytes in its place cost time and nothing else.
-    for place in (0..kept.len()).step_by(41) {
+    // A damaged snapshot costs time and nothing else.
+    for index in (0..kept.len()).step_by(41) {
         let mut bytes = kept.clone();
-        bytes[place] ^= 1;
+        bytes[index] ^= 1;
         std::fs::write(&file, &bytes).expect("written");
-        assert_eq!(see(&world.open()), seen, "byte {place}");
+        assert_eq!(see(&world.open()), seen, "byte {index}");
     }
     std::fs::write(&file, &kept[..kept.len() / 2]).expect("written");
     assert_eq!(see(&world.open()), seen, "cut");
 
-    // So does the snapshot of another directory.
+    // So does a snapshot of another directory.
     let other = World::new();
     let engine = other.with_rides(1);
     engine.checkpoint().expect("a snapshot");

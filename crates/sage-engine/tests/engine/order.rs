@@ -1,5 +1,5 @@
-//! Charge before read, as the operating system sees it: no block file is opened until the charge and then the
-//! start of its grant have been flushed to the disk.
+//! Charge before read, in a system-call trace: no block file is opened before the charge and then the start of its grant
+//! are flushed to disk.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,12 +10,12 @@ use crate::world::{World, ask, days, principal, query};
 
 const CHILD: &str = "SAGE_ORDER_CHILD";
 
-/// A name that is opened only to be seen in the trace.
+/// Opens a file name that marks a position in the trace.
 fn mark(name: &str) {
     drop(std::fs::File::open(format!("mark-{name}")));
 }
 
-/// Charges and reads, when it is run as a child; nothing otherwise.
+/// Charges and reads in the child process; otherwise does nothing.
 #[test]
 fn act_as_child() {
     let Some(directory) = std::env::var_os(CHILD) else { return };
@@ -56,7 +56,7 @@ fn no_block_is_opened_before_its_charge_and_start_are_on_the_disk() {
         let opened = line.contains("openat(") && line.contains("/blocks/rides/day=");
         match ["asked", "granted", "read"].into_iter().find(|mark| line.contains(&format!("mark-{mark}"))) {
             Some(mark) => {
-                // The charge is flushed before the grant is handed out.
+                // The charge is flushed before the grant is returned.
                 assert!(mark != "granted" || flushes > 0, "granted without a flush");
                 (phase, flushes) = (mark, 0);
             }

@@ -1,4 +1,4 @@
-//! Who may do what, and how many it takes.
+//! Roles, and the number of officers that a change needs.
 
 use sage_engine::{EngineError, PolicyOutcome};
 
@@ -45,7 +45,7 @@ fn policy_moves_under(filter: &str) {
     let (ada, bob) = (principal("ada"), principal("bob"));
     let with = |epsilon: &str| file.replace("epsilon = \"20\"", &format!("epsilon = \"{epsilon}\""));
     let ceiling = || {
-        let view = engine.snapshot().expect("a look").stream("rides").expect("the stream");
+        let view = engine.snapshot().expect("a snapshot").stream("rides").expect("the stream");
         view.promise.split("e^").nth(1).and_then(|rest| rest.split(',').next().map(str::to_owned)).expect("a promise")
     };
     assert_eq!(engine.change_stream(&ada, &file).expect("read"), PolicyOutcome::Same, "{filter}");
@@ -53,7 +53,8 @@ fn policy_moves_under(filter: &str) {
     assert_eq!(ceiling(), "10");
     assert_eq!(engine.change_stream(&ada, &with("16")).expect("read"), PolicyOutcome::Waits);
     assert_eq!(ceiling(), "10");
-    let proposal = engine.snapshot().expect("a look").stream("rides").expect("the stream").proposal.expect("it waits");
+    let proposal =
+        engine.snapshot().expect("a snapshot").stream("rides").expect("the stream").proposal.expect("it waits");
     let alone = engine.approve_policy(&ada, "rides", &proposal.digest);
     assert!(matches!(alone, Err(EngineError::NothingToApprove(_))), "not alone");
     engine.approve_policy(&bob, "rides", &proposal.digest).expect("two officers");
@@ -61,14 +62,14 @@ fn policy_moves_under(filter: &str) {
     assert!(engine.approve_policy(&bob, "rides", &proposal.digest).is_err(), "once");
     assert_eq!(engine.change_stream(&bob, &with("8")).expect("read"), PolicyOutcome::InForce);
     assert_eq!(ceiling(), "8");
-    // What the old ceiling would have admitted is refused.
+    // The new ceiling refuses a charge that the old one admitted.
     assert!(engine.charge(&principal("mia"), ask("much", days(1..=1), "15")).is_err());
     drop(engine);
-    let view = world.open().snapshot().expect("a look").stream("rides").expect("the stream");
+    let view = world.open().snapshot().expect("a snapshot").stream("rides").expect("the stream");
     assert!(view.promise.contains("e^8,"), "{}", view.promise);
 }
 
-/// One officer could have results shown at once on a stream whose users rely on intervals.
+/// Regression: one officer alone could end the interval of published results, on which the stream's users rely.
 #[test]
 fn showing_results_earlier_takes_two() {
     let world = World::new();
@@ -79,7 +80,7 @@ fn showing_results_earlier_takes_two() {
     engine.create_stream(&ada, &with("tick = \"1h\"")).expect("a stream");
     assert_eq!(engine.change_stream(&ada, &with(held)).expect("read"), PolicyOutcome::InForce, "tighter");
     assert_eq!(engine.change_stream(&ada, &with(&held.replace("1h", "2h"))).expect("read"), PolicyOutcome::InForce);
-    let file = || engine.snapshot().expect("a look").stream("rides").expect("the stream");
+    let file = || engine.snapshot().expect("a snapshot").stream("rides").expect("the stream");
     for earlier in ["tick = \"2h\"", "answers = \"at-interval\"\ntick = \"1h\"", "answers = \"at-interval\"", ""] {
         assert_eq!(engine.change_stream(&ada, &with(earlier)).expect("read"), PolicyOutcome::Waits, "{earlier}");
         assert!(file().file.contains("at-interval") && file().file.contains("2h"), "{}", file().file);
@@ -88,7 +89,7 @@ fn showing_results_earlier_takes_two() {
     assert!(engine.approve_policy(&ada, "rides", &digest).is_err(), "not alone");
     engine.approve_policy(&bob, "rides", &digest).expect("two officers");
     assert!(!file().file.contains("at-interval"), "{}", file().file);
-    // Where results are shown at once, the tick is about people without a role, and one officer is enough.
+    // If results are shown at once, the interval concerns users without a role, and one officer is enough.
     assert_eq!(engine.change_stream(&ada, &with("tick = \"1h\"")).expect("read"), PolicyOutcome::InForce);
     assert_eq!(engine.change_stream(&ada, RIDES).expect("read"), PolicyOutcome::InForce);
     drop(engine);
@@ -96,7 +97,7 @@ fn showing_results_earlier_takes_two() {
 }
 
 #[test]
-fn what_rows_rest_on_cannot_change() {
+fn the_schema_of_existing_rows_cannot_change() {
     let world = World::new();
     let engine = world.with_rides(5);
     for (from, to) in [

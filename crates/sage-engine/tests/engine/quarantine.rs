@@ -1,4 +1,4 @@
-//! Rows that were set aside: listed without numbers, released, erased, and ended by the stream's retention.
+//! Quarantined rows: listed without counts, released, erased, and deleted by the stream's retention.
 
 use sage_engine::ingest::Source;
 use sage_engine::{Engine, EngineError, IngestOutcome};
@@ -21,7 +21,7 @@ fn files(world: &World) -> usize {
 }
 
 #[test]
-fn the_list_has_reasons_and_no_number() {
+fn the_list_has_reasons_and_no_counts() {
     let world = World::new();
     let engine = with_late_rows(&world);
     for name in ["ada", "mia", "eve"] {
@@ -36,7 +36,7 @@ fn the_list_has_reasons_and_no_number() {
     assert!(list[0].at.is_some());
 }
 
-/// Late rows were lost for ever once they were set aside.
+/// Regression: late rows were lost forever once they were quarantined.
 #[test]
 fn released_rows_go_where_the_stream_now_sends_them() {
     let world = World::new();
@@ -50,14 +50,14 @@ fn released_rows_go_where_the_stream_now_sends_them() {
     let released = engine.release_quarantine(&dan, "rides", std::slice::from_ref(&file)).expect("released");
     let [(batch, IngestOutcome::Ingested(report))] = &released[..] else { panic!("one batch") };
     assert_eq!((report.read, report.stored, report.quarantined), (3, 2, 1), "{batch}");
-    let blocks = engine.snapshot().expect("a look").blocks("rides").expect("blocks");
+    let blocks = engine.snapshot().expect("a snapshot").blocks("rides").expect("blocks");
     assert!(blocks.iter().any(|block| block.key.contains("late")), "{blocks:?}");
     let list = engine.quarantine(&dan, "rides").expect("a list");
     assert_eq!(list.len(), 1, "what has no time is set aside again");
     assert_eq!(list[0].reasons, ["no time within its bounds"]);
     assert!(list[0].file != file && !world.path().join("blocks/rides/_quarantine").join(&file).exists());
     engine.close().expect("closed");
-    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.places).expect("a look");
+    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.places).expect("a snapshot");
     assert_eq!(doctor.findings(), []);
 }
 
@@ -78,11 +78,11 @@ fn erased_rows_are_gone_and_the_log_says_so() {
     let engine = world.open();
     assert!(engine.quarantine_files("rides").is_empty(), "also after a restart");
     drop(engine);
-    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.places).expect("a look");
+    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.places).expect("a snapshot");
     assert_eq!(doctor.findings(), []);
 }
 
-/// Quarantined rows had no end: they outlived the blocks they should have been in.
+/// Regression: quarantined rows were never deleted, and outlived their blocks.
 #[test]
 fn quarantined_rows_end_with_the_retention_of_their_stream() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! A directory with a small stream of rides, for every test anew.
+//! A temporary directory with a small stream of rides.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -81,8 +81,8 @@ impl World {
         engine
     }
 
-    /// Sends a CSV text as a batch.
-    pub(crate) fn feed(&self, engine: &Engine, batch: &str, text: &str) -> Result<IngestOutcome, EngineError> {
+    /// Ingests a CSV text as a batch.
+    pub(crate) fn feed(&self, engine: &Engine, batch: &str, text: &str) -> Result<Fed, EngineError> {
         let file = self.folder.path().join(format!("{batch}.csv"));
         std::fs::write(&file, text).expect("a file");
         engine.ingest(&principal("dan"), "rides", batch, Source::path(&file))
@@ -93,8 +93,8 @@ impl World {
 pub(crate) fn rides(days: std::ops::RangeInclusive<u32>, count: usize) -> String {
     let mut text = "pickup,distance\n".to_owned();
     for day in days {
-        for place in 0..count {
-            let _ = writeln!(text, "2026-11-{day:02}T{:02}:00:00Z,{}", place % 24, place % 90 + 1);
+        for index in 0..count {
+            let _ = writeln!(text, "2026-11-{day:02}T{:02}:00:00Z,{}", index % 24, index % 90 + 1);
         }
     }
     text

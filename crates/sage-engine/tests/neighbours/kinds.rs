@@ -11,7 +11,8 @@ use sage_engine::learners::{
     Learner, LogisticLearner, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm, kind_names,
 };
 use sage_engine::pipeline::{
-    Feature, Goal, Handover, Keys, Label, Metric, Missing, Pipeline, Source, Statistic, TestBound, Train, Validate,
+    Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RidgeTerm, RowTransport, Schedule, Source, Statistic,
+    TestBound, Train, Validate,
 };
 use sage_engine::query::{Aggregate, KeyKind};
 
@@ -37,8 +38,8 @@ kinds!(train, TRAINS, Train {
     Train::Statistic(Statistic::GroupMean { .. }) => "statistic: group_mean",
     Train::Statistic(Statistic::Quantile { .. }) => "statistic: quantile",
     Train::Released { .. } => "train: release",
-    Train::Command { rows: Handover::Parquet, .. } => "train: command, parquet",
-    Train::Command { rows: Handover::Flight, .. } => "train: command, flight",
+    Train::Command { rows: RowTransport::Parquet, .. } => "train: command, parquet",
+    Train::Command { rows: RowTransport::Flight, .. } => "train: command, flight",
 });
 
 kinds!(ridge, RIDGES, RidgeTerm {
@@ -183,8 +184,14 @@ pub(crate) fn of_pipeline(pipeline: &Pipeline) -> BTreeSet<&'static str> {
             found.insert(source(of));
         }
     }
-    if let Train::Statistic(Statistic::Histogram { keys: of, .. } | Statistic::GroupMean { keys: of, .. }) = trained {
-        found.insert(keys(of));
+    match trained {
+        Train::Logistic(sgd) | Train::Network { sgd, .. } => {
+            found.insert(schedule(&sgd.schedule));
+        }
+        Train::Statistic(Statistic::Histogram { keys: of, .. } | Statistic::GroupMean { keys: of, .. }) => {
+            found.insert(keys(of));
+        }
+        _ => {}
     }
     if let Some(Validate { metric: measured, goal: wanted, confidence: _, test, reject: rejects }) = validate {
         found.extend([metric(measured), goal(wanted), reject(rejects)]);

@@ -1,4 +1,4 @@
-//! What the tests of reading share: a stream on a real gate, with real parts in a folder of its own.
+//! The shared fixture of the reading tests: a stream on a real gate, with real parts in a temporary folder.
 
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -20,11 +20,11 @@ use sage_kernel::{
 use tempfile::TempDir;
 
 pub(crate) const STREAM: &str = "rides";
-/// What every request of these tests costs, on each lane it names.
+/// The cost of every request of these tests, on each lane it names.
 pub(crate) const COST: &str = "10";
 
 /// A stream with its gate and its block store.
-pub(crate) struct Yard {
+pub(crate) struct Fixture {
     pub(crate) gate: Gate<MemoryLog>,
     pub(crate) folder: TempDir,
     pub(crate) parts: Vec<(BlockId, Part)>,
@@ -32,12 +32,12 @@ pub(crate) struct Yard {
     requests: u32,
 }
 
-impl Yard {
+impl Fixture {
     pub(crate) fn new(blocks: u32) -> Self {
         Self::counting_by(Rule::Basic, "1000000", blocks)
     }
 
-    /// The same with another rule for what is spent, and another ceiling.
+    /// The same with another composition rule and ceiling.
     pub(crate) fn counting_by(rule: Rule, epsilon: &str, blocks: u32) -> Self {
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log opens");
         let ceiling = Ceiling {
@@ -51,19 +51,19 @@ impl Yard {
         Self { gate, folder, parts: Vec::new(), stream, requests: 0 }
     }
 
-    /// Writes rows as a part of a block, those of the train lane first, and takes it into the list.
+    /// Writes rows as a part of a block, the train lane first, and adds it to the list.
     pub(crate) fn write(&mut self, block: u32, rows: &RecordBatch, tests: &[bool]) -> PathBuf {
         let test = BooleanArray::from(tests.to_vec());
         let train = BooleanArray::from(tests.iter().map(|test| !test).collect::<Vec<bool>>());
         let groups = [(train, false), (test, true)].map(|(mask, lane)| {
-            let rows = filter_record_batch(rows, &mask).expect("as many coins as rows");
-            let coins = vec![lane; rows.num_rows()];
-            with_coins(&rows, &coins)
+            let rows = filter_record_batch(rows, &mask).expect("one lane per row");
+            let in_test_lane = vec![lane; rows.num_rows()];
+            with_coins(&rows, &in_test_lane)
         });
         self.write_groups(block, &groups)
     }
 
-    /// Writes row groups as they are, the column of the lanes included.
+    /// Writes row groups unchanged, including the lane column.
     pub(crate) fn write_groups(&mut self, block: u32, groups: &[RecordBatch]) -> PathBuf {
         let file = format!("part-{}.parquet", self.parts.len());
         let part = Part { block: key(block), file, digest: [0; 32] };
@@ -81,7 +81,7 @@ impl Yard {
         path
     }
 
-    /// Makes the log's digest of the last part that of the file as it is now.
+    /// Sets the recorded digest of the last part to that of the current file.
     pub(crate) fn enter_digest(&mut self, path: &PathBuf) {
         let bytes = std::fs::read(path).expect("the file is there");
         self.parts.last_mut().expect("a part").1.digest = *blake3::hash(&bytes).as_bytes();
@@ -121,7 +121,7 @@ impl Yard {
         Source::new(self.gate.ledger(), STREAM, self.parts.clone(), Arc::new(store)).expect("parts of the blocks")
     }
 
-    /// Opens a session on blocks and lanes, through a door.
+    /// Opens a session on blocks and lanes, in an access mode.
     pub(crate) fn open(
         &mut self, schema: &Schema, blocks: (u32, u32), lanes: &[Lane], door: AccessMode, asked: &Query, unit: &Unit,
     ) -> Result<Session<Batch>, ReadError> {
@@ -131,7 +131,7 @@ impl Yard {
         open(permit, SecureNoise::new().expect("randomness"), &source, &prepared, unit)
     }
 
-    /// The rows of a lane of some blocks, in the open.
+    /// The rows of a lane of some blocks, in the attested mode.
     pub(crate) fn declared(
         &mut self, schema: &Schema, blocks: (u32, u32), asked: &Query, unit: &Unit,
     ) -> Result<AttestedRows<Batch>, ReadError> {
@@ -139,14 +139,14 @@ impl Yard {
         Ok(session.into_attested().unwrap_or_else(|_| panic!("the door was declared")))
     }
 
-    /// Every record of a lane, made into something by a function.
+    /// Maps every record of a lane by a function.
     pub(crate) fn records<T>(
         &mut self, schema: &Schema, blocks: (u32, u32), lane: Lane, asked: &Query, each: impl Fn(Record<'_>) -> T,
     ) -> Result<Vec<T>, ReadError> {
         let rows = self.declared(schema, blocks, asked, &Unit::Row)?;
         let mut all = Vec::new();
         for batch in rows.lane(lane) {
-            all.extend((0..batch.count()).map(|place| each(batch.row(place).record())));
+            all.extend((0..batch.count()).map(|index| each(batch.row(index).record())));
         }
         Ok(all)
     }
@@ -160,7 +160,7 @@ pub(crate) fn key(block: u32) -> String {
     format!("hour=2026-11-01T{block:02}")
 }
 
-/// The rows with the column of the lanes.
+/// The rows with the lane column.
 pub(crate) fn with_coins(rows: &RecordBatch, tests: &[bool]) -> RecordBatch {
     let mut fields: Vec<Field> = rows.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
     fields.push(Field::new(LANE_COLUMN, DataType::Boolean, false));
@@ -170,11 +170,11 @@ pub(crate) fn with_coins(rows: &RecordBatch, tests: &[bool]) -> RecordBatch {
 }
 
 pub(crate) fn query(filter: Option<&str>, columns: &[&str]) -> Query {
-    let column = |(place, sql): (usize, &&str)| Expression { name: format!("c{place}"), sql: (*sql).to_owned() };
+    let column = |(index, sql): (usize, &&str)| Expression { name: format!("c{index}"), sql: (*sql).to_owned() };
     Query { filter: filter.map(str::to_owned), columns: columns.iter().enumerate().map(column).collect() }
 }
 
-/// What the preparation of one expression is refused for.
+/// The refusal of one expression, if it is refused.
 pub(crate) fn refusal(schema: &Schema, sql: &str) -> Option<QueryRefusal> {
     prepare(schema, &query(None, &[sql])).err()
 }

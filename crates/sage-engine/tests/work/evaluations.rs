@@ -1,4 +1,4 @@
-//! What can be seen of a run without touching it: what it waits for, and what its attempts lose.
+//! Views of a run: what it waits for, and the loss of its attempts.
 
 use sage_engine::EngineError;
 use sage_engine::release::Kind;
@@ -7,7 +7,7 @@ use crate::city::{City, LINE, SPEED, principal};
 use crate::loops::HOUR;
 
 #[test]
-fn a_waiting_run_says_for_what_and_then_waits_no_more() {
+fn a_waiting_run_states_what_it_waits_for() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
     let run = engine.submit(&principal("mia"), LINE).expect("submitted");
@@ -27,7 +27,7 @@ fn a_waiting_run_says_for_what_and_then_waits_no_more() {
 }
 
 #[test]
-fn what_an_attempt_loses_is_what_its_receipt_says() {
+fn the_loss_of_an_attempt_equals_its_receipt() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
@@ -50,18 +50,18 @@ fn what_an_attempt_loses_is_what_its_receipt_says() {
 }
 
 #[test]
-fn what_is_set_aside_is_told_as_long_as_somebody_waits() {
+fn reservations_are_shown_while_a_run_waits() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-01T03:00");
     let sealed = |engine: &sage_engine::Engine| engine.set_aside("taxi").expect("a stream")[..3].to_vec();
-    assert_eq!(sealed(&engine), [[0, 0]; 3], "nobody waits");
+    assert_eq!(sealed(&engine), [[0, 0]; 3], "no run waits");
     let run = engine.submit(&principal("mia"), LINE).expect("submitted");
     assert_eq!(sealed(&engine), [[1000, 1000]; 3], "one who waits has everything");
     let shares = engine.set_aside("taxi").expect("a stream");
-    assert_eq!(shares.len(), engine.snapshot().expect("a look").blocks("taxi").expect("blocks").len());
-    assert_eq!(shares[3], [0, 0], "what is open is nobody's yet");
-    let first = engine.snapshot().expect("a look").blocks("taxi").expect("blocks")[0].key.clone();
+    assert_eq!(shares.len(), engine.snapshot().expect("a snapshot").blocks("taxi").expect("blocks").len());
+    assert_eq!(shares[3], [0, 0], "an open block has no reservations");
+    let first = engine.snapshot().expect("a snapshot").blocks("taxi").expect("blocks")[0].key.clone();
     engine.retire(&principal("ada"), "taxi", std::slice::from_ref(&first)).expect("retired");
     assert_eq!(sealed(&engine), [[0, 0], [1000, 1000], [1000, 1000]]);
     engine.stop_run(&principal("mia"), run).expect("stopped");
@@ -78,7 +78,7 @@ fn a_block_knows_who_read_it() {
     engine.work(1).expect("nothing fails");
     let attempts = engine.run(run).expect("a run").attempts;
     let (_, newest) = attempts[0].blocks.last().expect("blocks");
-    let on: Vec<(u64, usize)> = (0..attempts.len()).map(|place| (run, place)).collect();
+    let on: Vec<(u64, usize)> = (0..attempts.len()).map(|index| (run, index)).collect();
     assert_eq!(engine.attempts_on("taxi", newest), on, "every attempt reads the newest block");
     assert_eq!(engine.attempts_on("taxi", "hour=2026-01-01T09"), []);
     assert_eq!(engine.attempts_on("none", newest), []);
@@ -88,7 +88,7 @@ fn a_block_knows_who_read_it() {
 fn a_log_that_was_changed_on_the_disk_is_found_while_it_is_in_use() {
     let city = City::new(2_000);
     let engine = city.with_rides("4");
-    let head = engine.snapshot().expect("a look").head();
+    let head = engine.snapshot().expect("a snapshot").head();
     assert_eq!(engine.verify_log().expect("sound"), head);
     let store = rusqlite::Connection::open(city.path().join("log.db")).expect("a database");
     for (change, back) in [
@@ -115,5 +115,5 @@ fn files_that_were_changed_are_not_handed_out() {
     let file = city.path().join("releases").join(&release.digest).join("receipt.json");
     std::fs::write(file, "{}").expect("changed");
     let refused = engine.release_files(&release).expect_err("changed files").to_string();
-    assert!(refused.contains("are not those that were released"), "{refused}");
+    assert!(refused.contains("were changed after the release"), "{refused}");
 }

@@ -1,25 +1,25 @@
-//! What would help a run is named, from public and released things.
+//! Hints for waiting runs, from public and released data.
 
 use sage_engine::Hint;
 
 use crate::city::{COUNT, City, LINE, SPEED, principal};
 
 #[test]
-fn a_run_that_waits_says_for_how_many_blocks() {
+fn a_waiting_run_states_the_number_of_blocks_it_needs() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
     let run = engine.submit_at(&principal("mia"), LINE, 0).expect("submitted");
     let quick = engine.submit_at(&principal("mia"), COUNT, 0).expect("submitted");
-    assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(4)]);
+    assert_eq!(engine.reliefs(run).expect("a run"), [Relief::Blocks(4)]);
     city.seal_before(&engine, "2026-01-01T03:00");
     assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(1)]);
     engine.work(1).expect("nothing fails");
     assert_eq!(engine.hints(quick).expect("a run"), [], "it was accepted");
 }
 
-/// What is promised to a run that came earlier is named as what stands in the way, and nothing is once that has left.
+/// A reservation of an earlier run is named as the obstacle, until that run leaves.
 #[test]
-fn a_promise_to_another_run_is_named() {
+fn a_reservation_of_another_run_is_named() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
     let mia = principal("mia");
@@ -38,7 +38,7 @@ fn a_promise_to_another_run_is_named() {
 }
 
 #[test]
-fn limits_that_stand_in_the_way_are_named_and_so_is_a_target_that_was_met() {
+fn limits_and_reached_targets_are_named() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
     let mia = principal("mia");
@@ -54,9 +54,9 @@ fn limits_that_stand_in_the_way_are_named_and_so_is_a_target_that_was_met() {
     city.seal_before(&engine, "2026-01-02");
     engine.work(1).expect("nothing fails");
     let target = |run: u64| {
-        let all = engine.hints(run).expect("a run");
-        let Some(Hint::Target(met)) = all.last().copied() else { panic!("{all:?}") };
-        // The same from the report that was released.
+        let all = engine.reliefs(run).expect("a run");
+        let Some(Relief::Target(met)) = all.last().copied() else { panic!("{all:?}") };
+        // The same from the released report.
         let run = engine.run(run).expect("a run");
         let report = run.last_report().expect("a report");
         let half = |one: &sage_engine::run::Interval| {

@@ -1,4 +1,4 @@
-//! The loop from a submitted pipeline to a release: planned, allocated, charged, run, judged, tried again, served.
+//! The adaptive loop from a submitted pipeline to a release: planned, allocated, charged, run, judged, retried, served.
 
 mod adding_a_learner;
 mod city;

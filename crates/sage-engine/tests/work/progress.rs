@@ -1,4 +1,4 @@
-//! Attempts say how far they are, in public steps, and end when their time is over or their memory would not do.
+//! Attempts report their progress in public steps, and end at their time limit or if their memory is too large.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use sage_engine::run::Stage;
 use sage_engine::{AttemptLimits, AttemptOutcome, Engine, EngineError, Epsilon, Places, ProgressView};
 
 use crate::city::{City, LINE, NETWORK, SPEED, principal};
-use crate::loops::{spent, told};
+use crate::loops::{describe, spent};
 
 fn of_run(engine: &Engine, run: u64) -> Vec<ProgressView> {
     engine.progress(0, usize::MAX).into_iter().filter(|one| one.run == run).collect()
 }
 
 #[test]
-fn an_attempt_says_where_it_is() {
+fn an_attempt_reports_its_stage() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
     let mia = principal("mia");
@@ -46,9 +46,9 @@ fn an_attempt_says_where_it_is() {
     assert!(engine.progress(engine.progress_length(), 9).is_empty());
 }
 
-/// What is told of an attempt is the same whatever its rows are: one whose filter leaves none says the same.
+/// The progress of an attempt does not depend on its rows: an attempt whose filter excludes all rows reports the same.
 #[test]
-fn progress_tells_nothing_of_rows() {
+fn progress_reveals_nothing_about_rows() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
     let mia = principal("mia");
@@ -64,8 +64,8 @@ fn progress_tells_nothing_of_rows() {
     assert!(said[0].len() > 10, "{said:?}");
 }
 
-/// How long an attempt takes depends on rows, so an attempt over its time is lost like any other one without a result:
-/// the reason names no time, and the run ends by the rule for lost attempts, not by a verdict of its own.
+/// The duration of an attempt depends on rows, so an attempt over its time limit fails like any other one without a
+/// result: the reason names no time, and the run ends by the rule for failed attempts, not with a verdict.
 #[test]
 fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
     let mut city = City::new(40_000);
@@ -73,13 +73,13 @@ fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
     city.places = Places { limits: AttemptLimits { time, memory_bytes: None }, ..Places::default() };
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
-    // No number of its rows is public, so nothing can be forecast.
+    // The number of its rows is not public, so there is no estimate.
     engine.submit_at(&principal("mia"), SPEED, 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     let run = engine.run(1).expect("a run");
-    assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Failing)), "{}", told(&run));
+    assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Failing)), "{}", describe(&run));
     for attempt in &run.attempts {
-        let Some(AttemptOutcome::Lost(reason)) = &attempt.outcome else { panic!("{}", told(&run)) };
+        let Some(AttemptOutcome::Lost(reason)) = &attempt.outcome else { panic!("{}", describe(&run)) };
         assert!(reason.starts_with("it ended without a result"), "{reason}");
         assert!(!reason.chars().any(|sign| sign.is_ascii_digit()), "{reason}");
     }
@@ -89,7 +89,7 @@ fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
     assert!(engine.releases().is_empty());
 }
 
-/// Where a stream's answers leave at intervals, so does the end of an attempt, and its stages are not shown.
+/// If a stream publishes results at intervals, attempts end at intervals too, and their stages are not shown.
 #[test]
 fn an_attempt_ends_at_an_interval() {
     let mut city = City::new(20_000);
@@ -106,7 +106,7 @@ fn an_attempt_ends_at_an_interval() {
     assert!(of_run(&engine, 1).is_empty(), "stages of the attempt are not shown");
 }
 
-/// A process that was killed while an attempt only waited for its interval counted as one that crashed on the run.
+/// Regression: a process killed while an attempt waited for its interval counted as a crash of the run.
 #[test]
 fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
     let mut city = City::new(20_000);
@@ -131,7 +131,7 @@ fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
     assert_eq!(engine.run(1).expect("a run").outcome(), Some(Outcome::Accepted));
 }
 
-/// A run that a user stops does not continue to the end of its training.
+/// A stopped run does not continue to the end of its training.
 #[test]
 fn a_stopped_run_ends_at_a_step() {
     let city = City::new(60_000);
@@ -148,7 +148,7 @@ fn a_stopped_run_ends_at_a_step() {
 }
 
 #[test]
-fn what_does_not_fit_into_memory_is_refused_before_it_is_charged() {
+fn attempts_over_the_memory_limit_are_refused_before_the_charge() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
     let mia = principal("mia");
@@ -169,19 +169,19 @@ fn what_does_not_fit_into_memory_is_refused_before_it_is_charged() {
     city.seal_before(&engine, "2026-01-01T09:00");
     engine.work(1).expect("nothing fails");
     let run = engine.run(run).expect("a run");
-    assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Memory))), "{}", told(&run));
-    assert_eq!(run.attempts.len(), 1, "{}", told(&run));
+    assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Memory))), "{}", describe(&run));
+    assert_eq!(run.attempts.len(), 1, "{}", describe(&run));
 }
 
-/// An attempt whose public sizes say that it takes too long was charged up to three times before the run gave up.
+/// Regression: an attempt whose estimated time exceeds the limit was charged up to three times before the run gave up.
 #[test]
-fn what_does_not_fit_into_its_time_is_refused_before_it_is_charged() {
+fn attempts_over_the_time_limit_are_refused_before_the_charge() {
     let mia = principal("mia");
     let with = |text: &str, time: &str| format!("{text}\n[limits]\ntime = \"{time}\"\n");
     let long = NETWORK.replace("epochs = 2", "epochs = 100000").replace("rows = 3500", "rows = 350000");
     let growing = NETWORK.replace("rows = 3500", "rows = 100000000").replace("target = 0.1", "target = 0.000001");
     let growing = with(&growing.replace("epochs = 2", "epochs = 0.001"), "20m");
-    // The forecast knows the declared number of rows and not the true one.
+    // The estimate uses the declared number of rows, not the true one.
     let seen = [40_000, 60_000].map(|rides| {
         let city = City::new(rides);
         let engine = city.with_rides("4");
@@ -200,10 +200,10 @@ fn what_does_not_fit_into_its_time_is_refused_before_it_is_charged() {
         city.seal_before(&engine, "2026-01-01T09:00");
         engine.work(1).expect("nothing fails");
         let run = engine.run(run).expect("a run");
-        assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Time))), "{}", told(&run));
+        assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Time))), "{}", describe(&run));
         let kinds: Vec<&str> = engine.events(0, 10_000).expect("events").iter().map(|event| event.kind).collect();
         assert_eq!(kinds.iter().filter(|kind| **kind == "charged").count(), run.attempts.len(), "{kinds:?}");
-        assert_eq!(run.attempts.len(), 1, "{}", told(&run));
+        assert_eq!(run.attempts.len(), 1, "{}", describe(&run));
         (preview, submitted, run.status())
     });
     assert_eq!(seen[0], seen[1]);

@@ -1,4 +1,4 @@
-//! Streams that several share or that never grow: contexts, users, countries.
+//! Streams that are shared or that never grow: contexts, users, countries.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,11 +9,11 @@ use sage_engine::ingest::Source;
 use sage_engine::{Engine, Epsilon, Opened, Places};
 
 use crate::city::{COUNT, City, SPEED, principal};
-use crate::loops::{pass_hours, spent, told};
+use crate::loops::{describe, pass_hours, spent};
 
-/// A directory with a stream of this file, fed with a CSV.
-pub(crate) fn fed(folder: &Path, file: &str, stream: &str, csv: &str) -> Engine {
-    // No block will ever come, and equal parts for all who wait are too small for anybody: the rest is lent.
+/// A directory with a stream of this file and the rows of a CSV.
+pub(crate) fn with_rows(folder: &Path, file: &str, stream: &str, csv: &str) -> Engine {
+    // The stream does not grow, and equal shares are too small for every run: the rest is lent.
     let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), &Places::default()) else {
         panic!("a new directory")
     };
@@ -59,17 +59,17 @@ delta = "1e-6"
     pass_hours(&city, &engine, 1..12);
     for run in [one, two] {
         let run = engine.run(run).expect("a run");
-        assert_eq!(run.outcome(), Some(Outcome::Stopped(End::TimedOut)), "{}", told(&run));
-        assert!(!run.attempts.is_empty(), "both got something: {}", told(&run));
+        assert_eq!(run.outcome(), Some(Outcome::Stopped(End::TimedOut)), "{}", describe(&run));
+        assert!(!run.attempts.is_empty(), "both got something: {}", describe(&run));
     }
-    // Shown is the book that has least left: that of a team that took all it may.
+    // The view shows the context with the least remaining budget.
     let (least, most) = (Epsilon::ceiling("1.9").expect("a number"), Epsilon::ceiling("2.5").expect("a number"));
     assert!((least..=most).contains(&spent(&engine)), "{}", spent(&engine));
 }
 
-/// A run goes on for as long as whoever submitted it is a member, whatever it waits for.
+/// A run continues as long as its submitter is a member, whatever it waits for.
 #[test]
-fn the_runs_of_somebody_who_left_a_context_end_there() {
+fn runs_of_a_removed_member_end() {
     let city = City::new(60_000);
     let context = |name: &str, members: &str| {
         format!("\n[[policy.contexts]]\nname = \"{name}\"\nmembers = {members}\nepsilon = \"4\"\ndelta = \"1e-6\"\n")
@@ -103,7 +103,7 @@ fn the_runs_of_somebody_who_left_a_context_end_there() {
     assert_eq!(outcome(&engine, waits), Some(Outcome::Stopped(End::NotMember)));
     assert_eq!(engine.run(waits).expect("a run").attempts.len(), tried, "nothing more was charged");
     assert_eq!(versions("hers"), so_far, "what she had done again and again is not done again");
-    assert!(versions("his") > others + 1, "his goes on");
+    assert!(versions("his") > others + 1, "his run continues");
     let ended = engine.runs().into_iter().filter(|run| run.outcome() == Some(Outcome::Stopped(End::NotMember)));
     assert_eq!(ended.count(), 1, "the one that waited ends, and the one that recurs is not submitted again");
 }
@@ -169,7 +169,7 @@ fn users_are_hidden_in_blocks_of_users_and_weeks() {
             let _ = writeln!(csv, "{customer},2026-01-{:02}T12:00:00Z,{}", 1 + visit, 4 + customer % 3);
         }
     }
-    let engine = fed(folder.path(), SHOP, "shop", &csv);
+    let engine = with_rows(folder.path(), SHOP, "shop", &csv);
     engine.count_sealed("shop").expect("counted");
     let units = engine.snapshot().expect("a snapshot").units("shop").expect("a census");
     assert!((1800..=2200).contains(&units.estimate), "users are counted, not their rows: {units:?}");
@@ -177,7 +177,7 @@ fn users_are_hidden_in_blocks_of_users_and_weeks() {
     engine.submit_at(&mia, AMOUNT, 0).expect("submitted");
     engine.work(1).expect("nothing fails");
     let run = engine.run(1).expect("a run");
-    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
+    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
     let mean = engine.statistic(&engine.release_named("amount").expect("released")).expect("a number");
     let value = mean.lines[0].value.expect("a mean");
     assert!((4.0..=6.0).contains(&value), "{mean:?}");
@@ -225,19 +225,19 @@ fn height(name: &str, countries: &[&str]) -> String {
     )
 }
 
-/// Whatever is asked of some countries is charged to those alone: the loss is that of the country asked most often,
-/// where accounting by the whole data set would add up all questions.
+/// Statistics of some countries are charged to those only: the loss is that of the most used country, where accounting by
+/// the whole data set would add up all statistics.
 #[test]
-fn countries_are_charged_for_what_is_asked_of_them() {
+fn countries_are_charged_for_their_own_statistics() {
     let folder = tempfile::tempdir().expect("a directory");
     let countries = ["de", "fr", "it", "jp", "kr", "cn"];
     let mut csv = "country,height\n".to_owned();
-    for (place, country) in countries.iter().enumerate() {
+    for (index, country) in countries.iter().enumerate() {
         for person in 0..4000 {
-            let _ = writeln!(csv, "{country},{}", 160 + 2 * place + person % 20);
+            let _ = writeln!(csv, "{country},{}", 160 + 2 * index + person % 20);
         }
     }
-    let engine = fed(folder.path(), COUNTRIES, "people", &csv);
+    let engine = with_rows(folder.path(), COUNTRIES, "people", &csv);
     let mia = principal("mia");
     let each = countries.iter().map(|country| (format!("height-{country}"), vec![*country]));
     let groups = [("europe", vec!["de", "fr", "it"]), ("asia", vec!["jp", "kr", "cn"]), ("both", vec!["fr", "jp"])];

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sage_engine::ReleaseView;
 use sage_engine::release::Kind;
-use sage_engine::serve::{Cell, Column, Domain, Predictor, RowError, cell_of_json, row_of_json};
+use sage_engine::serve::{Cell, Column, Domain, Predictor, RowError, parse_json_cell, parse_json_row};
 use serde_json::{Map, Value, json};
 
 use super::call::{Answer, Call};
@@ -183,7 +183,7 @@ fn by_records(columns: &[Column], records: &[Value]) -> Result<Vec<Vec<Cell>>, P
     few_enough(records.len())?;
     let row = |(place, record): (u64, &Value)| {
         let object = record.as_object().ok_or_else(unknown_shape)?;
-        row_of_json(columns, place, object).map_err(|error| refused(&error))
+        parse_json_row(columns, place, object).map_err(|error| refused(&error))
     };
     (1..).zip(records).map(row).collect()
 }
@@ -201,7 +201,7 @@ fn by_columns(columns: &[Column], named: &Map<String, Value>) -> Result<Vec<Vec<
         return Err(Problem::unfit("the inputs have different numbers of values"));
     }
     let cell = |place: usize, column: &Column, list: &[Value]| {
-        cell_of_json(column, &list[place])
+        parse_json_cell(column, &list[place])
             .map_err(|why| refused(&RowError::Cell { row: place as u64 + 1, column: column.name.clone(), why }))
     };
     let row = |place| columns.iter().zip(&lists).map(|(column, list)| cell(place, column, list)).collect();

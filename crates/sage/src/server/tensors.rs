@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use sage_engine::serve::{Cell, Column, cell_of_json};
+use sage_engine::serve::{Cell, Column, parse_json_cell};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ pub(super) fn inference(asked: &Asked, body: &[u8]) -> Option<Answer> {
     if inputs.len() != lists.len() {
         return None;
     }
-    let cell = |place: usize, (column, list): (&Column, &&Vec<Value>)| cell_of_json(column, &list[place]).ok();
+    let cell = |place: usize, (column, list): (&Column, &&Vec<Value>)| parse_json_cell(column, &list[place]).ok();
     let row = |place| columns.iter().zip(&lists).map(|pair| cell(place, pair)).collect();
     let rows: Vec<Vec<Cell>> = (0..count).map(row).collect::<Option<_>>()?;
     let found = answered(asked, &rows)?;
@@ -93,7 +93,7 @@ pub(super) fn split(asked: &Asked, body: &[u8]) -> Option<Answer> {
     let place = |column: &Column| names.iter().rposition(|name| *name == column.name.as_str());
     let places: Vec<usize> = columns.iter().map(place).collect::<Option<_>>()?;
     let row = |row: &Vec<Value>| {
-        let cells = columns.iter().zip(&places).map(|(column, place)| cell_of_json(column, &row[*place]).ok());
+        let cells = columns.iter().zip(&places).map(|(column, place)| parse_json_cell(column, &row[*place]).ok());
         cells.collect::<Option<Vec<Cell>>>()
     };
     let rows: Vec<Vec<Cell>> = data.iter().map(row).collect::<Option<_>>()?;

@@ -44,12 +44,12 @@ fn wrong_flags_are_named() {
     let out = folder("never");
     for (line, said) in [
         ("--rows many --start 2026-01-01", "--rows must be a whole number, got \"many\"\n  help  --rows 1000000"),
-        ("--rows 0 --start 2026-01-01", "--rows: there can be from one row"),
+        ("--rows 0 --start 2026-01-01", "--rows: the number of rows must be from 1"),
         ("--rows -1 --start 2026-01-01", "--rows must be a whole number, got \"-1\""),
         ("--rows 1 --start yesterday", "--start: a day is written as 2026-11-01"),
         ("--rows 1 --start 2026-02-30", "got \"2026-02-30\"\n  help  --start 2026-01-01"),
         ("--rows 1 --start 2026-01-01 --end 2026-01-01", "--end: the end must be a day after the start"),
-        ("--rows 1 --start 2026-01-01 --files 0", "--files: there can be from 1 to 10000 files"),
+        ("--rows 1 --start 2026-01-01 --files 0", "--files: the number of files must be from 1 to 10000"),
         ("--rows 1 --start 2026-01-01 --seed x", "--seed must be a whole number, got \"x\""),
         ("--start 2026-01-01", "--rows <NUMBER>"),
     ] {

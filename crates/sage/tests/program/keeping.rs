@@ -133,7 +133,7 @@ fn a_changed_file_is_found_by_verification() {
         }
     }
     place.fails("audit verify", 1, "not everything is as the log");
-    place.fails("backup copy", 1, "is gone or changed");
+    place.fails("backup copy", 1, "missing or changed");
 }
 
 #[test]
@@ -211,12 +211,12 @@ fn what_was_saved_and_then_changed_is_not_restored() {
         let middle = changed.len() / 2;
         changed[middle] ^= 1;
         std::fs::write(&path, changed).expect("written");
-        place.fails("restore copy --dir made", 1, "is not the file that was saved");
+        place.fails("restore copy --dir made", 1, "differs from the file that was saved");
         assert!(!place.path("made").exists(), "nothing is written before everything is looked at");
         std::fs::write(&path, whole).expect("written");
     }
     std::fs::rename(place.path("copy/backup.json"), place.path("copy/list")).expect("renamed");
-    place.fails("restore copy --dir made", 14, "is no backup");
+    place.fails("restore copy --dir made", 14, "is not a complete backup");
     std::fs::rename(place.path("copy/list"), place.path("copy/backup.json")).expect("renamed");
     place.good("restore copy --dir made");
     place.fails("restore copy --dir made", 2, "is not empty");
@@ -335,7 +335,7 @@ fn a_login_is_tried_kept_for_its_owner_and_used_where_there_is_no_directory() {
     let again = place.json(&format!("{asked} {flag} --key far"));
     assert_eq!((&found["lines"], &again["answered_before"]), (&again["lines"], &json!(true)));
     place.fails(&format!("query rides 'SELECT count(*)' --all --epsilon 50 {flag}"), 12, "");
-    place.fails(&format!("query rides 'SELECT distance' --all --epsilon 1 {flag}"), 1, "values do not leave");
+    place.fails(&format!("query rides 'SELECT distance' --all --epsilon 1 {flag}"), 1, "cannot be returned");
     place.fails(&format!("explain 7 {flag}"), 14, "there is no such run");
     place.fails(&format!("doctor {flag}"), 2, "works on a directory");
     assert_eq!(place.json(&format!("runs {flag}")), json!([]));

@@ -86,7 +86,7 @@ fn the_limits_of_the_machine_are_kept_by_the_commands_that_work() {
     let (place, _) = Place::with_rides("60_000");
     let submit = "submit examples/duration.toml --as mia";
     for line in ["plan examples/duration.toml --as mia --attempt-memory 1", &format!("{submit} --attempt-memory 1")] {
-        let told = place.fails(line, 1, "million bytes of memory and may have 1");
+        let told = place.fails(line, 1, "million bytes of memory and the limit is 1");
         assert!(told.contains("--attempt-memory"), "{told}");
     }
     assert_eq!(place.json("runs"), json!([]), "nothing was submitted");
@@ -113,7 +113,7 @@ fn the_limits_of_the_machine_are_kept_by_the_server() {
     for path in ["/v1/plan", "/v1/runs"] {
         let refused = serving.with_token("POST", path, &mia, &pipeline(&place));
         assert_eq!(refused.status, 422, "{}", refused.body);
-        assert!(refused.body.contains("million bytes of memory and may have 1"), "{}", refused.body);
+        assert!(refused.body.contains("million bytes of memory and the limit is 1"), "{}", refused.body);
     }
 }
 

@@ -89,7 +89,7 @@ fn rows_are_asked_about_in_two_formats_and_wrong_ones_are_named() {
     }
     let told = place.with_input("predict taxi-duration", "pickup,distance\n2026-11-02,1\n");
     assert!(told.err.contains("the header lacks columns that the model needs: payment"), "{}", told.err);
-    assert!(place.with_input("predict taxi-duration", "").err.contains("there is none"));
+    assert!(place.with_input("predict taxi-duration", "").err.contains("the input is empty"));
     place.fails("predict taxi-fare", 14, "there is no release \"taxi-fare\"");
     place.fails("models show taxi-duratoin@1", 14, "did you mean taxi-duration?");
     place.fails("models alias taxi-duration latest --as mia", 2, "cannot name a version");

@@ -2,7 +2,9 @@
 
 use sage_engine::adapt::{Mode, Strategy};
 use sage_engine::allocate::{Scheduler, Unlock};
-use sage_engine::simulate::{Need, Scenario, SimulationError, Story, Summary, Way, live};
+use sage_engine::simulate::{
+    Need, Scenario, SchedulingPolicy, SimulationError, SimulationResult, Summary, run_simulation,
+};
 use sage_engine::{Ceiling, Delta, Epsilon, Rule};
 
 fn ceiling() -> Ceiling {
@@ -21,7 +23,7 @@ const SCHEDULERS: [Scheduler; 5] = [
     Scheduler::DominantShare(Unlock::OverTime(24)),
 ];
 
-fn ways() -> impl Iterator<Item = Way> {
+fn ways() -> impl Iterator<Item = SchedulingPolicy> {
     let strategies = [
         (Strategy::Conserve, Mode::Conserve),
         (Strategy::Frugal, Mode::Conserve),
@@ -30,11 +32,11 @@ fn ways() -> impl Iterator<Item = Way> {
     ];
     SCHEDULERS
         .into_iter()
-        .flat_map(move |scheduler| strategies.map(|(strategy, mode)| Way { scheduler, strategy, mode }))
+        .flat_map(move |scheduler| strategies.map(|(strategy, mode)| SchedulingPolicy { scheduler, strategy, mode }))
 }
 
-fn lived(scenario: &Scenario, way: Way) -> Story {
-    live(scenario, way).unwrap_or_else(|error| panic!("{scenario:?}, {way:?}: {error}"))
+fn lived(scenario: &Scenario, way: SchedulingPolicy) -> SimulationResult {
+    run_simulation(scenario, way).unwrap_or_else(|error| panic!("{scenario:?}, {way:?}: {error}"))
 }
 
 /// What the pipelines choose fits the ledger to the unit, with many waiting for each other, by every scheduler and
@@ -45,7 +47,7 @@ fn what_is_chosen_fits() {
         for way in ways() {
             let scenario = week(rule, 0.7, seed);
             let told = lived(&scenario, way);
-            let all = Summary::of(std::slice::from_ref(&told));
+            let all = Summary::new(std::slice::from_ref(&told));
             println!("{rule:?}, {way:?}, seed {seed}: {all:?}");
             assert!(all.loss <= ceiling().epsilon, "{way:?}, seed {seed}: {}", all.loss);
             assert_eq!(all.came, all.released + all.gave_up + all.waiting, "{way:?}, seed {seed}");
@@ -72,9 +74,10 @@ fn the_default_strategy_wins() {
     let record = include_str!("../../../../../docs/internals/decisions/0043-data-before-budget.md");
     for rate in [0.1, 0.3, 0.7, 1.5] {
         let released = |strategy| {
-            let way = Way { strategy, ..Way::default() };
-            let stories: Vec<Story> = (1..=8).map(|seed| lived(&week(Rule::Basic, rate, seed), way)).collect();
-            Summary::of(&stories)
+            let way = SchedulingPolicy { strategy, ..SchedulingPolicy::default() };
+            let stories: Vec<SimulationResult> =
+                (1..=8).map(|seed| lived(&week(Rule::Basic, rate, seed), way)).collect();
+            Summary::new(&stories)
         };
         let [conserve, frugal] = [Strategy::Conserve, Strategy::Frugal].map(released);
         let hours = |summary: &Summary| summary.release_time.map_or(f64::NAN, |[mean, ..]| mean);
@@ -101,9 +104,9 @@ fn plain_scenarios_come_out_as_they_must() {
     let easy = Need { rows: 1.0, noisy_rows: 1e-6 };
     let hopeless = Need { rows: 1e12, noisy_rows: 1.0 };
     // Others keep a block's budget back until more pipelines have asked for it.
-    let plain = |way: &Way| matches!(way.scheduler, Scheduler::EvenSplit | Scheduler::FirstCome);
+    let plain = |way: &SchedulingPolicy| matches!(way.scheduler, Scheduler::EvenSplit | Scheduler::FirstCome);
     for way in ways().filter(plain).filter(|way| way.mode == Mode::Conserve) {
-        let all = |scenario: Scenario| Summary::of(&[lived(&scenario, way)]);
+        let all = |scenario: Scenario| Summary::new(&[lived(&scenario, way)]);
         let quick = all(Scenario { need: easy, rate: 0.2, ..week(Rule::Renyi, 0.2, 5) });
         assert_eq!((quick.waiting, quick.gave_up), (0, 0), "{way:?}: {quick:?}");
         assert_eq!(quick.released, quick.attempts, "{way:?}: one attempt each");
@@ -122,9 +125,9 @@ fn where_time_unlocks_pipelines_take_blocks_that_have_had_some() {
     for (unlock, rule) in [(24, Rule::Renyi), (24, Rule::Basic), (1, Rule::Renyi)] {
         for scheduler in [Scheduler::DominantShare(Unlock::OverTime(unlock)), Scheduler::Pack(Unlock::OverTime(unlock))]
         {
-            let way = Way { scheduler, ..Way::default() };
+            let way = SchedulingPolicy { scheduler, ..SchedulingPolicy::default() };
             let told = lived(&Scenario { need: easy, ..week(rule, 0.2, 5) }, way);
-            let all = Summary::of(std::slice::from_ref(&told));
+            let all = Summary::new(std::slice::from_ref(&told));
             assert_eq!(all.gave_up, 0, "{way:?}: {all:?}");
             assert!(all.released >= 10 && all.waiting <= 1, "{way:?}: {all:?}");
             // A block of this age has a first attempt's part within reach.
@@ -148,7 +151,7 @@ fn scenarios_that_cannot_be_are_refused() {
         (Scenario { rows: -1.0, ..good }, "rows"),
         (Scenario { need: Need { rows: 1.0, noisy_rows: f64::INFINITY }, ..good }, "rows"),
     ] {
-        let refused = live(&scenario, Way::default()).expect_err("it cannot be");
+        let refused = run_simulation(&scenario, SchedulingPolicy::default()).expect_err("it cannot be");
         assert!(matches!(&refused, SimulationError::Scenario { part: named, .. } if *named == part), "{refused}");
     }
 }

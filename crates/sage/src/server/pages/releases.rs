@@ -2,8 +2,8 @@
 
 use sage_engine::ReleaseView;
 use sage_engine::release::{Kind, Receipt};
-use sage_engine::run::{Interval, Published};
-use sage_engine::serve::{Column, Domain, Missing, allowed, cell_of_text};
+use sage_engine::run::{Interval, ReleasedStatistic};
+use sage_engine::serve::{Column, Domain, Missing, allowed, parse_text_cell};
 
 use super::html::{Head, Life, badge, escaped, facts, folded, named_table, page, part, short};
 use super::picture::{Line, intervals};
@@ -150,7 +150,7 @@ fn lineage(call: &Call<'_>, release: &ReleaseView, receipt: &str) -> String {
 }
 
 /// The lines of a statistic, drawn and as a table.
-fn statistic(published: &Published) -> String {
+fn statistic(published: &ReleasedStatistic) -> String {
     const DRAWN: usize = 60;
     let key = |line: &sage_engine::run::Line| line.key.clone().unwrap_or_else(|| "all".to_owned());
     let lines: Vec<Line> = published
@@ -232,7 +232,7 @@ fn field_of(given: &[(String, String)]) -> impl Fn(&Column) -> String {
 }
 
 /// The choice of a line of a statistic.
-fn keys(published: &Published, given: &[(String, String)]) -> String {
+fn keys(published: &ReleasedStatistic, given: &[(String, String)]) -> String {
     let names: Vec<&str> = published.lines.iter().map(|line| line.key.as_deref().unwrap_or("all")).collect();
     let value = given.iter().find(|(name, _)| name == "key").map_or("", |(_, text)| text.as_str());
     format!("<div><label for=\"field-key\">key</label>{}</div>", choice("key", &names, value))
@@ -260,7 +260,7 @@ fn predicted(
     let predictor = call.engine().predictor(release)?;
     let cell = |column: &Column| {
         let text = given.iter().find(|(name, _)| *name == column.name).map(|(_, text)| text.as_str());
-        cell_of_text(column, text).map_err(|why| format!("{}: {why}", column.name))
+        parse_text_cell(column, text).map_err(|why| format!("{}: {why}", column.name))
     };
     let row: Result<Vec<_>, String> = predictor.columns().iter().map(cell).collect();
     let row = match row {
@@ -277,7 +277,7 @@ fn predicted(
 }
 
 /// What a statistic says of a key; or that it says nothing.
-fn looked_up(published: &Published, given: &[(String, String)]) -> Result<String, String> {
+fn looked_up(published: &ReleasedStatistic, given: &[(String, String)]) -> Result<String, String> {
     let key = given.iter().find(|(name, _)| name == "key").map_or("", |(_, text)| text.as_str());
     let line = published.lines.iter().find(|line| line.key.as_deref().unwrap_or("all") == key);
     let line = line.ok_or_else(|| "there is no such key".to_owned())?;

@@ -10,11 +10,10 @@ use std::path::Path;
 use sage_kernel::{Gate, GrantId, Head};
 
 use crate::api::{EngineError, Places, now};
-use crate::blocks::{BlockStore, KeptSums, StoreError, parts_digest};
+use crate::blocks::{BlockStore, StoreError, SummaryCache, parts_digest};
 use crate::catalog::{AttemptEnd, Catalog, Note, NoteCollector, Stage};
-use crate::engine::{EngineError, Places, now};
-use crate::log::{Directory, SqliteLog, has_head_key};
-use crate::release::{Kind, Shelf};
+use crate::log::{BoxedLog, Directory, has_head_key};
+use crate::release::{ArtifactStore, Kind};
 
 /// A problem in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,11 +86,11 @@ impl fmt::Display for Finding {
 
 /// An examined directory.
 pub struct Doctor {
-    gate: Gate<NoteCollector<SqliteLog>>,
+    gate: Gate<NoteCollector<BoxedLog>>,
     catalog: Catalog,
     blocks: BlockStore,
     artifacts: ArtifactStore,
-    sums: KeptSums,
+    sums: SummaryCache,
     findings: Vec<Finding>,
     /// The number of block files that were compared with their digests.
     files: usize,
@@ -126,12 +125,12 @@ impl Doctor {
         }
         let blocks = BlockStore::open(&places.address(path))?;
         let artifacts = ArtifactStore::open(path)?;
-        let sums = KeptSums::open(path)?;
+        let sums = SummaryCache::open(path)?;
         let (findings, files) = (Vec::new(), 0);
         // The signing key is created with the first exported head.
         let head_exported = has_head_key(path);
         let mut doctor =
-            Self { gate, catalog, blocks, shelf, sums, findings, files, head_exported, _directory: directory };
+            Self { gate, catalog, blocks, artifacts, sums, findings, files, head_exported, _directory: directory };
         doctor.inspect()?;
         Ok(doctor)
     }
@@ -152,7 +151,7 @@ impl Doctor {
         self.files
     }
 
-    pub(crate) const fn gate(&self) -> &Gate<NoteCollector<SqliteLog>> {
+    pub(crate) const fn gate(&self) -> &Gate<NoteCollector<BoxedLog>> {
         &self.gate
     }
 
@@ -207,7 +206,7 @@ impl Doctor {
         let attempts = self.catalog.history().runs().flat_map(|(_, run)| &run.attempts);
         let reports: BTreeSet<String> = attempts
             .filter_map(|one| match &one.end {
-                Some(AttemptEnd::Judged(report)) => Some(Shelf::report_path(report.digest())),
+                Some(AttemptEnd::Judged(report)) => Some(ArtifactStore::report_path(report.digest())),
                 _ => None,
             })
             .collect();
@@ -223,7 +222,7 @@ impl Doctor {
     /// Checks that cached summaries belong to existing blocks in their current state.
     fn inspect_summaries(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
         for path in self.sums.list()? {
-            let owner = KeptSums::whose(&path);
+            let owner = SummaryCache::owner(&path);
             let stream = owner.and_then(|(stream, block)| Some((self.catalog.stream(stream)?, block)));
             let block = stream.and_then(|(stream, block)| stream.blocks.get(block));
             let parts = block.filter(|block| block.stage != Stage::Deleted).map(|block| parts_digest(&block.parts));

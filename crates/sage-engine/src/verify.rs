@@ -10,7 +10,7 @@ use sage_kernel::Head;
 use crate::api::rollback_fence::fence;
 use crate::api::{EngineError, Places};
 use crate::doctor::{Doctor, Finding};
-use crate::log::{Directory, Heads, KnownHead, LogCopy};
+use crate::log::{Directory, ExportedHead, Heads, LogCopy};
 
 /// The result of a verification.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ pub struct Verification {
     /// The log head. Every record up to it was verified.
     pub head: Head,
     /// The exported heads, and whether the log contains them.
-    pub heads: Vec<(PathBuf, KnownHead, bool)>,
+    pub heads: Vec<(PathBuf, ExportedHead, bool)>,
     /// The number of files that were compared with their digests.
     pub files: usize,
     /// The problems found.
@@ -41,8 +41,8 @@ impl Verification {
 /// # Errors
 /// When there is no log, or its hash chain is broken.
 pub fn verify(path: &Path, places: &Places) -> Result<Verification, EngineError> {
-    let in_use = Directory::is_held(path);
-    let copy = LogCopy::of(path)?;
+    let in_use = Directory::is_in_use(path);
+    let copy = LogCopy::create(path)?;
     let doctor = Doctor::examine_copy(copy.path(), path, places)?;
     let heads = Heads::new(places.heads.clone(), std::num::NonZeroU64::MAX, path).compare(doctor.gate())?;
     let ours = |finding: &&Finding| !(in_use && finding.is_repairable());

@@ -4,12 +4,9 @@
 
 use std::io::Read;
 
-use sage_store::blocks::BlockStore;
-use sage_store::ingest::{Batch, LaneSource, Source, ingest};
-use sage_store::stream::StreamFile;
 use sage_kernel::noise::SecureNoise;
 use sage_store::blocks::BlockStore;
-use sage_store::ingest::{Batch, Lanes, Source, ingest};
+use sage_store::ingest::{Batch, LaneSource, Source, ingest};
 use sage_store::stream::StreamFile;
 
 /// Nearly all rows have one category, so a single block must be written in several parts.

@@ -8,7 +8,7 @@
 use sage_kernel::{Event, Gate, GateError, Head, Log, LogError};
 
 use crate::api::{Engine, EngineError, Store, now};
-use crate::catalog::{Catalog, Note, Noted};
+use crate::catalog::{Catalog, Note, NoteCollector};
 use crate::log::Directory;
 
 /// The kind of the note that commits to the catalog's notes.

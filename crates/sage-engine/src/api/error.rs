@@ -15,7 +15,7 @@ use crate::plan::PlanRefusal;
 use crate::query::PrivateQueryRefusal;
 use crate::read::{QueryRefusal, ReadError};
 use crate::release::ArtifactStoreError;
-use crate::stream::{MemberRefusal, Refused, Role, StreamFileError};
+use crate::stream::{ForbiddenChange, MemberRefusal, Role, StreamFileError};
 
 /// The principal who makes a request, by the name that stream files use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub enum EngineError {
     /// The stream file is invalid.
     StreamFile(StreamFileError),
     /// This change of a stream file is not allowed.
-    Change(Refused),
+    Change(ForbiddenChange),
     /// There is no such stream.
     NoStream(String),
     /// The stream exists with another definition.
@@ -119,7 +119,7 @@ pub enum EngineError {
     /// The query is not evaluated row by row.
     Query(QueryRefusal),
     /// The query cannot be answered privately.
-    Question(QuestionRefusal),
+    Question(PrivateQueryRefusal),
     /// A query failed; its charge stands.
     Unanswered(String),
     /// A query failed after it was charged, or was charged earlier without a result. The charge stands.

@@ -47,9 +47,9 @@ use checkpoint::History;
 use rollback_fence::Doubted;
 
 use crate::allocate::Scheduler;
-use crate::blocks::{BlockKeys, BlockStore, KeptSums, MasterKeySource};
-use crate::catalog::{Catalog, Note, Noted};
-use crate::log::{BoxedLog, Checked, Directory, GroupCommit, Heads, Sound};
+use crate::blocks::{BlockKeys, BlockStore, MasterKeySource, SummaryCache};
+use crate::catalog::{Catalog, Note, NoteCollector};
+use crate::log::{BoxedLog, Directory, GroupCommit, HeadCheck, Heads, SoundGate};
 pub use crate::plan::AttemptLimits;
 use crate::plan::Recipe;
 use crate::release::ArtifactStore;
@@ -61,7 +61,7 @@ use crate::worker::progress::Progress;
 use crate::worker::run_loop::Choices;
 
 /// The log as the engine reads it: any store, with the notes that pass through it.
-pub(crate) type Store = Noted<BoxedLog>;
+pub(crate) type Store = NoteCollector<BoxedLog>;
 
 /// Options of a directory: where its parts are stored, and how it runs pipelines.
 #[derive(Clone, Debug, Default)]
@@ -112,7 +112,7 @@ pub struct Engine {
     pub(crate) group_commit: GroupCommit<Store>,
     pub(crate) blocks: BlockStore,
     /// Cached block summaries, reused by later attempts.
-    pub(crate) sums: KeptSums,
+    pub(crate) sums: SummaryCache,
     /// Authenticates the cached summaries.
     pub(crate) summary_key: SummaryKey,
     pub(crate) catalog: Mutex<Arc<Catalog>>,
@@ -161,17 +161,17 @@ impl Engine {
             }
         }
         let log = match Heads::new(places.heads.clone(), EXPORT_EVERY, path).check(gate)? {
-            Checked::Sound(log) if rollback_fence::fence(path).exists() => Doubted::Restored(log),
-            Checked::Sound(log) => {
+            HeadCheck::Sound(log) if rollback_fence::fence(path).exists() => Doubted::Restored(log),
+            HeadCheck::Sound(log) => {
                 return Ok(Opened::Ready(Box::new(Self::ready(directory, blocks, log, history, places.clone())?)));
             }
-            Checked::RolledBack(log) => Doubted::RolledBack(log),
+            HeadCheck::RolledBack(log) => Doubted::RolledBackGate(log),
         };
         Ok(Opened::Fenced(Box::new(RollbackFence { directory, blocks, log, history, places: places.clone() })))
     }
 
     fn ready(
-        directory: Directory, blocks: BlockStore, mut sound: Sound<Store>, history: History, places: Places,
+        directory: Directory, blocks: BlockStore, mut sound: SoundGate<Store>, history: History, places: Places,
     ) -> Result<Self, EngineError> {
         sound.burn_running(now())?;
         let group_commit = GroupCommit::new(sound, now);
@@ -183,7 +183,7 @@ impl Engine {
         let catalog = Mutex::new(Arc::new(catalog));
         let history = Mutex::new(history);
         let artifacts = ArtifactStore::open(directory.path())?;
-        let sums = KeptSums::open(directory.path())?.with_keys(blocks.keys().cloned());
+        let sums = SummaryCache::open(directory.path())?.with_keys(blocks.keys().cloned());
         let summary_key = secret::summary_key(directory.path())?;
         // Rows of programs that were running when the last process stopped; their grants are burnt.
         let scratch = directory.path().join(own_code::SCRATCH);

@@ -205,7 +205,9 @@ pub(crate) fn account<'gate>(
 }
 
 /// The name of the context that pays for requests of an ML engineer of the stream.
-pub(crate) fn paid_by(known: &Stream, by: &Principal, named: Option<&str>) -> Result<Option<String>, EngineError> {
+pub(crate) fn paying_context(
+    known: &Stream, by: &Principal, named: Option<&str>,
+) -> Result<Option<String>, EngineError> {
     in_role(known, by, Role::MlEngineer)?;
     Ok(known.file.policy.paying_context(by.name(), named)?)
 }

@@ -1,4 +1,4 @@
-//! Quarantined rows: listed without counts, released into blocks, erased, or removed at the end of the retention.
+//! QuarantinedFile rows: listed without counts, released into blocks, erased, or removed at the end of the retention.
 //!
 //! A quarantined row is in no block and is never read by a query or a pipeline. The list shows which batches have
 //! quarantined rows and why, without rows, values or counts. A release sends the rows through ingest again, under the
@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::api::policy::{found, in_role};
 use crate::api::{Engine, EngineError, IngestOutcome, Principal, note};
-use crate::catalog::{Note, Quarantined};
+use crate::catalog::{Note, QuarantinedFile};
 use crate::ingest::{Format, IngestError, REASON_COLUMN, Source};
 use crate::stream::Role;
 
@@ -136,7 +136,7 @@ impl Engine {
     }
 
     /// The rows of a file, after its digest was verified.
-    fn quarantined_rows(&self, stream: &str, own: &Quarantined) -> Result<Vec<RecordBatch>, EngineError> {
+    fn quarantined_rows(&self, stream: &str, own: &QuarantinedFile) -> Result<Vec<RecordBatch>, EngineError> {
         let path = own.part.path(stream);
         let bytes = self.blocks.read(&path)?;
         if *blake3::hash(&bytes).as_bytes() != own.part.digest {

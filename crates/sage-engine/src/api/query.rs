@@ -11,11 +11,11 @@ use sage_learn::count::{Node, Tree, laplace_sum_quantile};
 use sage_learn::plan::fits;
 use sage_learn::statistics::StatisticError;
 
-use crate::api::policy::{account, found, paid_by};
+use crate::api::policy::{account, found, paying_context};
 use crate::api::{Engine, EngineError, Principal, Store, census, note, submit};
 use crate::catalog::{Note, Stage, Stream};
 use crate::plan::{PlanRefusal, QueryPrice, plan_on_thread};
-use crate::query::{BlockSelection, CONFIDENCE, PrivateQuery, QueryParameters, QueryResult, ResultWidth, Spend};
+use crate::query::{BlockSelection, CONFIDENCE, PrivateQuery, QueryParameters, ResultTable, ResultWidth, Spend};
 use crate::quiet;
 use crate::read::ReadError;
 use crate::worker::grant::context;
@@ -35,7 +35,7 @@ pub struct QueryRequest {
     /// The budget, or the required accuracy.
     pub spend: Spend,
     /// The blocks to read.
-    pub which: Which,
+    pub which: BlockSelection,
 }
 
 /// The cost of a query on each of its blocks.
@@ -70,7 +70,7 @@ pub struct QueryPlan {
 #[derive(Clone, Debug, PartialEq)]
 pub struct QueryResult {
     /// The result.
-    pub answer: Answer,
+    pub answer: ResultTable,
     /// The number of its charge in the log.
     pub charge: u64,
     /// The cost of this request; `None` if the result was computed before.
@@ -121,7 +121,7 @@ impl Engine {
     /// stream or may not spend in the context. After an error that follows the charge, the charge stands.
     pub fn query(&self, by: &Principal, asked: &QueryRequest) -> Result<QueryResult, EngineError> {
         let asked = &self.on_account(by, asked)?;
-        // Checked first, since blocks of an earlier query may have been deleted since.
+        // HeadCheck first, since blocks of an earlier query may have been deleted since.
         if let Some(before) = self.answered(by, asked)? {
             return Ok(before);
         }
@@ -146,7 +146,7 @@ impl Engine {
             other => other,
         })?;
         let charge = granted.id();
-        let computed = quiet::alone(|| self.computed(&planned, granted));
+        let computed = quiet::run_on_reader(|| self.computed(&planned, granted));
         // A panic message may contain a value of a row, and whether a panic occurred depends on rows.
         let computed = computed.unwrap_or(Err(EngineError::Read(ReadError::Failed)));
         self.hold(&asked.stream);
@@ -174,7 +174,7 @@ impl Engine {
             let (id, known) = found(gate, catalog, &asked.stream)?;
             let Some(before) = known.answered.get(&(by.name().to_owned(), asked.key.clone())) else { return Ok(None) };
             let (_, own) = account(gate, id, &asked.stream, asked.context.as_deref())?;
-            let now = Asked::new(&own.name, asked.spend, &asked.which);
+            let now = QueryParameters::new(&own.name, asked.spend, &asked.which);
             // Notes of older releases contain only the SQL text to compare.
             if before.sql != asked.sql || before.asked.as_ref().is_some_and(|then| *then != now) {
                 return Err(EngineError::OtherQuestion(asked.key.clone()));
@@ -184,7 +184,7 @@ impl Engine {
     }
 
     /// Computes the result without releasing it.
-    fn computed(&self, planned: &Planned, granted: Granted) -> Result<(Answer, Finished), EngineError> {
+    fn computed(&self, planned: &Planned, granted: Granted) -> Result<(ResultTable, FinishedSession), EngineError> {
         let mut session = self.open_session(granted, planned.question.query())?;
         let answer = planned.question.answer(&mut session, &planned.priced.noises);
         let answer = answer.map_err(|error| EngineError::Unanswered(error.to_string()))?;
@@ -193,8 +193,9 @@ impl Engine {
 
     /// Releases a result and records it.
     fn released(
-        &self, by: &Principal, asked: &QueryRequest, planned: &Planned, charge: GrantId, computed: (Answer, Finished),
-    ) -> Result<Answer, EngineError> {
+        &self, by: &Principal, asked: &QueryRequest, planned: &Planned, charge: GrantId,
+        computed: (ResultTable, FinishedSession),
+    ) -> Result<ResultTable, EngineError> {
         let (answer, finished) = computed;
         let charge = charge.0;
         let told = Note::QueryAnswered {
@@ -215,10 +216,10 @@ impl Engine {
     fn on_account(&self, by: &Principal, asked: &QueryRequest) -> Result<QueryRequest, EngineError> {
         self.with(|gate, catalog| {
             let (_, known) = found(gate, catalog, &asked.stream)?;
-            let context = paid_by(known, by, asked.context.as_deref())?;
+            let context = paying_context(known, by, asked.context.as_deref())?;
             // A block that is named twice counts once.
             let which = match &asked.which {
-                Which::Named(keys) => Which::Named(crate::api::blocks::folded(keys)),
+                BlockSelection::Named(keys) => BlockSelection::Named(crate::api::blocks::folded(keys)),
                 other => other.clone(),
             };
             Ok(QueryRequest { context, which, ..asked.clone() })
@@ -261,7 +262,7 @@ impl Engine {
 
     /// How many more such queries all of the blocks admit.
     fn left_for_question(
-        &self, asked: &QueryRequest, blocks: &[String], filter: &Filter, priced: &Priced,
+        &self, asked: &QueryRequest, blocks: &[String], filter: &Filter, priced: &QueryPrice,
     ) -> Result<u64, EngineError> {
         self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, &asked.stream)?;
@@ -285,7 +286,7 @@ impl Engine {
 fn chosen(gate: &Gate<Store>, asked: &QueryRequest, known: &Stream) -> Result<Vec<String>, EngineError> {
     let id = gate.ledger().stream_named(&asked.stream);
     let id = id.ok_or_else(|| EngineError::NoStream(asked.stream.clone()))?;
-    if let Which::Named(keys) = &asked.which {
+    if let BlockSelection::Named(keys) = &asked.which {
         crate::api::blocks::numbers(gate, id, keys)?;
         return Ok(keys.clone());
     }
@@ -325,7 +326,9 @@ fn counted(known: &Stream, blocks: &[String]) -> Option<u64> {
 }
 
 /// The lowest price at which every number has at most the given error.
-fn cheapest(filter: &Filter, question: &Question, error: f64, rows: Option<u64>) -> Result<Priced, EngineError> {
+fn cheapest(
+    filter: &Filter, question: &PrivateQuery, error: f64, rows: Option<u64>,
+) -> Result<QueryPrice, EngineError> {
     let refused = |why: &str| EngineError::Plan(PlanRefusal::part("error", why));
     let price = |units: u64| {
         let epsilon = Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT);

@@ -7,7 +7,7 @@ use sage_model::bundle::Predictor;
 
 use crate::api::policy::{found, in_role};
 use crate::api::{Engine, EngineError, Principal, lock, note};
-use crate::catalog::{Catalog, Note, Released};
+use crate::catalog::{Catalog, Note, ReleaseRecord};
 use crate::pipeline::{Statistic, Train};
 use crate::plan::{Table, Tables};
 use crate::release::Kind;
@@ -124,7 +124,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the release is not a statistic, or its digest differs.
-    pub fn statistic(&self, release: &ReleaseView) -> Result<Published, EngineError> {
+    pub fn statistic(&self, release: &ReleaseView) -> Result<ReleasedStatistic, EngineError> {
         match release.kind {
             Kind::Statistic => Ok(self.artifacts.statistic(&release.digest)?),
             Kind::Model => Err(EngineError::NoRelease(format!("{} (it is a model)", release.name))),
@@ -161,7 +161,7 @@ impl Engine {
         self.with(|gate, catalog| {
             // A log of an earlier version may contain a name with versions of two streams: the owner of the name
             // decides.
-            let owner = catalog.works().owner(name).unwrap_or(stream);
+            let owner = catalog.history().owner(name).unwrap_or(stream);
             let (_, known) = found(gate, catalog, owner)?;
             in_role(known, by, Role::MlEngineer)?;
             Ok(note(gate, catalog, written)?)

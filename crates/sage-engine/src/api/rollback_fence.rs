@@ -27,17 +27,17 @@ pub struct RollbackFence {
 /// The reason for the fence.
 pub(crate) enum Doubted {
     /// An exported head is missing from the log.
-    RolledBack(RolledBack<Store>),
+    RolledBackGate(RolledBackGate<Store>),
     /// The directory was restored from a backup.
-    Restored(Sound<Store>),
+    Restored(SoundGate<Store>),
 }
 
 impl RollbackFence {
     /// The head of the log, and the newest exported head that is missing from it; `None` if the directory was restored
     /// and no such head is known.
-    pub const fn heads(&self) -> (Head, Option<KnownHead>) {
+    pub const fn heads(&self) -> (Head, Option<ExportedHead>) {
         match &self.log {
-            Doubted::RolledBack(log) => (log.head(), Some(log.known())),
+            Doubted::RolledBackGate(log) => (log.head(), Some(log.known())),
             Doubted::Restored(log) => (log.head(), None),
         }
     }
@@ -56,7 +56,7 @@ impl RollbackFence {
             return Err(EngineError::Fenced);
         }
         self.is_officer(officer)?;
-        let Doubted::RolledBack(log) = self.log else { return Err(EngineError::Fenced) };
+        let Doubted::RolledBackGate(log) = self.log else { return Err(EngineError::Fenced) };
         let sound = log.acknowledge(now(), officer.name())?;
         Engine::ready(self.directory, self.blocks, sound, self.history, self.places)
     }
@@ -66,10 +66,10 @@ impl RollbackFence {
     ///
     /// # Errors
     /// When the principal is not an officer, or the log cannot be written. Nothing is granted then.
-    pub fn acknowledge_restore(self, officer: &Principal, since: Since) -> Result<Engine, EngineError> {
+    pub fn acknowledge_restore(self, officer: &Principal, since: SinceBackup) -> Result<Engine, EngineError> {
         self.is_officer(officer)?;
         let mut sound = match self.log {
-            Doubted::RolledBack(log) => log.acknowledge(now(), officer.name())?,
+            Doubted::RolledBackGate(log) => log.acknowledge(now(), officer.name())?,
             Doubted::Restored(log) => log,
         };
         sound.acknowledge_restore(now(), officer.name(), since)?;

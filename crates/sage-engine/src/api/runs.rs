@@ -2,7 +2,7 @@
 
 use crate::adapt::{Attempt, End, Limit, Outcome, Phase, Verdict};
 use crate::api::Engine;
-use crate::catalog::{Ended, Run, Try};
+use crate::catalog::{AttemptEnd, AttemptRecord, Run};
 use crate::run::Report;
 
 /// A run: one submission of a pipeline.

@@ -6,12 +6,12 @@ use sage_kernel::{AccessModes, Amounts, Blocks, Cost, Epsilon, Filter, Lane};
 use sage_learn::plan::odometer;
 
 use crate::adapt::{End, Outcome, Phase};
-use crate::api::policy::{found, in_role, paid_by, paying};
+use crate::api::policy::{found, in_role, paying, paying_context};
 use crate::api::releases::{Shown, ShownTables};
 use crate::api::{Engine, EngineError, Principal, note, now};
 use crate::catalog::{Catalog, Note, Step};
 use crate::pipeline::{Extent, Pipeline, Train};
-use crate::plan::{Bill, Known, NamedTables, Preview, Recipe, Terms, plan_apart};
+use crate::plan::{AttemptCost, CostInputs, NamedTables, Preview, Recipe, Terms, plan_on_thread};
 use crate::scheduler::ceilings::Ceilings;
 use crate::stream::{Role, StreamFile, Width};
 use crate::worker::code;
@@ -187,7 +187,7 @@ impl Engine {
     }
 
     /// How many times each sealed block that the pipeline reads, oldest first, still admits an attempt cost.
-    pub(crate) fn left_for(&self, recipe: &Recipe, bill: &Bill) -> Result<Vec<u64>, EngineError> {
+    pub(crate) fn left_for(&self, recipe: &Recipe, bill: &AttemptCost) -> Result<Vec<u64>, EngineError> {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &recipe.pipeline().stream)?;
             let ledgered = gate.ledger().stream(id);
@@ -228,7 +228,7 @@ fn owns_name(catalog: &Catalog, name: &str, stream: &str) -> Result<(), EngineEr
 }
 
 /// The ε of an attempt cost on its own at δ_g, on the lane where it costs more.
-pub(crate) fn alone(filter: &Filter, bill: &Bill) -> Epsilon {
+pub(crate) fn alone(filter: &Filter, bill: &AttemptCost) -> Epsilon {
     let lanes = lane_losses(filter, &bill.costs);
     lanes[0].max(lanes[1])
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::list::{create_empty_folder, files_below, write_file};
 use super::save::{fold_log, read_optional};
-use crate::engine::{EngineError, Places, now};
-use crate::log::{KnownHead, copy_log};
+use crate::api::{EngineError, Places, now};
+use crate::log::{ExportedHead, copy_log};
 
 /// Writes a bundle to a new folder, which `tools/audit.py` checks without this program. Returns the number of events. The
 /// directory may be in use.
@@ -24,7 +24,7 @@ pub fn export(path: &Path, places: &Places, to: &Path) -> Result<u64, EngineErro
     for (name, stream) in catalog.streams() {
         write_file(to, &format!("streams/{name}.toml"), stream.file.to_text().as_bytes())?;
     }
-    write_file(to, "head", KnownHead { head, time: now() }.unsigned_line().as_bytes())?;
+    write_file(to, "head", ExportedHead { head, time: now() }.unsigned_line().as_bytes())?;
     for (index, file) in places.heads.iter().enumerate() {
         if let Some(bytes) = read_optional(file)? {
             write_file(to, &format!("heads/{index}"), &bytes)?;

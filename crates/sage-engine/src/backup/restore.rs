@@ -6,6 +6,8 @@ use bytes::Bytes;
 
 use super::list::{BackupError, BackupManifest, create_empty_folder, digest, write_file};
 use super::save::{fold_log, read_optional};
+use crate::api::rollback_fence::fence;
+use crate::api::{EngineError, Places};
 use crate::blocks::BlockStore;
 use crate::log::durable;
 

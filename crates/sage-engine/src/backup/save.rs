@@ -7,9 +7,9 @@ use std::path::Path;
 use sage_kernel::{Gate, Head};
 
 use super::list::{BackupError, BackupFile, BackupManifest, create_empty_folder, digest, files_below, write_file};
+use crate::api::{EngineError, Places, now};
 use crate::blocks::{BlockStore, KEYS_FOLDER, StoreError};
 use crate::catalog::{Catalog, Note, NoteCollector};
-use crate::engine::{EngineError, Places, now};
 use crate::log::{Directory, copy_log};
 
 /// How often the log is copied, at most, when blocks are deleted during the backup.

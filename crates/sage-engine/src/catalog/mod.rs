@@ -18,7 +18,7 @@ use sage_learn::count::Node;
 
 use crate::blocks::Part;
 use crate::ingest::Manifest;
-use crate::query::{QueryParameters, QueryResult};
+use crate::query::{QueryParameters, ResultTable};
 use crate::stream::{Role, StreamFile};
 
 /// The life-cycle stage of a block. Retirement is recorded in the ledger, not here.
@@ -103,7 +103,7 @@ pub(crate) struct AnsweredQuery {
     /// `None` in notes of older releases.
     pub(crate) asked: Option<QueryParameters>,
     pub(crate) charge: u64,
-    pub(crate) answer: QueryResult,
+    pub(crate) answer: ResultTable,
 }
 
 /// The recorded state of all streams, runs and releases, without budgets.
@@ -264,7 +264,7 @@ impl Catalog {
                 })
             }
         };
-        for (member, context) in stream.file.policy.parted() {
+        for (member, context) in stream.file.policy.separate_members() {
             stream.context_members.entry(member.to_owned()).or_insert_with(|| context.to_owned());
         }
         Ok(())

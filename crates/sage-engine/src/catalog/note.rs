@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run::Step;
 use crate::plan::Terms;
-use crate::query::{QueryParameters, QueryResult};
+use crate::query::{QueryParameters, ResultTable};
 
 /// One recorded event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub(crate) enum Note {
         by: String,
         /// The number of the charge.
         charge: u64,
-        answer: QueryResult,
+        answer: ResultTable,
         /// The parameters of the query; absent in notes of older releases.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked: Option<QueryParameters>,
@@ -192,7 +192,7 @@ mod tests {
         let secret = Some("00".to_owned());
         let cell = Cell { value: Some(1.5), low: Some(-1.0), high: None };
         let line = || Line { keys: vec!["card".to_owned()], cells: vec![cell] };
-        let answer = || QueryResult { keys: vec![by()], columns: vec![by()], confidence: 0.95, lines: vec![line()] };
+        let answer = || ResultTable { keys: vec![by()], columns: vec![by()], confidence: 0.95, lines: vec![line()] };
         let asked = |epsilon: Option<&str>, error: Option<&str>, blocks| {
             let [epsilon, error] = [epsilon, error].map(|text| text.map(str::to_owned));
             Some(QueryParameters { context: by(), epsilon, error, blocks })

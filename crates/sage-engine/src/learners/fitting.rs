@@ -7,7 +7,7 @@ use sage_learn::encode::Example;
 use sage_model::bundle::{Fields, Graph};
 
 use crate::plan::{Inputs, charged_table_noise};
-use crate::run::Watch;
+use crate::run::AttemptObserver;
 
 /// What a learner needs to fit a model.
 pub struct Fitting<'attempt> {
@@ -19,7 +19,7 @@ pub struct Fitting<'attempt> {
     pub threads: usize,
     /// The largest norm of a linear model's weights for which the rejection test holds, if the attempt has one.
     pub weight_norm: Option<f64>,
-    pub(crate) watch: &'attempt dyn Watch,
+    pub(crate) observer: &'attempt dyn AttemptObserver,
 }
 
 impl Fitting<'_> {
@@ -33,7 +33,7 @@ impl Fitting<'_> {
     /// # Errors
     /// If the attempt is to stop here; pass the error on.
     pub fn step(&self, done: u32, total: u32) -> Result<(), FitError> {
-        self.watch.step(done, total).map_err(|lost| FitError(lost.0))
+        self.observer.step(done, total).map_err(|failure| FitError(failure.0))
     }
 }
 

@@ -29,7 +29,7 @@ pub use network::NetworkLearner;
 pub use registry::{KindTaken, LearnerKind, kind_names, register};
 pub(crate) use registry::{NOT_LEARNERS, kinds};
 pub use ridge::{RidgeLearner, RidgeTerm};
-use sage_kernel::{Mechanism, MomentBounds, Part, Permit, Session, Summary, Tag};
+use sage_kernel::{BlockPart, Mechanism, MomentBounds, Permit, Session, Summary, SummaryTag};
 use sage_learn::encode::Encoded;
 use sage_learn::statistics::StatisticError;
 
@@ -158,7 +158,9 @@ pub trait BlockSums: Sync {
     ///
     /// # Errors
     /// If the permit does not cover the block, or the sums are out of range.
-    fn sum(&self, permit: &Permit, part: (Part, Tag), rows: &[Encoded]) -> Result<Vec<Summary>, StatisticError>;
+    fn sum(
+        &self, permit: &Permit, part: (BlockPart, SummaryTag), rows: &[Encoded],
+    ) -> Result<Vec<Summary>, StatisticError>;
 }
 
 /// The number of inputs that are not zero in a row, and the bias.

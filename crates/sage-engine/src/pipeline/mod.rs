@@ -20,7 +20,7 @@ pub use limits::Limits;
 pub use parts::{Bounds, Extent, Keys};
 pub(crate) use parts::{read_count, read_number};
 pub use statistic::Statistic;
-pub use train::{Handover, Train};
+pub use train::{RowTransport, Train};
 pub use validate::{Goal, Metric, TestBound, Validate};
 
 pub use crate::document::DocumentError as PipelineFileError;

@@ -42,7 +42,7 @@ pub enum RowTransport {
 }
 
 #[derive(Clone, Copy)]
-enum Word {
+enum Keyword {
     Learner(LearnerKind),
     Statistic,
     Released,
@@ -50,13 +50,13 @@ enum Word {
 }
 
 /// The values of `kind`: the learners, and what is not a learner.
-fn words() -> Vec<(&'static str, Word)> {
-    let learners = learners::kinds().into_iter().map(|kind| (kind.name, Word::Learner(kind)));
-    let others = NOT_LEARNERS.into_iter().zip([Word::Statistic, Word::Released, Word::Command]);
+fn keywords() -> Vec<(&'static str, Keyword)> {
+    let learners = learners::kinds().into_iter().map(|kind| (kind.name, Keyword::Learner(kind)));
+    let others = NOT_LEARNERS.into_iter().zip([Keyword::Statistic, Keyword::Released, Keyword::Command]);
     learners.chain(others).collect()
 }
 
-const HANDOVERS: [(&str, Handover); 2] = [("parquet", Handover::Parquet), ("flight", Handover::Flight)];
+const TRANSPORTS: [(&str, RowTransport); 2] = [("parquet", RowTransport::Parquet), ("flight", RowTransport::Flight)];
 impl Train {
     /// Whether it produces or tests a model, and so needs a label.
     pub const fn is_model(&self) -> bool {
@@ -70,11 +70,11 @@ impl Train {
 
     pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         let word = match section.has("kind") || !section.has("command") {
-            true => section.choice("kind", &words(), None)?,
-            false => Word::Command,
+            true => section.choice("kind", &keywords(), None)?,
+            false => Keyword::Command,
         };
         match word {
-            Word::Learner(kind) => {
+            Keyword::Learner(kind) => {
                 section.only(&[&["kind"], kind.keys].concat())?;
                 (kind.parse)(&TrainKeys::new(section.clone())).map(Self::Model)
             }

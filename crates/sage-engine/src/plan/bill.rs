@@ -15,7 +15,7 @@ use crate::pipeline::{Statistic, Train};
 
 /// The noise of training, with everything else that is fixed before it starts.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Trained {
+pub enum TrainingNoise {
     /// Of a learner: the mechanisms that it is charged.
     Model(Vec<Mechanism>),
     /// Of a statistic's tables, each with this noise.
@@ -117,8 +117,9 @@ pub(crate) const fn uses_both_lanes(statistic: &Statistic) -> bool {
     matches!(statistic, Statistic::Count | Statistic::Sum { .. } | Statistic::Histogram { .. })
 }
 
-pub(super) fn some<T>(noise: Option<T>, stage: &str) -> Result<T, PlanRefusal> {
-    let why = "its share of an attempt is too small for any noise; raise epsilon0 or its share in [budget] split";
+pub(super) fn require_noise<T>(noise: Option<T>, stage: &str) -> Result<T, PlanRefusal> {
+    let why =
+        "its share of the attempt's budget is too small for any noise; raise epsilon0 or its share in [budget] split";
     noise.ok_or_else(|| PlanRefusal::part(stage, why))
 }
 
@@ -138,7 +139,7 @@ fn training_noise(
                 let why = format!("the learner `{}` asks for a mechanism that the kernel does not run", learner.kind());
                 return Err(PlanRefusal::part("train", why));
             }
-            Ok((Trained::Model(parts.clone()), parts))
+            Ok((TrainingNoise::Model(parts.clone()), parts))
         }
         Train::Statistic(statistic) => {
             let tables = table_count(statistic)?;
@@ -154,8 +155,8 @@ fn training_noise(
     }
 }
 
-/// How many tables a statistic releases.
-fn tables(statistic: &Statistic) -> Result<u32, PlanRefusal> {
+/// The number of noisy tables that a statistic needs.
+fn table_count(statistic: &Statistic) -> Result<u32, PlanRefusal> {
     let tables = match statistic {
         Statistic::Variance { .. } => 2,
         Statistic::Quantile { .. } => {

@@ -5,13 +5,13 @@
 
 use sage_kernel::{Cost, Mechanism, Sigma, TableNoise};
 
-use super::bill::{Bill, Noises, Trained};
+use super::bill::{AttemptCost, StageNoise, TrainingNoise};
 use super::price::least_sigma_of_table;
 use super::{Recipe, uses_both_lanes};
 use crate::allocate::Resources;
 use crate::pipeline::Train;
 
-impl Bill {
+impl AttemptCost {
     /// The bill that was charged as this, on the train lane and on the test lane, and allocated as that; nothing if the
     /// pipeline is none that is charged in this way.
     pub(crate) fn as_charged(recipe: &Recipe, costs: [Option<Cost>; 2], resources: Resources) -> Option<Self> {
@@ -39,15 +39,15 @@ impl Bill {
 }
 
 /// The noise of training that parts of the charge paid for.
-fn trained(recipe: &Recipe, parts: &[Mechanism]) -> Option<Trained> {
+fn trained(recipe: &Recipe, parts: &[Mechanism]) -> Option<TrainingNoise> {
     match (&recipe.pipeline().train, parts) {
         (Train::Model(learner), _) => {
-            learner.matches_charge(recipe.inputs()?, parts).then(|| Trained::Model(parts.to_vec()))
+            learner.matches_charge(recipe.inputs()?, parts).then(|| TrainingNoise::Model(parts.to_vec()))
         }
-        (Train::Statistic(_), [part, ..]) => charged_table_noise(part).map(Trained::Tables),
-        (Train::Released { .. }, []) => Some(Trained::Nothing),
+        (Train::Statistic(_), [part, ..]) => charged_table_noise(part).map(TrainingNoise::Tables),
+        (Train::Released { .. }, []) => Some(TrainingNoise::Nothing),
         (Train::Command { .. }, [Mechanism::BlackBox { epsilon, delta }, ..]) => {
-            Some(Trained::Declared(*epsilon, *delta))
+            Some(TrainingNoise::Declared(*epsilon, *delta))
         }
         _ => None,
     }
@@ -131,9 +131,9 @@ reject = true
                 let pipeline = Pipeline::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 let terms = Terms::new(&pipeline, &file, &filter).expect("terms");
                 let recipe = Recipe::new(pipeline, &file, &NoTables).expect("a recipe");
-                let known = Known { filter: &filter, terms, cost: terms.first_cost, rows: Some(4000.0) };
-                let bill = Bill::new(&recipe, known).expect("a bill");
-                let found = Bill::as_charged(&recipe, bill.costs.clone(), bill.resources);
+                let known = CostInputs { filter: &filter, terms, cost: terms.first_cost, rows: Some(4000.0) };
+                let bill = AttemptCost::new(&recipe, known).expect("a bill");
+                let found = AttemptCost::as_charged(&recipe, bill.costs.clone(), bill.resources);
                 let found = found.unwrap_or_else(|| panic!("{:?}: {text}", filter.rule()));
                 assert_eq!((&found.costs, found.resources), (&cost.costs, cost.resources), "{rule:?}");
                 assert_eq!(found.noises.reject, cost.noises.reject);
@@ -143,7 +143,7 @@ reject = true
                     (TrainingNoise::Tables(one), TrainingNoise::Tables(two)) => assert!(alike(Some(*one), Some(*two))),
                     (one, two) => assert_eq!(one, two),
                 }
-                let other = Bill::as_charged(&recipe, [None, None], bill.resources);
+                let other = AttemptCost::as_charged(&recipe, [None, None], bill.resources);
                 assert!(other.is_none(), "what paid for nothing is no bill of this pipeline");
             }
         }

@@ -21,9 +21,9 @@ mod terms;
 pub(crate) mod time;
 mod training;
 
-pub(crate) use apart::{NamedTables, plan_apart};
-pub use bill::{Bill, Noises, Trained};
-pub(crate) use bill::{Known, of_both_lanes, quantiles};
+pub(crate) use apart::{NamedTables, plan_on_thread};
+pub use bill::{AttemptCost, StageNoise, TrainingNoise};
+pub(crate) use bill::{CostInputs, quantile_plan, uses_both_lanes};
 pub(crate) use charged::charged_table_noise;
 pub use inputs::Inputs;
 pub(crate) use inputs::graph_columns;
@@ -105,7 +105,7 @@ impl Recipe {
                 query
             }
             Train::Model(learner) => {
-                let (query, of_model) = inputs::of(&pipeline, file, tables)?;
+                let (query, model_inputs) = inputs::plan_inputs(&pipeline, file, tables)?;
                 let reject = pipeline.validate.as_ref().is_some_and(|validate| {
                     validate.reject && matches!(validate.metric, crate::pipeline::Metric::Accuracy)
                 });
@@ -114,8 +114,8 @@ impl Recipe {
                                with at most 8388608 combinations";
                     return Err(PlanRefusal::part("validate.reject", why));
                 }
-                learner.check_inputs(&of_model)?;
-                inputs = Some(of_model);
+                learner.check_inputs(&model_inputs)?;
+                inputs = Some(model_inputs);
                 query
             }
         };

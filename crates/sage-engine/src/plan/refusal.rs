@@ -1,6 +1,6 @@
 //! Why a pipeline cannot run on its stream. Refusals follow from files only, never from rows.
 
-use sage_kernel::Unpriced;
+use sage_kernel::PriceError;
 use sage_learn::encode::EncodingError;
 use sage_model::bundle::GraphRefusal;
 
@@ -37,9 +37,11 @@ pub enum PlanRefusal {
     #[error("features: {0}")]
     Graph(#[source] GraphRefusal),
     /// The stream's filter has no price for a mechanism.
+    #[error("budget: {0}")]
     Unpriced(PriceError),
-    /// The first attempt is beyond the limits.
-    Limits(PlanError),
+    /// The first attempt exceeds the limits.
+    #[error("budget: {0}; lower epsilon0 or window.min, or raise the limits")]
+    Limits(#[source] PlanError),
 }
 
 impl PlanRefusal {

@@ -2,7 +2,7 @@
 
 use sage_kernel::{Mechanism, Sigma, TableNoise};
 
-use super::bill::some;
+use super::bill::require_noise;
 use super::price::Prices;
 use super::refusal::PlanRefusal;
 
@@ -25,7 +25,7 @@ impl TrainingBudget<'_> {
     /// # Errors
     /// If no noise is enough, or the filter has no price for a mechanism.
     pub fn least_sigma(&self, mechanisms: impl Fn(Sigma) -> Vec<Mechanism>) -> Result<Sigma, PlanRefusal> {
-        some(self.prices.least_sigma(self.most, mechanisms)?, "train")
+        require_noise(self.prices.least_sigma(self.most, mechanisms)?, "train")
     }
 
     /// The least noise of each of so many tables that together cost at most the budget.
@@ -33,6 +33,6 @@ impl TrainingBudget<'_> {
     /// # Errors
     /// If no noise is enough, or the filter has no price for it.
     pub fn table_noise(&self, tables: u32) -> Result<TableNoise, PlanRefusal> {
-        some(self.prices.table(self.most, tables)?, "train")
+        require_noise(self.prices.table_noise(self.most, tables)?, "train")
     }
 }

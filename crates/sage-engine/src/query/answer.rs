@@ -51,7 +51,7 @@ pub struct Line {
 /// The result of a private query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct QueryResult {
+pub struct ResultTable {
     /// The names of the keys.
     pub keys: Vec<String>,
     /// The names of the aggregates.
@@ -79,7 +79,7 @@ impl PrivateQuery {
     /// When the charge does not cover a table.
     pub(crate) fn answer<N: NoiseSource>(
         &self, session: &mut Session<Batch, N>, noises: &[TableNoise],
-    ) -> Result<QueryResult, StatisticError> {
+    ) -> Result<ResultTable, StatisticError> {
         let indices: Vec<(KeyIndex<'_>, u32)> =
             self.keys.iter().map(|(_, keys)| (keys.key_index(), keys.count().unwrap_or(1))).collect();
         let group = |row: Row<'_>| {
@@ -99,7 +99,7 @@ impl PrivateQuery {
             let cells = self.values.iter().map(cell).collect::<Result<_, _>>()?;
             lines.push(Line { keys: self.group_keys(index), cells });
         }
-        Ok(QueryResult {
+        Ok(ResultTable {
             keys: self.keys.iter().map(|(name, _)| name.clone()).collect(),
             columns: self.names().map(str::to_owned).collect(),
             confidence: CONFIDENCE,

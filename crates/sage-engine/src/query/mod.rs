@@ -13,7 +13,7 @@ mod read;
 mod refusal;
 mod span;
 
-pub use answer::{Cell, Line, QueryResult};
+pub use answer::{Cell, Line, ResultTable};
 pub(crate) use asked::QueryParameters;
 pub use asked::{BlockSelection, Spend};
 pub use key::KeyKind;

@@ -36,9 +36,9 @@ pub(super) struct Layout {
     file: SchemaRef,
     /// The indices of the decoded columns in ascending order, with the lane column last.
     decoded: Vec<usize>,
-    /// Which of the decoded columns the query reads.
+    /// BlockSelection of the decoded columns the query reads.
     query: Vec<usize>,
-    /// Which of them identifies the user.
+    /// BlockSelection of them identifies the user.
     user: Option<usize>,
 }
 

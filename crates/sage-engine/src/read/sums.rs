@@ -21,7 +21,7 @@ const ENCODING_VERSION: u64 = 3;
 /// Summarises the batches of one lane of one block, under a permit that covers it. Each summary covers all batches. An
 /// empty result, if summaries do not fit or are larger than the rows, passes the rows to the session.
 pub type SummaryFunction<'a, B> =
-    dyn Fn(&Permit, (sage_kernel::Part, Tag), &[B]) -> Result<Vec<Summary>, StatisticError> + Sync + 'a;
+    dyn Fn(&Permit, (sage_kernel::BlockPart, SummaryTag), &[B]) -> Result<Vec<Summary>, StatisticError> + Sync + 'a;
 
 /// How blocks are summarised.
 pub struct SummaryPlan<'a, B> {
@@ -45,18 +45,18 @@ pub enum SummaryRetention<'a> {
 /// A cache of summaries with the key and tag under which they are stored.
 pub struct SummaryCacheAccess<'a> {
     /// The cache.
-    pub sums: &'a KeptSums,
+    pub sums: &'a SummaryCache,
     /// The directory's secret, with which the kernel authenticates summaries.
     pub key: &'a SummaryKey,
     /// The digest of the computation, from [`tag`].
-    pub tag: Tag,
+    pub tag: SummaryTag,
     /// Whether the block with this key was deleted.
     pub gone: &'a (dyn Fn(&str) -> bool + Sync),
 }
 
 /// A digest of everything that determines a summary besides the stored rows: the stream's columns, the query, the unit,
 /// the program version, and `what`, in which the caller describes the encoding, the sums and their bounds.
-pub fn tag(prepared: &PreparedQuery, query: &Query, unit: &Unit, what: &str) -> Tag {
+pub fn tag(prepared: &PreparedQuery, query: &Query, unit: &Unit, what: &str) -> SummaryTag {
     let mut hash = blake3::Hasher::new_derive_key("sage: what is summed");
     let mut add = |text: &str| {
         hash.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
@@ -71,14 +71,14 @@ pub fn tag(prepared: &PreparedQuery, query: &Query, unit: &Unit, what: &str) -> 
         add(&format!("{:?} {:?}", column.name, column.sql));
     }
     add(what);
-    Tag(*hash.finalize().as_bytes())
+    SummaryTag(*hash.finalize().as_bytes())
 }
 
 impl<B> SummaryPlan<'_, B> {
     /// The tag of the session. Summaries that are not cached live in one session, so one tag serves all of them.
-    pub(super) const fn tag(&self) -> Tag {
+    pub(super) const fn tag(&self) -> SummaryTag {
         match self.keep {
-            SummaryRetention::Discard => Tag([0; 32]),
+            SummaryRetention::Discard => SummaryTag([0; 32]),
             SummaryRetention::Cache(cache) => cache.tag,
         }
     }
@@ -92,15 +92,15 @@ pub(super) struct SummaryHandler<'a, B> {
 }
 
 impl<B> SummaryHandler<'_, B> {
-    fn part(&self, block: BlockId, lane: Lane) -> sage_kernel::Part {
-        sage_kernel::Part { block, lane, source: self.source.digest(block) }
+    fn part(&self, block: BlockId, lane: Lane) -> sage_kernel::BlockPart {
+        sage_kernel::BlockPart { block, lane, source: self.source.digest(block) }
     }
 
     /// The cache entry of a lane of a block, if it is cached.
-    fn cache_entry(&self, block: BlockId, lane: Lane) -> Option<(&SummaryCacheAccess<'_>, Place<'_>)> {
+    fn cache_entry(&self, block: BlockId, lane: Lane) -> Option<(&SummaryCacheAccess<'_>, SummaryId<'_>)> {
         let SummaryRetention::Cache(cache) = self.sums.keep else { return None };
         let block = self.source.key(block).filter(|_| self.sums.lanes.contains(&lane))?;
-        Some((cache, Place { stream: self.source.name(), block, lane, tag: cache.tag }))
+        Some((cache, SummaryId { stream: self.source.name(), block, lane, tag: cache.tag }))
     }
 }
 
@@ -127,7 +127,7 @@ impl<B> LaneHandler<B> for SummaryHandler<'_, B> {
         if let Some((cache, place)) = self.cache_entry(block, lane)
             && let Some(sealed) = sums.iter().map(|sums| self.permit.seal(cache.key, sums)).collect::<Option<Vec<_>>>()
         {
-            cache.sums.keep(&place, part.source, bytes, &sealed, || (cache.gone)(place.block));
+            cache.sums.insert(&place, part.source, bytes, &sealed, || (cache.gone)(place.block));
         }
         Ok(LaneContent::Summaries(sums))
     }

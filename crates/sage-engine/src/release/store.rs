@@ -40,11 +40,11 @@ impl From<StoreError> for ArtifactStoreError {
 }
 
 /// The store of releases and reports.
-pub(crate) struct Shelf {
+pub(crate) struct ArtifactStore {
     store: BlockStore,
 }
 
-impl Shelf {
+impl ArtifactStore {
     /// Opens the artifact store of a directory.
     pub(crate) fn open(directory: &Path) -> Result<Self, StoreError> {
         Ok(Self { store: BlockStore::local(directory.join("releases"))? })
@@ -65,13 +65,13 @@ impl Shelf {
     }
 
     /// Reads a model and verifies its digest.
-    pub(crate) fn model(&self, digest: &str) -> Result<Bundle, ShelfError> {
+    pub(crate) fn model(&self, digest: &str) -> Result<Bundle, ArtifactStoreError> {
         let files = self.files(digest)?.into_iter().map(|(name, bytes)| (name, bytes.to_vec())).collect();
         Bundle::read_vouched(files, digest).map_err(|_| ArtifactStoreError::Changed(digest.to_owned()))
     }
 
     /// Reads a statistic and verifies its digest.
-    pub(crate) fn statistic(&self, digest: &str) -> Result<ReleasedStatistic, ShelfError> {
+    pub(crate) fn statistic(&self, digest: &str) -> Result<ReleasedStatistic, ArtifactStoreError> {
         let files = self.files(digest)?;
         let vouched = files.iter().filter(|_| artefact::digest(artefact::named(&files)).to_string() == digest);
         let text = vouched.into_iter().find(|(name, _)| name == STATISTIC).map(|(_, bytes)| bytes);

@@ -10,25 +10,25 @@ mod watch;
 
 use std::fmt;
 
-use sage_kernel::Finished;
+use sage_kernel::FinishedSession;
 use sage_learn::validate::{Confidence, Rejection, Risk, Verdict};
 use sage_model::bundle::Graph;
 
 use crate::adapt::Attempt;
 use crate::pipeline::Pipeline;
 
-pub(crate) use model::{OwnTest, block_sums, dense, row_loss, train_and_test};
+pub(crate) use model::{ExternalModelTest, block_sums, certificate_row, row_loss, train_and_test};
 pub use report::{Interval, Report};
 pub use statistic::{Line, ReleasedStatistic};
 pub(crate) use statistic::{compute, summarise};
 pub(crate) use watch::AttemptObserver;
 pub use watch::Stage;
 
-/// What an attempt has to show.
-pub(crate) struct Done {
-    /// The end of its session.
+/// The result of an attempt.
+pub(crate) struct AttemptResult {
+    /// The finished session.
     pub(crate) finished: FinishedSession,
-    /// What its test said.
+    /// The verdict of the validation.
     pub(crate) verdict: Verdict,
     /// What is released if the verdict is to accept.
     pub(crate) product: Product,

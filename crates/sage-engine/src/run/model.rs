@@ -14,7 +14,7 @@ use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risk
 use crate::adapt::Attempt;
 use crate::learners::{BlockSums, FittedModel, Fitting};
 use crate::pipeline::{Goal, Metric, TestBound, Train, Validate};
-use crate::plan::{Bill, Inputs, Recipe, Trained};
+use crate::plan::{AttemptCost, Inputs, Recipe, TrainingNoise};
 use crate::read::{Batch, Row};
 
 /// The norm bound on the weights of a linear model that can be rejected, for inputs in [−1, 1] and labels in [−1, 1]: as
@@ -22,12 +22,13 @@ use crate::read::{Batch, Row};
 /// certificate covers this class of models, so training stays within it.
 const WEIGHT_NORM: f64 = 16.0;
 
-/// Runs an attempt on a session of its rows. Where a rival is to be beaten, its losses stand beside the rows, last.
+/// Trains and validates a model on a session. With a baseline, its losses are the last value beside each row.
 pub(crate) fn train_and_test(
-    mut session: Session<Encoded>, recipe: &Recipe, bill: &Bill, attempt: &Attempt, threads: usize, watch: &dyn Watch,
-) -> Result<Done, Lost> {
-    watch.enter(Stage::Training)?;
-    let none = |what: &str| Lost(format!("this pipeline has no {what}"));
+    mut session: Session<Encoded>, recipe: &Recipe, cost: &AttemptCost, attempt: &Attempt, threads: usize,
+    observer: &dyn AttemptObserver,
+) -> Result<AttemptResult, AttemptFailure> {
+    observer.enter(Stage::Training)?;
+    let none = |what: &str| AttemptFailure(format!("this pipeline has no {what}"));
     let inputs = recipe.inputs().ok_or_else(|| none("features"))?;
     let validate = recipe.pipeline().validate.as_ref().ok_or_else(|| none("target"))?;
     let mut encoding = inputs.encoding().clone();
@@ -37,8 +38,8 @@ pub(crate) fn train_and_test(
         let noise = cost.noises.features.ok_or_else(|| none("budget for features"))?;
         encoding = fit_join(&mut session, &encoding, name, noise).map_err(AttemptFailure::because)?;
     }
-    let fitted = fit(&mut session, recipe, inputs, bill, threads, watch)?;
-    watch.enter(Stage::Validating)?;
+    let fitted = fit(&mut session, recipe, inputs, cost, threads, observer)?;
+    observer.enter(Stage::Validating)?;
     let test = Test { inputs, validate, fitted: &*fitted };
     let (accept, reject) = risks(recipe.pipeline(), attempt)?;
     let accepting = test.run(&mut session, cost, accept)?;
@@ -47,45 +48,46 @@ pub(crate) fn train_and_test(
         rejecting.push(test.test_rejection(&mut session, epsilon, risk)?);
     }
     let verdict = Verdict::together(vec![accepting], rejecting);
-    let fields = inputs.graph(&encoding).map_err(Lost::because)?;
-    let graph = fitted.graph(fields, inputs.label()).map_err(Lost::because)?;
-    Ok(Done { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
+    let fields = inputs.graph(&encoding).map_err(AttemptFailure::because)?;
+    let graph = fitted.graph(fields, inputs.label()).map_err(AttemptFailure::because)?;
+    Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
 }
 
 fn fit(
-    session: &mut Session<Encoded>, recipe: &Recipe, inputs: &Inputs, bill: &Bill, threads: usize, watch: &dyn Watch,
-) -> Result<Box<dyn FittedModel>, Lost> {
-    let (Train::Model(learner), Trained::Model(charged)) = (&recipe.pipeline().train, &bill.noises.train) else {
-        return Err(Lost("the bill is of another kind of training".to_owned()));
+    session: &mut Session<Encoded>, recipe: &Recipe, inputs: &Inputs, cost: &AttemptCost, threads: usize,
+    observer: &dyn AttemptObserver,
+) -> Result<Box<dyn FittedModel>, AttemptFailure> {
+    let (Train::Model(learner), TrainingNoise::Model(charged)) = (&recipe.pipeline().train, &cost.noises.train) else {
+        return Err(AttemptFailure("the charge is for another kind of training".to_owned()));
     };
-    let weight_norm = bill.noises.reject.map(|_| WEIGHT_NORM);
-    learner.fit(session, &Fitting { inputs, charged, threads, weight_norm, watch }).map_err(Lost::because)
+    let weight_norm = cost.noises.reject.map(|_| WEIGHT_NORM);
+    learner.fit(session, &Fitting { inputs, charged, threads, weight_norm, observer }).map_err(AttemptFailure::because)
 }
 
 /// The sums that can replace the rows of blocks in an attempt. `None` if the attempt asks something else of its training
 /// rows: group means that are fitted in the session, how often the best classifier is right, or a learner's own steps.
-pub(crate) fn block_sums<'recipe>(recipe: &'recipe Recipe, bill: &Bill) -> Option<Box<dyn BlockSums + 'recipe>> {
-    let (Train::Model(learner), Trained::Model(charged)) = (&recipe.pipeline().train, &bill.noises.train) else {
+pub(crate) fn block_sums<'recipe>(recipe: &'recipe Recipe, cost: &AttemptCost) -> Option<Box<dyn BlockSums + 'recipe>> {
+    let (Train::Model(learner), TrainingNoise::Model(charged)) = (&recipe.pipeline().train, &cost.noises.train) else {
         return None;
     };
     let inputs = recipe.inputs()?;
-    let rejects = bill.noises.reject.is_some();
+    let rejects = cost.noises.reject.is_some();
     let metric = recipe.pipeline().validate.as_ref().map(|validate| validate.metric);
     let unfitted = inputs.encoding().joins().any(|(.., join)| join.table.is_empty());
     if unfitted || rejects && metric == Some(Metric::Accuracy) {
         return None;
     }
-    learner.block_sums(inputs, charged, rejects.then(|| least_bounds(inputs.encoding().layout())))
+    learner.block_sums(inputs, charged, rejects.then(|| certificate_bounds(inputs.encoding().layout())))
 }
 
-/// The bounds of the moments that the certificate is made from.
-fn least_bounds(layout: Layout) -> MomentBounds {
+/// The moment bounds of the rejection certificate.
+fn certificate_bounds(layout: Layout) -> MomentBounds {
     let feature_norm = f64::from(layout.numbers + layout.named + 1).sqrt();
     MomentBounds { width: layout.inputs() + 1, feature_norm, label_size: 1.0 }
 }
 
-/// The features of a row, and its label from −1 to 1, as the certificate takes them.
-pub(crate) fn dense(row: &Example<'_>, features: &mut [f64]) -> f64 {
+/// Writes the features of a row for the certificate and returns its label, scaled to [−1, 1].
+pub(crate) fn certificate_row(row: &Example<'_>, features: &mut [f64]) -> f64 {
     row.fill_features(features);
     2.0 * f64::from(row.label) - 1.0
 }
@@ -121,8 +123,8 @@ impl Test<'_> {
         }
     }
 
-    /// The test of whether any model could do it that sees what this one sees.
-    fn out_of_reach<N: NoiseSource>(
+    /// Tests whether any model with the same inputs can reach the target.
+    fn test_rejection<N: NoiseSource>(
         &self, session: &mut Session<Encoded, N>, epsilon: Epsilon, risk: Risk,
     ) -> Result<Verdict, AttemptFailure> {
         let encoding = self.inputs.encoding();

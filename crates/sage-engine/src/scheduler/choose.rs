@@ -175,7 +175,7 @@ impl Engine {
         let Some(context) = queue::context_of(run, Some(known)).filter(|_| self.reserves()) else { return true };
         let mut schedule = lock(&self.schedule);
         let Some(allocation) = schedule.allocation(&run.pipeline.stream, context) else { return true };
-        written.bill.resources.within(reach.of(allocation, PipelineId(number), BlockId(place)))
+        written.attempt_cost.resources.within(reach.of(allocation, PipelineId(number), BlockId(place)))
     }
 
     /// The blocks that refuse an attempt on their own.
@@ -189,7 +189,7 @@ impl Engine {
             let (Some(ledgered), Some(context)) = (ledgered, queue::context_of(run, Some(known))) else {
                 return Ok(vec![false; places.len()]);
             };
-            let ceilings = Ceilings::new(ledgered, ContextId(context), &written.bill.costs);
+            let ceilings = Ceilings::new(ledgered, ContextId(context), &written.attempt_cost.costs);
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
             let admits = |place: &u32| numbers.get(*place as usize).is_some_and(|block| ceilings.admit(*block));
             Ok(places.iter().map(admits).collect())

@@ -5,7 +5,7 @@
 
 use crate::adapt::{Outcome, Phase, Verdict};
 use crate::api::{Engine, EngineError};
-use crate::catalog::{Ended, Run, Try};
+use crate::catalog::{AttemptEnd, AttemptRecord, Run};
 use crate::pipeline::{Goal, Metric};
 use crate::run::Report;
 
@@ -80,8 +80,8 @@ fn of_limits(run: &Run) -> Vec<Hint> {
 
 /// The target that the last test would have met, according to its released report.
 fn of_report(run: &Run) -> Option<Hint> {
-    let report = run.tries.iter().rev().find_map(|one| match &one.ended {
-        Some(Ended::Judged(report)) => Some(report),
+    let report = run.attempts.iter().rev().find_map(|one| match &one.end {
+        Some(AttemptEnd::Judged(report)) => Some(report),
         _ => None,
     })?;
     let validate = run.pipeline.validate.as_ref()?;

@@ -12,7 +12,7 @@ use crate::allocate::PipelineId;
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError, lock, submit};
 use crate::catalog::{Run, Stage};
-use crate::plan::{Bill, Known, Recipe};
+use crate::plan::{AttemptCost, CostInputs, Recipe};
 use crate::scheduler::available;
 use crate::scheduler::available::Reach;
 use crate::scheduler::ceilings::Ceilings;
@@ -45,7 +45,7 @@ impl Engine {
         // The worker loop ends the run at its deadline; until then it waits.
         let world = World { time: run.submitted, offers: &nothing };
         let Action::Wait(wanted) = run.state.next(world) else { return Ok(None) };
-        let Some((recipe, filter, attempt_cost)) = self.priced(&run, wanted.cost, wanted.blocks, &[])? else {
+        let Some((recipe, filter, attempt_cost)) = self.price_attempt(&run, wanted.cost, wanted.blocks, &[])? else {
             return Ok(None);
         };
         let lefts = self.left_for(&recipe, &attempt_cost)?;
@@ -69,19 +69,19 @@ impl Engine {
     }
 
     /// On how many blocks that admit an attempt cost the schedule lets a run spend it now.
-    fn free_for(&self, number: u64, recipe: &Recipe, bill: &Bill) -> Result<usize, EngineError> {
+    fn free_for(&self, number: u64, recipe: &Recipe, cost: &AttemptCost) -> Result<usize, EngineError> {
         let pipeline = recipe.pipeline();
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
             let (context, _) = paying(gate, id, pipeline)?;
             let Some(ledgered) = gate.ledger().stream(id) else { return Ok(0) };
-            let ceilings = Ceilings::new(ledgered, context, &bill.costs);
+            let ceilings = Ceilings::new(ledgered, context, &cost.costs);
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
             let mut schedule = lock(&self.schedule);
             let Some(allocation) = schedule.allocation(&pipeline.stream, context.0) else { return Ok(0) };
             let free = |place: u32| {
                 let may =
-                    |reach: Reach| bill.resources.within(reach.of(allocation, PipelineId(number), BlockId(place)));
+                    |reach: Reach| cost.resources.within(reach.of(allocation, PipelineId(number), BlockId(place)));
                 may(Reach::Reserved) || may(Reach::Spare)
             };
             let read = |key: &String| pipeline.blocks.as_ref().is_none_or(|named| named.contains(key));
@@ -98,18 +98,18 @@ impl Engine {
     pub fn attempt_losses(&self, number: u64) -> Result<Vec<Option<Epsilon>>, EngineError> {
         let run = self.run_of(number)?;
         let losses = run.attempts.iter().map(|one| {
-            let priced = self.priced(&run, one.attempt.cost, one.attempt.window, &one.blocks)?;
+            let priced = self.price_attempt(&run, one.attempt.cost, one.attempt.window, &one.blocks)?;
             Ok(priced.map(|(_, filter, attempt_cost)| submit::alone(&filter, &attempt_cost)))
         });
         losses.collect()
     }
 
     pub(crate) fn run_of(&self, number: u64) -> Result<Arc<Run>, EngineError> {
-        self.catalog().works().run(number).cloned().ok_or(EngineError::NoRun(number))
+        self.catalog().history().run(number).cloned().ok_or(EngineError::NoRun(number))
     }
 
     /// The cost of an attempt on these blocks, or on the newest ones; `None` if the pipeline no longer fits its stream.
-    fn billed(
+    fn price_attempt(
         &self, run: &Run, cost: u64, window: u32, blocks: &[(u32, u32)],
     ) -> Result<Option<(Recipe, Filter, AttemptCost)>, EngineError> {
         let pipeline = &run.pipeline;
@@ -121,7 +121,7 @@ impl Engine {
         let Some(known) = catalog.stream(&pipeline.stream) else { return Ok(None) };
         let Ok(recipe) = Recipe::new(pipeline.clone(), &known.file, self) else { return Ok(None) };
         let rows = available::rows_of(pipeline, known, blocks).map(|each| each * f64::from(window));
-        let bill = Bill::new(&recipe, Known { filter: &filter, terms: run.terms, cost, rows });
-        Ok(bill.ok().map(|bill| (recipe, filter, bill)))
+        let cost = AttemptCost::new(&recipe, CostInputs { filter: &filter, terms: run.terms, cost, rows });
+        Ok(cost.ok().map(|cost| (recipe, filter, cost)))
     }
 }

@@ -192,7 +192,7 @@ impl Wakeups {
                 continue;
             }
             self.evaluations += 1;
-            let seen = run.tries.iter().flat_map(|one| &one.blocks).map(|(_, last)| *last as usize + 1).max();
+            let seen = run.attempts.iter().flat_map(|one| &one.blocks).map(|(_, last)| *last as usize + 1).max();
             let sealed = catalog.stream(&run.pipeline.stream).map_or(0, |stream| stream.sealed.len());
             if sealed > seen.unwrap_or(0) {
                 ready.push(number);

@@ -150,7 +150,7 @@ fn as_seconds(given: InputValue<'_>) -> Option<i64> {
         InputValue::Number(number) => from_float(number),
         InputValue::Text(text) => match text.trim().parse::<f64>() {
             Ok(number) => from_float(number),
-            Err(_) => time_of(text.trim()).map(|instant| instant.div_euclid(1_000_000)),
+            Err(_) => parse_time(text.trim()).map(|instant| instant.div_euclid(1_000_000)),
         },
         _ => None,
     }

@@ -9,8 +9,8 @@ mod rows;
 
 pub use cell::{allowed, parse_json_cell, parse_text_cell};
 pub use rows::{RowFormat, RowReader, parse_json_row};
-pub use sage_learn::bundle::{PredictError, Predictor};
-pub use sage_learn::formula::{Cell, Column, Domain, Missing};
+pub use sage_model::bundle::{PredictError, Predictor};
+pub use sage_model::formula::{Cell, Column, Domain, Missing};
 
 /// Why rows cannot be passed to a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

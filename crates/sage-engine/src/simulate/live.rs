@@ -13,8 +13,8 @@ use super::story::{Release, SimulationResult, SimulationStep};
 use super::{Scenario, SchedulingPolicy, SimulationError};
 use crate::adapt::{self, Action, Attempt, Limits, Offers, Outcome, Phase, Plan, State, Units, Verdict, World};
 use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources, Scheduler};
-use crate::engine::{Reach, left_of_lane};
 use crate::plan::{PricedRelease, price_release};
+use crate::scheduler::{Reach, left_of_lane};
 
 /// The cost of a first attempt: one part in this number of a block's budget, the default of the product.
 const FIRST_SHARE: u64 = 64;
@@ -86,7 +86,7 @@ impl<'scenario> Simulation<'scenario> {
             _ => Counting::Every { smallest: Resources::ZERO },
         };
         let mut gate = Gate::open(MemoryLog::default())?;
-        let stream = gate.create_stream(0, "simulated", Policy::single(filter.clone(), Doors::EnforcedOnly))?;
+        let stream = gate.create_stream(0, "simulated", Policy::single(filter.clone(), AccessModes::EnforcedOnly))?;
         let result = SimulationResult {
             releases: Vec::new(),
             moments: Vec::new(),
@@ -270,7 +270,7 @@ impl<'scenario> Simulation<'scenario> {
                 self.gate.burn(time, id)?;
             }
             // Other pipelines were charged first: choose again.
-            Some(Answer::Refused(_)) => {
+            Some(ChargeOutcome::Refused(_)) => {
                 self.apply(Event::Withdraw { pipeline })?;
                 self.step(pipeline, adapt::Event::Refused)?;
                 return Ok(false);

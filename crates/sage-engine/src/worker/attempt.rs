@@ -16,7 +16,10 @@ use crate::pipeline::{Goal, Metric, Train};
 use crate::quiet;
 use crate::read::{self, Batch, ReadError};
 use crate::release::{self, Artefact, Receipt};
-use crate::run::{Done, Lost, Product, Report, Stage, Watch, block_sums, compute, summarise, train_and_test};
+use crate::run::{
+    AttemptFailure, AttemptObserver, AttemptResult, Product, Report, Stage, block_sums, compute, summarise,
+    train_and_test,
+};
 use crate::threads;
 use crate::worker::Granted;
 use crate::worker::crash::{Work, Working};
@@ -87,7 +90,9 @@ impl Engine {
     }
 
     /// Everything from the first row to the kernel's release; `None` if the run was stopped meanwhile.
-    fn attempt(&self, job: Job, watcher: &Watcher<'_>, working: &Working<'_>) -> Result<Option<Report>, Lost> {
+    fn attempt(
+        &self, job: Job, watcher: &Watcher<'_>, working: &Working<'_>,
+    ) -> Result<Option<Report>, AttemptFailure> {
         let (run, serial) = (job.run, job.attempt.serial);
         let (attempt_cost, grant) = (job.attempt_cost.clone(), job.granted.id());
         let stream = job.recipe.pipeline().stream.clone();
@@ -100,7 +105,7 @@ impl Engine {
             _ => self.ours(job, watcher),
         });
         // A panic message may contain a value of a row, and whether a panic occurred depends on rows.
-        let done = done.unwrap_or_else(|| Err(Lost::without_result()));
+        let done = done.unwrap_or_else(|| Err(AttemptFailure::without_result()));
         // If the process stops during this wait, the run did not crash it.
         working.pause(|| self.hold(&stream));
         let AttemptResult { finished, verdict, product } = done?;
@@ -113,24 +118,24 @@ impl Engine {
         if verdict.decision == Decision::Accept && new {
             let receipt = self.receipt(run, &attempt_cost, grant).map_err(AttemptFailure::from)?;
             let artefact = artefact(product, &receipt)?;
-            self.artifacts.put(&artefact).map_err(|error| Lost(error.to_string()))?;
+            self.artifacts.put(&artefact).map_err(|error| AttemptFailure(error.to_string()))?;
             digest = Some(artefact.digest);
         }
         let report = Report::new((run, serial), &verdict, digest);
-        self.artifacts.put_report(&report).map_err(|error| Lost(error.to_string()))?;
-        self.release(finished, report.digest()).map_err(Lost::from)?;
+        self.artifacts.put_report(&report).map_err(|error| AttemptFailure(error.to_string()))?;
+        self.release(finished, report.digest()).map_err(AttemptFailure::from)?;
         Ok(Some(report))
     }
 
     /// Cancels charges under which no byte was read. The attempt still counts as lost, since it would fail again.
-    pub(crate) fn unread(&self, charges: impl IntoIterator<Item = Granted>, reason: Lost) -> Lost {
+    pub(crate) fn unread(&self, charges: impl IntoIterator<Item = Granted>, reason: AttemptFailure) -> AttemptFailure {
         let cancelled = charges.into_iter().try_for_each(|granted| self.cancel(granted));
         cancelled.map_or_else(AttemptFailure::from, |()| reason)
     }
 
     /// Tests a released model again.
-    fn again(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
-        let Job { attempt, recipe, bill, granted, .. } = job;
+    fn again(&self, job: Job, observer: &dyn AttemptObserver) -> Result<AttemptResult, AttemptFailure> {
+        let Job { attempt, recipe, attempt_cost, granted, .. } = job;
         let (Train::Released { release }, Some(label)) = (&recipe.pipeline().train, recipe.tested()) else {
             return Err(AttemptFailure("this pipeline names no release".to_owned()));
         };
@@ -144,8 +149,8 @@ impl Engine {
     }
 
     /// Performs an attempt with the built-in learners.
-    fn ours(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
-        let Job { attempt, recipe, bill, granted, .. } = job;
+    fn ours(&self, job: Job, observer: &dyn AttemptObserver) -> Result<AttemptResult, AttemptFailure> {
+        let Job { attempt, recipe, attempt_cost, granted, .. } = job;
         let (query, baseline) = match self.baseline(&recipe) {
             Ok(found) => found,
             Err(error) => return Err(self.unread([granted], AttemptFailure::from(error))),
@@ -161,21 +166,23 @@ impl Engine {
                 compute(session, &recipe, statistic, &attempt_cost, &attempt, observer)
             }
             _ => {
-                let Some(inputs) = recipe.inputs() else { return Err(Lost("a model needs features".to_owned())) };
+                let Some(inputs) = recipe.inputs() else {
+                    return Err(AttemptFailure("a model needs features".to_owned()));
+                };
                 let encode = |batch: Batch| match &baseline {
                     Some(baseline) => baseline.beside(&batch, inputs),
-                    None => read::encoded(&batch, inputs.encoding()),
+                    None => read::encode_batch(&batch, inputs.encoding()),
                 };
-                let session = match block_sums(&recipe, &bill) {
+                let session = match block_sums(&recipe, &attempt_cost) {
                     Some(sums) => {
                         let sum = |permit: &_, part, rows: &[Encoded]| sums.sum(permit, part, rows);
-                        let summing = (&[Lane::Train][..], &sum as &read::Summing<'_, Encoded>);
+                        let summing = (&[Lane::Train][..], &sum as &read::SummaryFunction<'_, Encoded>);
                         self.open_summed(granted, &query, &sums.key(), &encode, summing)
                     }
                     None => self.open_by(granted, &query, &encode),
                 };
-                let session = session.map_err(Lost::from)?;
-                train_and_test(session, &recipe, &bill, &attempt, threads(), watch)
+                let session = session.map_err(AttemptFailure::from)?;
+                train_and_test(session, &recipe, &attempt_cost, &attempt, threads(), observer)
             }
         }
     }
@@ -219,7 +226,7 @@ impl Engine {
 }
 
 /// A read error that could depend on rows gets the same reason as every attempt without a result.
-impl From<EngineError> for Lost {
+impl From<EngineError> for AttemptFailure {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::Read(ReadError::Failed) => Self::without_result(),

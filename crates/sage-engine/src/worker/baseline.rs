@@ -76,7 +76,7 @@ impl Engine {
 impl Baseline {
     /// Encodes the rows of a batch that the encoding accepts, with the baseline's loss for each.
     pub(crate) fn beside(&self, batch: &Batch, inputs: &Inputs) -> Encoded {
-        let encoded = read::encoded(batch, inputs.encoding());
+        let encoded = read::encode_batch(batch, inputs.encoding());
         let taken: Vec<usize> =
             (0..batch.count()).filter(|&index| inputs.encoding().takes(&batch.row(index).record())).collect();
         let losses: Vec<f32> = self
@@ -122,7 +122,7 @@ pub(crate) fn cells(columns: &[Column], row: Row<'_>, first: usize) -> Vec<Cell>
 
 /// A column of the stream as an expression of the query, named after the model that reads it.
 pub(crate) fn expression(whose: &str, column: &Column) -> Expression {
-    let sql = value_of(&column.name, matches!(column.domain, Domain::Time { .. }));
+    let sql = column_expression(&column.name, matches!(column.domain, Domain::Time { .. }));
     Expression { name: format!("of {whose}: {}", column.name), sql }
 }
 

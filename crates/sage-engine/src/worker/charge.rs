@@ -14,8 +14,8 @@ use crate::adapt::{Attempt, End, Phase};
 use crate::allocate::Resources;
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError, Store, lock};
-use crate::catalog::{Catalog, Run, Step, Try};
-use crate::plan::{Bill, Known, Recipe};
+use crate::catalog::{AttemptRecord, Catalog, Run, Step};
+use crate::plan::{AttemptCost, CostInputs, Recipe};
 use crate::scheduler::available::rows_of;
 use crate::worker::run_loop::Job;
 use crate::worker::{ChargeRequest, Granted};
@@ -23,7 +23,7 @@ use crate::worker::{ChargeRequest, Granted};
 /// A priced attempt: the recipe, the attempt cost and the charge requests.
 pub(crate) struct PricedAttempt {
     pub(crate) recipe: Arc<Recipe>,
-    pub(crate) bill: Bill,
+    pub(crate) attempt_cost: AttemptCost,
     ask: ChargeRequest,
     /// The request for the test lane, if it is charged separately.
     test: Option<ChargeRequest>,
@@ -47,7 +47,7 @@ struct RecordedCharge {
 
 impl RecordedCharges {
     /// The recorded cost of each lane. A test that was not charged yet has its present cost.
-    fn costs(&self, otherwise: Option<&Bill>) -> Option<[Option<Cost>; 2]> {
+    fn costs(&self, otherwise: Option<&AttemptCost>) -> Option<[Option<Cost>; 2]> {
         let [train, test] = self.ask.as_ref()?.request.costs.clone();
         let apart = self.test.as_ref().map(|test| test.request.costs[1].clone());
         let other = || otherwise.and_then(|attempt_cost| attempt_cost.costs[1].clone());
@@ -68,29 +68,31 @@ pub(crate) fn price_attempt(
 ) -> Option<PricedAttempt> {
     let known = catalog.stream(&run.pipeline.stream)?;
     let rows = rows_of(&run.pipeline, known, blocks).map(|each| each * f64::from(attempt.window));
-    let bill = Bill::new(&recipe, Known { filter, terms: run.terms, cost: attempt.cost, rows }).ok()?;
-    charge_requests(recipe, catalog, number, run, (attempt, blocks), bill)
+    let attempt_cost =
+        AttemptCost::new(&recipe, CostInputs { filter, terms: run.terms, cost: attempt.cost, rows }).ok()?;
+    charge_requests(recipe, catalog, number, run, (attempt, blocks), attempt_cost)
 }
 
 /// As [`price_attempt`], for an attempt that may be charged already: recorded charges keep their cost.
 fn price_recorded_attempt(
-    recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, last: &Try, filter: &Filter,
+    recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, last: &AttemptRecord, filter: &Filter,
     before: RecordedCharges,
 ) -> Option<PricedAttempt> {
     let anew = || price_attempt(Arc::clone(&recipe), catalog, number, run, &last.attempt, &last.blocks, filter);
     // Only a test that has not been charged is priced now.
     let apart = recipe.own_code().is_some() && before.test.is_none();
     let otherwise = if apart || before.ask.is_none() { anew() } else { None };
-    let Some(costs) = before.costs(otherwise.as_ref().map(|written| &written.bill)) else { return otherwise };
-    let bill = Bill::as_charged(&recipe, costs, Resources(last.resources))?;
-    let written = charge_requests(Arc::clone(&recipe), catalog, number, run, (&last.attempt, &last.blocks), bill)?;
+    let Some(costs) = before.costs(otherwise.as_ref().map(|written| &written.attempt_cost)) else { return otherwise };
+    let attempt_cost = AttemptCost::as_charged(&recipe, costs, Resources(last.resources))?;
+    let written =
+        charge_requests(Arc::clone(&recipe), catalog, number, run, (&last.attempt, &last.blocks), attempt_cost)?;
     Some(PricedAttempt { before, ..written })
 }
 
 /// The charge requests for an attempt cost.
 fn charge_requests(
     recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, (attempt, blocks): (&Attempt, &[(u32, u32)]),
-    bill: Bill,
+    attempt_cost: AttemptCost,
 ) -> Option<PricedAttempt> {
     let name = &run.pipeline.stream;
     let known = catalog.stream(name)?;
@@ -100,7 +102,7 @@ fn charge_requests(
         stream: name.clone(),
         context: run.pipeline.context.clone(),
         blocks: places.filter_map(|place| known.sealed.get(place as usize).cloned()).collect(),
-        costs: bill.costs.clone(),
+        costs: attempt_cost.costs.clone(),
         door: AccessMode::Enforced,
         purpose: format!("run {number} of {}", run.pipeline.name),
     };
@@ -111,9 +113,9 @@ fn charge_requests(
         let reason = format!("the program {} of pipeline {}", own.words.join(" "), run.pipeline.name);
         let purpose = format!("test of run {number} of {}", run.pipeline.name);
         test = Some(ChargeRequest { key: test_key_of(number, attempt), costs: [None, tested], purpose, ..ask.clone() });
-        ask.door = Door::Declared { author: run.by.clone(), reason };
+        ask.door = AccessMode::Attested { author: run.by.clone(), reason };
     }
-    Some(PricedAttempt { recipe, bill, ask, test, before: RecordedCharges::default() })
+    Some(PricedAttempt { recipe, attempt_cost, ask, test, before: RecordedCharges::default() })
 }
 
 impl Engine {
@@ -132,7 +134,7 @@ impl Engine {
     pub(crate) fn charge_attempt(
         &self, run: u64, attempt: Attempt, written: PricedAttempt,
     ) -> Result<Option<Job>, EngineError> {
-        let PricedAttempt { recipe, bill, ask, test, before } = written;
+        let PricedAttempt { recipe, attempt_cost, ask, test, before } = written;
         match self.both(ask, test, before) {
             Ok((granted, tested)) => {
                 self.step(run, Step::Charged)?;

@@ -11,10 +11,12 @@ use sage_kernel::{
 use sage_learn::encode::{Encoded, Encoding};
 
 use crate::api::blocks::{folded, numbers, set};
-use crate::api::policy::{found, paid_by};
+use crate::api::policy::{found, paying_context};
 use crate::api::{Engine, EngineError, Principal, Store, lock, now};
 use crate::catalog::{Catalog, Stage};
-use crate::read::{self, Batch, Keep, Keeping, Prepared, Query, ReadError, Source, Sums, Unit};
+use crate::read::{
+    self, Batch, PreparedQuery, Query, ReadError, Source, SummaryCacheAccess, SummaryPlan, SummaryRetention, Unit,
+};
 use crate::scheduler::wakeups::Change;
 use crate::stream::{self, MemberRefusal};
 
@@ -32,7 +34,7 @@ pub struct ChargeRequest {
     /// The cost on the train lane and on the test lane.
     pub costs: [Option<Cost>; 2],
     /// The access mode in which rows will be read.
-    pub door: Door,
+    pub door: AccessMode,
     /// The purpose, as recorded in the log.
     pub purpose: String,
 }
@@ -78,7 +80,7 @@ impl Engine {
         &self, request: Request, stream: String, blocks: Vec<String>,
     ) -> Result<Granted, EngineError> {
         match self.group_commit.charge(request)? {
-            Answer::Granted(grant) | Answer::Repeated(_, _, Some(grant)) => {
+            ChargeOutcome::Granted(grant) | ChargeOutcome::Repeated(_, _, Some(grant)) => {
                 // A block that is named twice is charged once, and therefore read once.
                 Ok(Granted { grant, stream, blocks: folded(&blocks) })
             }
@@ -174,7 +176,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the log fails; the result must not be published then.
-    pub fn release(&self, finished: Finished, digest: [u8; 32]) -> Result<Head, EngineError> {
+    pub fn release(&self, finished: FinishedSession, digest: [u8; 32]) -> Result<Head, EngineError> {
         self.with(|gate, _| Ok(gate.release(now(), finished, digest)?))
     }
 

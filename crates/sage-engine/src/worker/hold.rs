@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::api::{Engine, now};
-use crate::stream::{Answers, StreamFile};
+use crate::stream::{Disclosure, StreamFile};
 
 /// The interval if neither the operator nor the stream file asks for a longer one.
 const INTERVAL: Duration = Duration::from_secs(60);

@@ -20,12 +20,12 @@ use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, ReadOnlyMoun
 use serde_json::{Value, json};
 
 use crate::api::Engine;
-use crate::pipeline::Handover;
-use crate::plan::{Bill, LABEL, OwnCode, Recipe, Tested, Trained, graph_columns};
+use crate::pipeline::RowTransport;
+use crate::plan::{AttemptCost, LABEL, OwnCode, Recipe, TestLabel, TrainingNoise, graph_columns};
 use crate::private;
 use crate::read::{Batch, Query, Row};
 use crate::release;
-use crate::run::{Done, Lost, OwnTest, Product, Stage, Watch};
+use crate::run::{AttemptFailure, AttemptObserver, AttemptResult, ExternalModelTest, Product, Stage};
 use crate::worker::Granted;
 use crate::worker::baseline::{cells, expression};
 use crate::worker::flight::Serving;
@@ -36,8 +36,8 @@ const TIME_LIMIT: Duration = Duration::from_secs(3600);
 
 impl Engine {
     /// Performs an attempt with the author's program.
-    pub(crate) fn own_code(&self, job: Job, watch: &dyn Watch) -> Result<Done, Lost> {
-        let Job { run, attempt, recipe, bill, granted, tested } = job;
+    pub(crate) fn own_code(&self, job: Job, observer: &dyn AttemptObserver) -> Result<AttemptResult, AttemptFailure> {
+        let Job { run, attempt, recipe, attempt_cost, granted, tested } = job;
         let (Some(own), Some(label), Some(tested)) = (recipe.own_code(), recipe.tested(), tested) else {
             return Err(AttemptFailure("a program has a charge for what it sees and one for its test".to_owned()));
         };
@@ -73,8 +73,9 @@ impl Engine {
     ) -> Result<Graph, AttemptFailure> {
         let failed = |error: std::io::Error| AttemptFailure(format!("the run's folder cannot be written: {error}"));
         let grant = granted.id();
-        let session = self.open_session(granted, recipe.query()).map_err(Lost::from)?;
-        let rows = session.into_attested().map_err(|_| Lost("the stream's door is not open for it".to_owned()))?;
+        let session = self.open_session(granted, recipe.query()).map_err(AttemptFailure::from)?;
+        let rows =
+            session.into_attested().map_err(|_| AttemptFailure("the stream's door is not open for it".to_owned()))?;
         let names: Vec<String> = recipe.query().columns.iter().map(|column| column.name.clone()).collect();
         let batches = rows.lane(Lane::Train).iter().filter_map(|batch| batch.records(&names)).collect();
         // Dropped at the end of this function, after the program has ended.
@@ -122,7 +123,7 @@ impl Engine {
             spent.within().and_then(|()| ended_well(&report.ending)).and_then(|()| taken(&report.output, &columns));
         let (graph, digest) = found.map_err(|why| self.for_author(of, why))?;
         // The charge covers what the program read; its output is identified by its digest.
-        self.release(finished, digest).map_err(Lost::from)?;
+        self.release(finished, digest).map_err(AttemptFailure::from)?;
         Ok(graph)
     }
 
@@ -134,7 +135,7 @@ impl Engine {
     }
 
     /// Loads the model for prediction, if it reads only columns of the stream.
-    fn tried_out(&self, graph: &Graph, recipe: &Recipe) -> Result<Predictor, Lost> {
+    fn tried_out(&self, graph: &Graph, recipe: &Recipe) -> Result<Predictor, AttemptFailure> {
         let catalog = self.catalog();
         let file = catalog.stream(&recipe.pipeline().stream).map(|stream| &stream.file);
         let declared = |name: &str| file.is_some_and(|file| file.column(name).is_some());
@@ -149,14 +150,14 @@ impl Engine {
             ));
         }
         try_out(graph).map_err(|refusal| match refusal {
-            TrialRefusal::Broken(_) => Lost("its model does not run on synthetic rows".to_owned()),
-            other => Lost(other.to_string()),
+            TrialRefusal::Broken(_) => AttemptFailure("its model does not run on synthetic rows".to_owned()),
+            other => AttemptFailure(other.to_string()),
         })
     }
 
     /// Tests the model on the test lane.
     pub(crate) fn tested(
-        &self, label: &Tested, recipe: &Recipe, bill: &Bill, granted: Granted, predictor: &Predictor,
+        &self, label: &TestLabel, recipe: &Recipe, attempt_cost: &AttemptCost, granted: Granted, predictor: &Predictor,
         attempt: &crate::adapt::Attempt,
     ) -> Result<(Session<Batch>, Verdict), AttemptFailure> {
         let mut columns = vec![label.label.clone()];
@@ -164,9 +165,9 @@ impl Engine {
         let mut query = Query { filter: recipe.pipeline().filter.clone(), columns };
         let baseline = match self.baseline_beside(recipe.pipeline(), &mut query, label.bounds) {
             Ok(baseline) => baseline,
-            Err(error) => return Err(self.unread([granted], Lost::from(error))),
+            Err(error) => return Err(self.unread([granted], AttemptFailure::from(error))),
         };
-        let mut session = self.open_session(granted, &query).map_err(Lost::from)?;
+        let mut session = self.open_session(granted, &query).map_err(AttemptFailure::from)?;
         // A row that the model excludes by its rule for missing values is not tested. NaN is a wrong prediction.
         let predict = |row: Row<'_>| {
             let cells = cells(predictor.columns(), row, 1);
@@ -176,7 +177,7 @@ impl Engine {
             let found = predictor.rows(&[cells]).ok().and_then(|found| found.first().copied());
             Some(found.map_or(f64::NAN, f64::from))
         };
-        let test = OwnTest { recipe, bill, attempt, bounds: label.bounds };
+        let test = ExternalModelTest { recipe, cost: attempt_cost, attempt, bounds: label.bounds };
         let verdict = match &baseline {
             Some(baseline) => test.compare(&mut session, predict, |row, label| baseline.loss_of(row, label))?,
             None => test.run(&mut session, predict)?,
@@ -194,8 +195,8 @@ impl Engine {
 
 /// Refuses the result of a program that did not exit successfully. The program has read rows, so the reason is for its
 /// author only.
-fn ended_well(ending: &Ending) -> Result<(), Lost> {
-    Err(Lost(match ending {
+fn ended_well(ending: &Ending) -> Result<(), AttemptFailure> {
+    Err(AttemptFailure(match ending {
         Ending::Exit(Exit::Success) => return Ok(()),
         Ending::Exit(Exit::TryLater) => "the program asks to be tried later".to_owned(),
         Ending::Exit(Exit::Failed(code)) => format!("the program failed with exit code {code}"),
@@ -206,9 +207,9 @@ fn ended_well(ending: &Ending) -> Result<(), Lost> {
 }
 
 /// The context file that a program gets with its rows.
-fn context(recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path) -> Value {
-    let (epsilon, delta) = match bill.noises.train {
-        Trained::Declared(epsilon, delta) => (epsilon.to_string(), delta.to_string()),
+fn context(recipe: &Recipe, attempt_cost: &AttemptCost, of: (u64, u64), grant: u64, rows: &Path) -> Value {
+    let (epsilon, delta) = match attempt_cost.noises.train {
+        TrainingNoise::Declared(epsilon, delta) => (epsilon.to_string(), delta.to_string()),
         _ => ("0".to_owned(), "0".to_owned()),
     };
     let columns: Vec<&str> = recipe.query().columns.iter().map(|column| column.name.as_str()).collect();
@@ -220,8 +221,8 @@ fn context(recipe: &Recipe, bill: &Bill, of: (u64, u64), grant: u64, rows: &Path
 }
 
 /// The graph in the output folder, as an ONNX file or as a description and weights, with the digest of its files.
-fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), Lost> {
-    let cannot = |error: &dyn std::fmt::Display| Lost(format!("its output cannot be taken: {error}"));
+fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), AttemptFailure> {
+    let cannot = |error: &dyn std::fmt::Display| AttemptFailure(format!("its output cannot be taken: {error}"));
     match output.read(Path::new(ONNX_FILE)) {
         Ok(_) if output.open(Path::new(ESSENTIAL[0])).is_ok() => {
             return Err(cannot(&format!("`{ONNX_FILE}` and `{}` are both there; leave one of them", ESSENTIAL[0])));
@@ -235,7 +236,7 @@ fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), Lost>
     }
     let file = |name: &str| {
         let missing = |error: std::io::Error| {
-            Lost(format!("the program left no `{name}`, and no `{ONNX_FILE}`, in its output folder: {error}"))
+            AttemptFailure(format!("the program left no `{name}`, and no `{ONNX_FILE}`, in its output folder: {error}"))
         };
         output.read(Path::new(name)).map_err(missing)
     };
@@ -280,7 +281,7 @@ impl Spent {
     }
 
     /// Refuses a program that reports more than its grant.
-    fn within(&self) -> Result<(), Lost> {
+    fn within(&self) -> Result<(), AttemptFailure> {
         let Some((epsilon, delta)) = self.granted.filter(|_| !self.said.is_empty()) else { return Ok(()) };
         let items: Vec<_> = self.said.iter().copied().zip(self.counts.iter().copied()).collect();
         let composed = sage_kernel::accountant::Composition::new(&items).and_then(|all| all.epsilon(delta));

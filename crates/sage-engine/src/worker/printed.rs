@@ -56,7 +56,7 @@ impl Engine {
 
     /// Stores how a program ended with its output, and returns the reason that everyone else sees: the program has read
     /// rows, and its exit code or its files can reveal them.
-    pub(crate) fn for_author(&self, (run, serial): (u64, u64), Lost(why): Lost) -> Lost {
+    pub(crate) fn for_author(&self, (run, serial): (u64, u64), AttemptFailure(why): AttemptFailure) -> AttemptFailure {
         let append = || OpenOptions::new().append(true).open(self.printed_file(run, serial));
         // A failure to store the reason must not reveal it to others.
         drop(append().and_then(|mut file| writeln!(file, "how it ended:\n{why}")));

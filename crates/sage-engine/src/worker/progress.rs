@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::api::{AttemptLimits, Engine, lock, now};
 use crate::pipeline::Pipeline;
-use crate::run::{Lost, Stage, Watch};
+use crate::run::{AttemptFailure, AttemptObserver, Stage};
 use crate::worker::run_loop::Job;
 
 /// A progress event.
@@ -101,7 +101,7 @@ impl<'engine> Watcher<'engine> {
 
     /// Ends an attempt that has exceeded its time limit. Its duration depends on rows, so the reason is the same as for
     /// every attempt without a result.
-    fn in_time(&self) -> Result<(), Lost> {
+    fn in_time(&self) -> Result<(), AttemptFailure> {
         match self.time {
             Some(limit) if self.started.elapsed() >= limit => Err(AttemptFailure::without_result()),
             _ => Ok(()),

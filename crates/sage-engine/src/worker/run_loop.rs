@@ -11,7 +11,7 @@ use crate::adapt::{Attempt, Phase};
 use crate::allocate::{Event, PipelineId};
 use crate::api::{Engine, EngineError, lock, note};
 use crate::catalog::{Note, Step};
-use crate::plan::{Bill, Recipe};
+use crate::plan::{AttemptCost, Recipe};
 use crate::scheduler::queue;
 use crate::worker::Granted;
 use crate::worker::charge::PricedAttempt;
@@ -23,7 +23,7 @@ pub struct Job {
     pub(crate) run: u64,
     pub(crate) attempt: Attempt,
     pub(crate) recipe: Arc<Recipe>,
-    pub(crate) bill: Bill,
+    pub(crate) attempt_cost: AttemptCost,
     pub(crate) granted: Granted,
     /// The separate charge of the test lane, if the attempt has one.
     pub(crate) tested: Option<Granted>,
@@ -91,7 +91,7 @@ impl Engine {
         let unattended = lock(&self.wakeups).unattended(&busy);
         for number in unattended {
             let catalog = self.catalog();
-            let Some(run) = catalog.works().run(number) else { continue };
+            let Some(run) = catalog.history().run(number) else { continue };
             lock(&self.wakeups).count_evaluation();
             let planned = self.crash_guard.enter(number, Work::Planning);
             let resumed = self.resume(number, run);
@@ -159,7 +159,7 @@ impl Engine {
         choices.forget(number);
         lock(&self.wakeups).unmark_chosen(number);
         let catalog = self.catalog();
-        let Some(run) = catalog.works().run(number).filter(|run| run.state.phase() == Phase::Idle) else {
+        let Some(run) = catalog.history().run(number).filter(|run| run.state.phase() == Phase::Idle) else {
             return Ok(());
         };
         let stream = &run.pipeline.stream;
@@ -171,7 +171,7 @@ impl Engine {
         let pipeline = PipelineId(number);
         let asked = choice.as_ref().and_then(|choice| {
             let blocks = queue::blocks(&choice.blocks)?;
-            Some(Event::Request { pipeline, blocks, cost: choice.written.bill.resources })
+            Some(Event::Request { pipeline, blocks, cost: choice.written.attempt_cost.resources })
         });
         let mut schedule = lock(&self.schedule);
         let Some(allocation) = schedule.allocation(stream, context) else { return Ok(()) };
@@ -228,7 +228,7 @@ impl Engine {
         let catalog = self.catalog();
         let runs = lock(&self.wakeups).under_way();
         let allocation = |number: u64| {
-            let run = catalog.works().run(number)?;
+            let run = catalog.history().run(number)?;
             let stream = &run.pipeline.stream;
             Some((stream.clone(), queue::context_of(run, catalog.stream(stream))?))
         };
@@ -238,7 +238,7 @@ impl Engine {
     /// Records a choice and charges it.
     fn begin(&self, choice: Choice) -> Result<Option<Job>, EngineError> {
         let Choice { run, attempt, blocks, written, .. } = choice;
-        self.step(run, Step::Chosen { attempt, blocks, resources: written.bill.resources.0 })?;
+        self.step(run, Step::Chosen { attempt, blocks, resources: written.attempt_cost.resources.0 })?;
         self.charge_attempt(run, attempt, written)
     }
 
@@ -247,7 +247,7 @@ impl Engine {
     fn resubmit_due(&self, time: u64) -> Result<(), EngineError> {
         let catalog = self.catalog();
         let due = lock(&self.wakeups).take_due(time, &catalog);
-        for run in due.into_iter().filter_map(|number| catalog.works().run(number)) {
+        for run in due.into_iter().filter_map(|number| catalog.history().run(number)) {
             let (stream, text) = (run.pipeline.stream.clone(), run.pipeline.to_text());
             let again = Note::RunSubmitted {
                 stream,
@@ -260,7 +260,7 @@ impl Engine {
             self.with(|gate, catalog| {
                 // Checked against the newest stream file: a principal who lost the role does not spend again.
                 let allowed = catalog.stream(&run.pipeline.stream).is_some_and(|known| known.may_spend(run));
-                let owned = catalog.works().owner(&run.pipeline.name) == Some(run.pipeline.stream.as_str());
+                let owned = catalog.history().owner(&run.pipeline.name) == Some(run.pipeline.stream.as_str());
                 if allowed && owned { Ok(note(gate, catalog, &again)?) } else { Ok(()) }
             })?;
         }

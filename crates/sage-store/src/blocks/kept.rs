@@ -33,12 +33,14 @@ pub fn parts_digest(parts: &[Part]) -> [u8; 32] {
 
 /// The identity of a cached summary.
 pub struct SummaryId<'a> {
+    /// The stream.
     pub stream: &'a str,
     /// The block's key.
     pub block: &'a str,
+    /// The lane.
     pub lane: Lane,
     /// The kernel's tag for the kind of summary.
-    pub tag: Tag,
+    pub tag: SummaryTag,
 }
 
 impl SummaryId<'_> {
@@ -201,7 +203,7 @@ mod tests {
     const SOURCE: [u8; 32] = [7; 32];
 
     fn id(block: &str, number: u8) -> SummaryId<'_> {
-        SummaryId { stream: "rides", block, lane: Lane::Train, tag: Tag([number; 32]) }
+        SummaryId { stream: "rides", block, lane: Lane::Train, tag: SummaryTag([number; 32]) }
     }
 
     fn open_cache() -> (tempfile::TempDir, SummaryCache) {

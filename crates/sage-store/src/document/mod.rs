@@ -19,9 +19,7 @@ const TEXT_LIMIT: usize = 16 << 20;
 pub const NAME: &str = "1 to 64 small letters, digits, `-` or `_`, starting with a letter";
 
 /// Parses a text as TOML and passes its root table to `read`.
-pub fn parse<T>(
-    text: &str, read: impl FnOnce(&Section<'_>) -> Result<T, DocumentError>,
-) -> Result<T, DocumentError> {
+pub fn parse<T>(text: &str, read: impl FnOnce(&Section<'_>) -> Result<T, DocumentError>) -> Result<T, DocumentError> {
     if text.len() > TEXT_LIMIT {
         return Err(DocumentError::Syntax { line: 1, reason: "the file is larger than 16 MiB".to_owned() });
     }

@@ -4,7 +4,7 @@
 //! the process ends, however it ends. The file also records that the log was created: a directory whose log is missing
 //! must never be taken for a new one, because every budget would be full again.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -103,6 +103,7 @@ impl Drop for DirectoryLock {
 pub struct Directory {
     path: PathBuf,
     lock: Arc<DirectoryLock>,
+    kind: &'static StoreKind,
 }
 
 impl Directory {
@@ -124,54 +125,25 @@ impl Directory {
         }
         let mut mark = Vec::new();
         lock.read_to_end(&mut mark).map_err(failed)?;
-        let has_log = sqlite::file(path).try_exists().map_err(failed)?;
+        let (kind, has_log) = store::kind_in(path).map_err(failed)?;
         // A crash can leave the mark incomplete, but it is written only after the log has its name.
         if !has_log && !mark.is_empty() {
             return Err(OpenError::LogMissing(path.to_owned()));
         }
         if !has_log {
-            Self::create_log(path)?;
+            (kind.create)(path)?;
         }
-        Self::restrict_log(path).map_err(failed)?;
+        (kind.restrict)(path).map_err(failed)?;
         if mark != LOG_CREATED {
             Self::write_mark(path, &mut lock).map_err(failed)?;
         }
-        Ok(Self { path: path.to_owned(), lock: Arc::new(DirectoryLock(lock)) })
+        Ok(Self { path: path.to_owned(), lock: Arc::new(DirectoryLock(lock)), kind })
     }
 
     /// Whether another process owns the directory now. Changes nothing.
     pub fn is_in_use(path: impl AsRef<Path>) -> bool {
         let lock = File::open(path.as_ref().join("lock"));
         lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
-    }
-
-    /// Makes the log's files private. SQLite creates the files beside the log with the mode of the log.
-    fn restrict_log(path: &Path) -> io::Result<()> {
-        for suffix in ["", "-wal", "-shm"] {
-            match private::restrict_file(&durable::with_suffix(&sqlite::file(path), suffix)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Creates an empty log under another name and renames it, so that `log.db` is always complete.
-    fn create_log(path: &Path) -> Result<(), OpenError> {
-        let failed = |error| OpenError::File(path.to_owned(), error);
-        let file = sqlite::file(path);
-        let fresh = durable::with_suffix(&file, ".new");
-        for suffix in ["", "-journal", "-wal", "-shm"] {
-            match fs::remove_file(durable::with_suffix(&fresh, suffix)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-                _ => {}
-            }
-        }
-        // SQLite treats an empty file as a new database and keeps its mode.
-        private::create_new(&fresh).map_err(failed)?;
-        sqlite::create(&fresh)?;
-        File::open(&fresh).and_then(|file| file.sync_all()).map_err(failed)?;
-        durable::publish(&fresh, &file).map_err(failed)
     }
 
     /// Records in the lock file that the log was created.
@@ -185,16 +157,16 @@ impl Directory {
     /// Opens the log. The directory stays locked while the log is open.
     ///
     /// # Errors
-    /// When the file is not a log of this release, or SQLite does not accept its settings.
-    pub fn log(&self) -> Result<SqliteLog, OpenError> {
-        SqliteLog::open(&self.path, Arc::clone(&self.lock))
+    /// When the file is not a log of this release, or the store does not accept its settings.
+    pub fn log(&self) -> Result<BoxedLog, OpenError> {
+        (self.kind.open)(&self.path, Arc::clone(&self.lock))
     }
 
     /// Opens the log, reads and verifies it, and returns its gate.
     ///
     /// # Errors
     /// As for [`Directory::log`], and when verification fails.
-    pub fn gate(&self) -> Result<Gate<SqliteLog>, OpenError> {
+    pub fn gate(&self) -> Result<Gate<BoxedLog>, OpenError> {
         Gate::open(self.log()?).map_err(OpenError::Gate)
     }
 

@@ -106,19 +106,19 @@ struct Exports {
 struct Batch {
     /// Wakes the leader of the batch when the gate is free.
     gate_free: Condvar,
-    results: OnceLock<Result<Vec<Mutex<Option<Answer>>>, GateError>>,
+    results: OnceLock<Result<Vec<Mutex<Option<ChargeOutcome>>>, GateError>>,
 }
 
 impl Batch {
     /// Publishes the results and wakes all threads of the batch.
-    fn complete(&self, results: Result<Vec<Answer>, GateError>) {
+    fn complete(&self, results: Result<Vec<ChargeOutcome>, GateError>) {
         let results = results.map(|results| results.into_iter().map(|result| Mutex::new(Some(result))).collect());
         // A batch is completed once, so this cannot fail.
         let _ = self.results.set(results);
     }
 
     /// Waits for the batch and takes the result of the request with this index.
-    fn wait(&self, index: usize) -> Result<Answer, GateError> {
+    fn wait(&self, index: usize) -> Result<ChargeOutcome, GateError> {
         match self.results.wait() {
             Err(error) => Err(error.clone()),
             // The gate returns a result for every request. If one were missing, the caller would have to retry.
@@ -155,7 +155,7 @@ impl<L: Log> GroupCommit<L> {
     /// # Errors
     /// When the log fails. It is then unknown whether the charge was written; retry with the same key after the log was
     /// reopened.
-    pub fn charge(&self, request: Request) -> Result<Answer, GateError> {
+    pub fn charge(&self, request: Request) -> Result<ChargeOutcome, GateError> {
         let mut queue = lock(&self.queue);
         let (batch, index) = (Arc::clone(&queue.batch), queue.count);
         queue.requests.push_back(request);

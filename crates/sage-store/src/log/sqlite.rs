@@ -92,8 +92,45 @@ pub(super) fn file(directory: &Path) -> PathBuf {
     directory.join("log.db")
 }
 
+/// The kind of store: a SQLite file in the directory.
+pub(super) const KIND: StoreKind = StoreKind {
+    exists: |directory| file(directory).try_exists(),
+    create,
+    restrict,
+    open: |directory, lock| Ok(Box::new(SqliteLog::open(directory, lock)?)),
+};
+
+/// Makes the log's files private. SQLite creates the files beside the log with the mode of the log.
+fn restrict(directory: &Path) -> io::Result<()> {
+    for suffix in ["", "-wal", "-shm"] {
+        match private::restrict_file(&durable::with_suffix(&file(directory), suffix)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Creates an empty log under another name and renames it, so that `log.db` is always complete.
+fn create(directory: &Path) -> Result<(), OpenError> {
+    let failed = |error| OpenError::File(directory.to_owned(), error);
+    let file = file(directory);
+    let fresh = durable::with_suffix(&file, ".new");
+    for suffix in ["", "-journal", "-wal", "-shm"] {
+        match fs::remove_file(durable::with_suffix(&fresh, suffix)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+    }
+    // SQLite treats an empty file as a new database and keeps its mode.
+    private::create_new(&fresh).map_err(failed)?;
+    write_schema(&fresh)?;
+    File::open(&fresh).and_then(|file| file.sync_all()).map_err(failed)?;
+    durable::publish(&fresh, &file).map_err(failed)
+}
+
 /// Creates an empty log in an empty file.
-pub fn create(path: &Path) -> Result<(), OpenError> {
+fn write_schema(path: &Path) -> Result<(), OpenError> {
     let connection = Connection::open(path).map_err(store)?;
     apply_settings(&connection)?;
     let fill = || {
@@ -125,7 +162,7 @@ fn apply_settings(connection: &Connection) -> Result<(), OpenError> {
 }
 
 impl SqliteLog {
-    pub fn open(directory: &Path, lock: Arc<DirectoryLock>) -> Result<Self, OpenError> {
+    fn open(directory: &Path, lock: Arc<DirectoryLock>) -> Result<Self, OpenError> {
         let path = file(directory);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&path, flags).map_err(store)?;
@@ -232,11 +269,13 @@ impl SqliteLog {
         insert().map_err(failed)
     }
 
-    /// Stores a snapshot of the state after `head_length` records, replacing the previous one.
-    ///
-    /// # Errors
-    /// When it cannot be written. The previous snapshot then remains.
-    pub fn save_snapshot(&self, head_length: u64, bytes: &[u8]) -> Result<(), LogError> {
+    fn snapshot_file(&self) -> PathBuf {
+        self.directory.join("snapshot")
+    }
+}
+
+impl LogStore for SqliteLog {
+    fn save_snapshot(&self, head_length: u64, bytes: &[u8]) -> Result<(), LogError> {
         self.check_usable()?;
         let mut file = SNAPSHOT.to_vec();
         file.extend(head_length.to_le_bytes());
@@ -245,8 +284,7 @@ impl SqliteLog {
         durable::replace(&self.snapshot_file(), &file).map_err(|error| LogError::Failed(error.to_string()))
     }
 
-    /// The stored snapshot, if it is intact and not of a longer log than this one.
-    pub fn snapshot(&self) -> Option<Vec<u8>> {
+    fn snapshot(&self) -> Option<Vec<u8>> {
         let file = fs::read(self.snapshot_file()).ok()?;
         let (content, digest) = file.split_last_chunk::<32>()?;
         let (start, rest) = content.split_first_chunk::<8>()?;

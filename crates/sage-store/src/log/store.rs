@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use sage_kernel::{Head, Log, LogError, Record};
 
-use super::directory::{Held, OpenError};
+use super::directory::{DirectoryLock, OpenError};
 use super::sqlite;
 
 /// A log that can also keep a snapshot of the state folded from it.
@@ -49,7 +49,7 @@ pub(super) struct StoreKind {
     /// Restricts the files of the log to their owner.
     pub(super) restrict: fn(&Path) -> io::Result<()>,
     /// Opens the log. It keeps the directory locked for as long as it is open.
-    pub(super) open: fn(&Path, Arc<Held>) -> Result<BoxedLog, OpenError>,
+    pub(super) open: fn(&Path, Arc<DirectoryLock>) -> Result<BoxedLog, OpenError>,
 }
 
 /// All kinds. A new directory gets a log of the first kind; an existing one is opened by the kind whose log it has.

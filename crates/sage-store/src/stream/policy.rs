@@ -47,7 +47,7 @@ pub struct PolicyFile {
     /// The ceilings.
     pub limits: Limits,
     /// The access modes in which rows may be read.
-    pub doors: Doors,
+    pub doors: AccessModes,
 }
 
 const RULES: [(&str, Rule); 3] = [("basic", Rule::Basic), ("strong", Rule::Strong), ("renyi", Rule::Renyi)];

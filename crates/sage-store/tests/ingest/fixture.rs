@@ -8,16 +8,11 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::DataType;
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use sage_store::blocks::BlockStore;
-use sage_store::blocks::{LANE_COLUMN, Part};
-use sage_store::ingest::{Batch, IngestError, IngestedBatch, LaneSource, Source, ingest};
-use sage_store::stream::{StreamFile, parse_time};
 use sage_kernel::LaneKey;
 use sage_kernel::noise::SecureNoise;
-use sage_store::blocks::BlockStore;
-use sage_store::blocks::{LANE_COLUMN, Part};
-use sage_store::ingest::{Batch, IngestError, Ingested, Lanes, Source, ingest};
-use sage_store::stream::{StreamFile, time_of};
+use sage_store::blocks::{BlockStore, LANE_COLUMN, Part};
+use sage_store::ingest::{Batch, IngestError, IngestedBatch, LaneSource, Source, ingest};
+use sage_store::stream::{StreamFile, parse_time};
 
 pub(crate) const RIDES: &str = r#"
 [stream]

@@ -7,12 +7,9 @@ mod craft;
 use std::io::Write;
 
 use craft::{BY_DICTIONARY, Column, PLAIN, Structure, dictionary, file, page, plain_text, with_footer, zero_indices};
-use sage_store::blocks::BlockStore;
-use sage_store::ingest::{Batch, IngestError, IngestedBatch, LaneSource, Source, ingest};
-use sage_store::stream::StreamFile;
 use sage_kernel::noise::SecureNoise;
 use sage_store::blocks::BlockStore;
-use sage_store::ingest::{Batch, IngestError, Ingested, Lanes, Source, ingest};
+use sage_store::ingest::{Batch, IngestError, IngestedBatch, LaneSource, Source, ingest};
 use sage_store::stream::StreamFile;
 
 const STREAM: &str = r#"

@@ -4,8 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use log_world::Random;
-use sage_store::log::{Directory, SqliteLog};
+use crate::world::Random;
 use sage_kernel::{Event, Gate, Head, Log, LogError, MemoryLog, Record};
 use sage_store::log::{BoxedLog, Directory};
 

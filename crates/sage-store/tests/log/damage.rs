@@ -4,11 +4,10 @@ use std::fs;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use log_world::{Random, create_stream, memory_folder, request, soak, sound};
+use crate::world::{Random, create_stream, memory_folder, request, soak, sound};
 use rusqlite::Connection;
+use sage_kernel::{ChargeOutcome, Gate, GateError, Head, Ledger, Log, Record};
 use sage_store::log::{Directory, GroupCommit, HeadCheck, Heads};
-use sage_kernel::{Answer, Gate, GateError, Head, Ledger, Log, Record};
-use sage_store::log::{Checked, Directory, GroupCommit, Heads};
 
 /// A closed directory with events of every kind, its exported head, its records and its state.
 struct Sample {
@@ -22,11 +21,13 @@ impl Sample {
     fn new(events: usize) -> Self {
         let folder = memory_folder();
         let directory = folder.path().join("engine");
-        let mut gate = log_world::gate(&directory);
-        create_stream(&mut gate, log_world::FITTING);
+        let mut gate = crate::world::gate(&directory);
+        create_stream(&mut gate, crate::world::FITTING);
         let shared = GroupCommit::new(sound(gate, heads(folder.path())), || 1_700_000_000_000);
         for number in 0..events {
-            let Ok(Answer::Granted(grant)) = shared.charge(request(&number.to_string())) else { panic!("it fits") };
+            let Ok(ChargeOutcome::Granted(grant)) = shared.charge(request(&number.to_string())) else {
+                panic!("it fits")
+            };
             match number % 5 {
                 0 => drop(shared.with(|gate| gate.start(8, grant)).expect("a healthy gate").expect("waiting")),
                 1 => shared.with(|gate| gate.cancel(9, grant)).expect("a healthy gate").expect("waiting"),
@@ -159,7 +160,7 @@ fn a_consistently_truncated_log_is_detected_only_by_a_newer_head() {
     sample.replace_log(&sample.file);
     drop(Connection::open(sample.directory().join("log.db")).expect("a database").execute_batch(&cut(20)));
     fs::remove_file(sample.folder.path().join("head")).expect("exported before");
-    let gate = log_world::gate(&sample.directory());
+    let gate = crate::world::gate(&sample.directory());
     assert_eq!(gate.head().length, 20);
     assert!(matches!(heads(sample.folder.path()).check(gate), Ok(HeadCheck::Sound(_))), "this is the stated limit");
 }
@@ -171,13 +172,13 @@ fn nothing_depends_on_the_clock() {
     let run = |clock: fn(u64) -> u64| -> Result<Ledger, GateError> {
         let folder = memory_folder();
         for life in 0..3 {
-            let mut gate = log_world::gate(folder.path());
+            let mut gate = crate::world::gate(folder.path());
             create_stream(&mut gate, 25);
             let mut sound = sound(gate, Heads::none());
             sound.burn_running(clock(life))?;
             let shared = GroupCommit::new(sound, move || clock(life));
             for number in 0..10 {
-                if let Answer::Granted(grant) = shared.charge(request(&format!("{life}/{number}")))? {
+                if let ChargeOutcome::Granted(grant) = shared.charge(request(&format!("{life}/{number}")))? {
                     let time = clock(number);
                     shared.with(|gate| match number % 3 {
                         0 => gate.cancel(time, grant),
@@ -187,7 +188,7 @@ fn nothing_depends_on_the_clock() {
                 }
             }
         }
-        Ok(log_world::gate(folder.path()).ledger().clone())
+        Ok(crate::world::gate(folder.path()).ledger().clone())
     };
     let expected = run(|_| 0);
     for clock in [
@@ -231,7 +232,7 @@ fn the_log_of_the_first_release_opens() {
         fs::copy(folder.path().join("log.db"), &golden).expect("kept");
     }
     fs::copy(&golden, folder.path().join("log.db")).expect("the golden file");
-    let mut gate = log_world::gate(folder.path());
+    let mut gate = crate::world::gate(folder.path());
     assert_eq!(gate.log().read(0, usize::MAX), Ok(first_release()));
     assert_eq!(gate.ledger().waiting().count() + gate.ledger().running().count(), 0);
     assert!(matches!(gate.charge(1, vec![request("three")]).expect("a healthy log")[0], ChargeOutcome::Granted(_)));

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use log_world::{create_stream, gate, request};
+use crate::world::{create_stream, gate, request};
 use rusqlite::Connection;
 use sage_kernel::{Gate, Log, LogError};
 use sage_store::log::{Directory, FORMAT, OpenError};
@@ -100,7 +100,7 @@ fn an_incomplete_directory_is_completed() {
 fn the_write_ahead_log_is_overwritten_and_does_not_grow() {
     let folder = tempfile::tempdir().expect("a directory");
     let mut gate = gate(folder.path());
-    create_stream(&mut gate, log_world::FITTING);
+    create_stream(&mut gate, crate::world::FITTING);
     let size = |gate: &mut Gate<_>, charges: std::ops::Range<u32>| {
         for batch in charges {
             let requests = (0..500).map(|charge| request(&format!("{batch}/{charge}")));
@@ -120,7 +120,7 @@ fn the_write_ahead_log_is_overwritten_and_does_not_grow() {
 fn a_damaged_snapshot_is_ignored() {
     let folder = tempfile::tempdir().expect("a directory");
     let mut gate = gate(folder.path());
-    create_stream(&mut gate, log_world::FITTING);
+    create_stream(&mut gate, crate::world::FITTING);
     let length = gate.head().length;
     let log = gate.log();
     assert_eq!(log.snapshot(), None);
@@ -147,7 +147,7 @@ fn a_damaged_snapshot_is_ignored() {
 fn a_replaced_log_disables_its_handle() {
     let folder = tempfile::tempdir().expect("a directory");
     let mut gate = gate(folder.path());
-    create_stream(&mut gate, log_world::FITTING);
+    create_stream(&mut gate, crate::world::FITTING);
     sql("UPDATE head SET hash = zeroblob(32)")(&folder.path().join("log.db"));
     assert!(gate.charge(3, vec![request("one")]).is_err());
     let mut log = gate.into_log();

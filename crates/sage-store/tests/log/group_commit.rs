@@ -1,14 +1,11 @@
 //! Group commit: every client gets the result of its own request, also if another one panics, and budgets hold.
 
-mod log_world;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::thread;
 
-use log_world::{create_stream, open_group_commit, request, sound};
-use sage_store::log::{GroupCommit, Heads};
-use sage_kernel::{Answer, Gate, GateError, GrantState, Head, Log, LogError, MemoryLog, Record};
+use crate::world::{create_stream, open_group_commit, request, sound};
+use sage_kernel::{ChargeOutcome, Gate, GateError, GrantState, Head, Log, LogError, MemoryLog, Record};
 use sage_store::log::{GroupCommit, Heads};
 
 /// Charges from several threads at once, and returns the ids of the grants.
@@ -22,7 +19,7 @@ fn charge_concurrently<L: Log + Send>(shared: &GroupCommit<L>, threads: usize, c
                     let own = request(&format!("{client}/{charge}"));
                     let key = own.key;
                     match shared.charge(own).expect("a healthy log") {
-                        Answer::Granted(grant) => {
+                        ChargeOutcome::Granted(grant) => {
                             let found = shared.with(|gate| gate.ledger().grant_for(key)).expect("a healthy gate");
                             assert_eq!(found, Some(grant.id()), "a result went to another client");
                             granted.lock().expect("no panic").push(grant.id().0);
@@ -57,7 +54,7 @@ fn grants_are_on_the_disk() {
     let shared = open_group_commit(folder.path(), Heads::none());
     let granted = charge_concurrently(&shared, 8, 10);
     shared.close().expect("nothing to export");
-    let gate = log_world::gate(folder.path());
+    let gate = crate::world::gate(folder.path());
     assert_eq!(gate.ledger().waiting().map(|grant| grant.0).collect::<Vec<_>>(), granted);
 }
 
@@ -90,12 +87,12 @@ impl Log for FaultyLog {
 fn open_faulty(at: usize, fault: fn() -> Result<Head, LogError>) -> GroupCommit<FaultyLog> {
     let log = FaultyLog { log: MemoryLog::default(), appends: 0, sizes: Vec::new(), at, fault };
     let mut gate = Gate::open(log).expect("an empty log");
-    create_stream(&mut gate, log_world::FITTING);
+    create_stream(&mut gate, crate::world::FITTING);
     GroupCommit::new(sound(gate, Heads::none()), || 3)
 }
 
 /// The results of sixteen clients with five charges each. `None` stands for a charge that panicked.
-fn charge_from_clients(shared: &GroupCommit<FaultyLog>) -> Vec<Option<Result<Answer, GateError>>> {
+fn charge_from_clients(shared: &GroupCommit<FaultyLog>) -> Vec<Option<Result<ChargeOutcome, GateError>>> {
     thread::scope(|scope| {
         let clients: Vec<_> = (0..16)
             .map(|client| {
@@ -115,7 +112,7 @@ fn charge_from_clients(shared: &GroupCommit<FaultyLog>) -> Vec<Option<Result<Ans
 #[test]
 fn requests_that_wait_during_a_flush_share_the_next() {
     let shared = open_faulty(usize::MAX, || Err(LogError::Conflict));
-    assert!(charge_from_clients(&shared).iter().all(|result| matches!(result, Some(Ok(Answer::Granted(_))))));
+    assert!(charge_from_clients(&shared).iter().all(|result| matches!(result, Some(Ok(ChargeOutcome::Granted(_))))));
     let (appends, largest) =
         shared.with(|gate| (gate.log().appends, gate.log().sizes.iter().copied().max())).expect("a healthy gate");
     assert!(appends < 60, "{appends} appends for 80 charges");
@@ -128,7 +125,7 @@ fn a_panic_in_the_log_affects_only_its_batch() {
     let results = charge_from_clients(&shared);
     let panicked = results.iter().filter(|result| result.is_none()).count();
     assert_eq!(panicked, 1, "one client led the batch that panicked");
-    let granted = results.iter().filter(|result| matches!(result, Some(Ok(Answer::Granted(_))))).count();
+    let granted = results.iter().filter(|result| matches!(result, Some(Ok(ChargeOutcome::Granted(_))))).count();
     let closed = results.iter().filter(|result| matches!(result, Some(Err(GateError::Closed)))).count();
     assert_eq!(granted + closed + panicked, 80);
     assert!(closed < 16, "only the batch that panicked fails");
@@ -143,7 +140,7 @@ fn after_a_panic_the_gate_has_the_state_of_the_log() {
     let panicked = catch_unwind(AssertUnwindSafe(|| shared.with(|_| panic!("the client has a bug"))));
     assert!(panicked.is_err());
     assert!(shared.with(|gate| (gate.head(), gate.ledger().clone()) == before).expect("folded again"));
-    assert!(matches!(shared.charge(request("after")), Ok(Answer::Granted(_))));
+    assert!(matches!(shared.charge(request("after")), Ok(ChargeOutcome::Granted(_))));
 }
 
 #[test]
@@ -153,7 +150,7 @@ fn after_a_failed_append_nothing_is_granted() {
     {
         let shared = open_faulty(5, fault);
         let results = charge_from_clients(&shared);
-        let granted = results.iter().flatten().filter(|result| matches!(result, Ok(Answer::Granted(_)))).count();
+        let granted = results.iter().flatten().filter(|result| matches!(result, Ok(ChargeOutcome::Granted(_)))).count();
         assert_eq!(shared.with(|gate| gate.log().appends).expect("still there"), 5, "nothing was written after");
         // Two of the four earlier appends created the stream and its blocks.
         assert_eq!(shared.with(|gate| gate.log().log.records.len()).expect("still there"), granted + 2);
@@ -165,12 +162,12 @@ fn after_a_failed_append_nothing_is_granted() {
 fn a_started_grant_is_burnt_at_the_next_start() {
     let folder = tempfile::tempdir().expect("a directory");
     let shared = open_group_commit(folder.path(), Heads::none());
-    let Ok(Answer::Granted(grant)) = shared.charge(request("one")) else { panic!("it fits") };
+    let Ok(ChargeOutcome::Granted(grant)) = shared.charge(request("one")) else { panic!("it fits") };
     let id = grant.id();
     let started = shared.with(|gate| gate.start(4, grant).map(|permit| permit.grant())).expect("a healthy gate");
     assert_eq!(started, Ok(id));
     shared.close().expect("nothing to export");
-    let mut sound = sound(log_world::gate(folder.path()), Heads::none());
+    let mut sound = sound(crate::world::gate(folder.path()), Heads::none());
     assert_eq!(sound.burn_running(5), Ok(vec![id]));
     assert_eq!(sound.ledger().grant_state(id), Some(GrantState::Burnt));
     assert_eq!(sound.burn_running(6), Ok(Vec::new()));

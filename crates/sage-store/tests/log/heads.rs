@@ -5,10 +5,9 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use log_world::{gate, open_group_commit, request};
+use crate::world::{gate, open_group_commit, request};
+use sage_kernel::{ChargeOutcome, Event, Head, Log};
 use sage_store::log::{Acknowledgement, GroupCommit, HeadCheck, Heads, HeadsError, ROLLBACK_NOTE};
-use sage_kernel::{Answer, Event, Head, Log};
-use sage_store::log::{Acknowledgement, Checked, GroupCommit, Heads, HeadsError, ROLLBACK_NOTE};
 
 struct Fixture {
     root: tempfile::TempDir,
@@ -31,7 +30,7 @@ impl Fixture {
         Heads::new(vec![self.head_file()], NonZeroU64::new(every).expect("not zero"), &self.directory())
     }
 
-    fn check(&self) -> Result<HeadCheck<sage_store::log::SqliteLog>, HeadsError> {
+    fn check(&self) -> Result<HeadCheck<sage_store::log::BoxedLog>, HeadsError> {
         self.heads(10).check(gate(&self.directory()))
     }
 
@@ -40,7 +39,7 @@ impl Fixture {
         let shared = open_group_commit(&self.directory(), self.heads(10));
         for charge in 0..count {
             let answer = shared.charge(request(&format!("{name}/{charge}")));
-            assert!(matches!(answer, Ok(Answer::Granted(_))));
+            assert!(matches!(answer, Ok(ChargeOutcome::Granted(_))));
         }
         assert_eq!(shared.export_failure(), None);
         shared.close().expect("a folder to export to");
@@ -104,7 +103,7 @@ fn a_restored_copy_is_read_and_grants_nothing_until_an_officer_acknowledges() {
     let Ok(HeadCheck::RolledBack(gate)) = fixture.check() else { panic!("nobody has acknowledged") };
     let shared = GroupCommit::new(gate.acknowledge(8, "officer@example.org").expect("written"), || 9);
     let note = shared.with(|gate| gate.log().read(5, 1)).expect("a healthy gate").expect("a record").remove(0);
-    assert!(matches!(shared.charge(request("again")), Ok(Answer::Granted(_))));
+    assert!(matches!(shared.charge(request("again")), Ok(ChargeOutcome::Granted(_))));
     shared.close().expect("a folder to export to");
 
     let Ok((Event::Note { kind, body }, _)) = note.verify(present) else { panic!("it is a note") };
@@ -246,10 +245,10 @@ fn a_failed_export_is_reported_and_does_not_affect_charges() {
         &fixture.directory(),
         Heads::new(vec![nowhere.clone()], NonZeroU64::MIN, &fixture.directory()),
     );
-    assert!(matches!(shared.charge(request("one")), Ok(Answer::Granted(_))));
+    assert!(matches!(shared.charge(request("one")), Ok(ChargeOutcome::Granted(_))));
     assert!(shared.export_failure().is_some_and(|reason| reason.contains("missing")));
     fs::create_dir(nowhere.parent().expect("it has one")).expect("made");
-    assert!(matches!(shared.charge(request("two")), Ok(Answer::Granted(_))));
+    assert!(matches!(shared.charge(request("two")), Ok(ChargeOutcome::Granted(_))));
     assert_eq!(shared.export_failure(), None, "tried again");
     shared.close().expect("a folder to export to");
 }

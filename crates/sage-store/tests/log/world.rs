@@ -4,12 +4,11 @@
 
 use std::path::Path;
 
-use sage_store::log::{Directory, GroupCommit, HeadCheck, Heads, SoundGate, SqliteLog};
 use sage_kernel::{
     AccessMode, AccessModes, Blocks, Ceiling, ContextId, Cost, Delta, Epsilon, Filter, Gate, Log, Mechanism, Policy,
     Request, RequestKey, Rule, StreamId,
 };
-use sage_store::log::{BoxedLog, Checked, Directory, GroupCommit, Heads, Sound};
+use sage_store::log::{BoxedLog, Directory, GroupCommit, HeadCheck, Heads, SoundGate};
 
 /// How many blocks the stream has.
 pub(crate) const BLOCKS: u32 = 100;
@@ -55,12 +54,12 @@ pub(crate) fn sound<L: Log>(gate: Gate<L>, heads: Heads) -> SoundGate<L> {
 }
 
 /// The verified log of a directory.
-pub(crate) fn gate(directory: &Path) -> Gate<SqliteLog> {
+pub(crate) fn gate(directory: &Path) -> Gate<BoxedLog> {
     Directory::open(directory).expect("a free directory").gate().expect("a valid chain")
 }
 
 /// Opens the log of a directory with a stream in it, as a server does.
-pub(crate) fn open_group_commit(directory: &Path, heads: Heads) -> GroupCommit<SqliteLog> {
+pub(crate) fn open_group_commit(directory: &Path, heads: Heads) -> GroupCommit<BoxedLog> {
     let mut gate = gate(directory);
     create_stream(&mut gate, FITTING);
     GroupCommit::new(sound(gate, heads), || 3)

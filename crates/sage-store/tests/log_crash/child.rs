@@ -9,13 +9,12 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use sage_store::log::{Directory, GroupCommit, Heads, SoundGate, SqliteLog};
 use sage_kernel::{
     BlockId, ChargeOutcome, ContextId, Event, Gate, GateError, Grant, GrantId, GrantState, Head, Lane, Log, StreamId,
 };
-use sage_store::log::{BoxedLog, Directory, GroupCommit, Heads, Sound};
+use sage_store::log::{BoxedLog, Directory, GroupCommit, Heads, SoundGate};
 
-use crate::log_world::{self, BLOCKS, FITTING, create_stream, request};
+use crate::world::{BLOCKS, FITTING, create_stream, request};
 
 /// Environment variables that make a test program act as the child: its root folder and its task.
 const ROOT: &str = "SAGE_CHILD_ROOT";
@@ -33,7 +32,7 @@ pub(crate) fn heads(root: &Path) -> Heads {
 
 /// Creates a log with a stream below the root and closes it.
 pub(crate) fn prepare(root: tempfile::TempDir) -> tempfile::TempDir {
-    create_stream(&mut log_world::gate(&directory(root.path())), FITTING);
+    create_stream(&mut crate::world::gate(&directory(root.path())), FITTING);
     root
 }
 
@@ -85,10 +84,10 @@ pub(crate) fn run_child() {
 }
 
 /// Opens the log as a server does: checks heads and burns grants of earlier processes.
-fn open(root: &Path) -> Option<GroupCommit<SqliteLog>> {
-    let open = || -> Result<SoundGate<SqliteLog>, Box<dyn std::error::Error>> {
+fn open(root: &Path) -> Option<GroupCommit<BoxedLog>> {
+    let open = || -> Result<SoundGate<BoxedLog>, Box<dyn std::error::Error>> {
         let gate = Directory::open(directory(root))?.gate()?;
-        let mut sound = log_world::sound(gate, heads(root));
+        let mut sound = crate::world::sound(gate, heads(root));
         sound.burn_running(4)?;
         Ok(sound)
     };
@@ -108,7 +107,7 @@ fn print_line(line: &str) {
 }
 
 /// Runs two hundred steps of every kind, up to the first that fails. Returns the open log, to be closed or left open.
-fn work(root: &Path, round: &str) -> Option<GroupCommit<SqliteLog>> {
+fn work(root: &Path, round: &str) -> Option<GroupCommit<BoxedLog>> {
     let shared = open(root)?;
     let mut grants: Vec<Grant> = Vec::new();
     let mut running: Vec<GrantId> = Vec::new();
@@ -125,14 +124,14 @@ fn work(root: &Path, round: &str) -> Option<GroupCommit<SqliteLog>> {
 }
 
 fn run_step(
-    shared: &GroupCommit<SqliteLog>, round: &str, step: u32, grants: &mut Vec<Grant>, running: &mut Vec<GrantId>,
+    shared: &GroupCommit<BoxedLog>, round: &str, step: u32, grants: &mut Vec<Grant>, running: &mut Vec<GrantId>,
 ) -> Result<(), GateError> {
     let time = shared.now();
     let key = format!("{round}/{step}");
     match step % 10 {
         5 => {
             let again = shared.charge(request(&format!("{round}/{}", step - 3)))?;
-            if !matches!(again, Answer::Repeated(..)) {
+            if !matches!(again, ChargeOutcome::Repeated(..)) {
                 print_line("violation: the same key was granted twice");
             }
         }
@@ -155,7 +154,7 @@ fn run_step(
             print_line(&format!("burnt {}", id.0));
         }
         _ => match shared.charge(request(&key))? {
-            Answer::Granted(grant) => {
+            ChargeOutcome::Granted(grant) => {
                 print_line(&format!("granted {} {key}", grant.id().0));
                 grants.push(grant);
             }
@@ -175,14 +174,14 @@ fn storm(root: &Path, round: &str) {
                 for charge in 0.. {
                     let key = format!("{round}/{client}/{charge}");
                     match shared.charge(request(&key)) {
-                        Ok(Answer::Granted(grant)) if charge % 7 == 3 => {
+                        Ok(ChargeOutcome::Granted(grant)) if charge % 7 == 3 => {
                             let id = grant.id();
                             print_line(&format!("granted {} {key}", id.0));
                             if shared.with(|gate| gate.start(5, grant)).is_ok_and(|permit| permit.is_ok()) {
                                 print_line(&format!("started {}", id.0));
                             }
                         }
-                        Ok(Answer::Granted(grant)) => print_line(&format!("granted {} {key}", grant.id().0)),
+                        Ok(ChargeOutcome::Granted(grant)) => print_line(&format!("granted {} {key}", grant.id().0)),
                         other => return print_line(&format!("violation: {other:?}")),
                     }
                 }
@@ -231,8 +230,8 @@ pub(crate) fn check_recovery(root: &Path, transcript: &Transcript, name: &str) {
     let gate = Directory::open(directory(root)).and_then(|directory| directory.gate());
     let gate = gate.unwrap_or_else(|error| panic!("{name}: {error}"));
     let spent = sum_spending(&gate);
-    let mut sound = log_world::sound(gate, heads(root));
-    let state = |sound: &SoundGate<SqliteLog>, id: u64| sound.ledger().grant_state(GrantId(id));
+    let mut sound = crate::world::sound(gate, heads(root));
+    let state = |sound: &SoundGate<BoxedLog>, id: u64| sound.ledger().grant_state(GrantId(id));
     for &id in transcript.granted.keys() {
         assert!(state(&sound, id).is_some(), "{name}: grant {id} was acknowledged and is missing");
     }
@@ -258,11 +257,11 @@ pub(crate) fn check_recovery(root: &Path, transcript: &Transcript, name: &str) {
 }
 
 /// Sends requests with the same keys in another order, and checks that they get the same grants, none of them twice.
-fn retry_requests(sound: SoundGate<SqliteLog>, transcript: &Transcript, name: &str) {
+fn retry_requests(sound: SoundGate<BoxedLog>, transcript: &Transcript, name: &str) {
     let shared = GroupCommit::new(sound, || 0);
     for (&id, key) in transcript.granted.iter().rev().step_by(7) {
         match shared.charge(request(key)) {
-            Ok(Answer::Repeated(found, state, grant)) => {
+            Ok(ChargeOutcome::Repeated(found, state, grant)) => {
                 assert_eq!(found.0, id, "{name}: {key}");
                 assert_eq!(grant.is_some(), state == GrantState::Charged, "{name}: {key} is {state:?}");
             }
@@ -273,7 +272,7 @@ fn retry_requests(sound: SoundGate<SqliteLog>, transcript: &Transcript, name: &s
 }
 
 /// The spending on every block by the records, counted without the ledger.
-fn sum_spending(gate: &Gate<SqliteLog>) -> u128 {
+fn sum_spending(gate: &Gate<BoxedLog>) -> u128 {
     let mut head = Head::EMPTY;
     let mut charges = 0;
     loop {

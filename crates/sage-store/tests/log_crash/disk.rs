@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::log_world::Random;
+use crate::world::Random;
 
 /// The unit that the disk writes atomically, in bytes.
 const SECTOR: usize = 512;

@@ -9,17 +9,11 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-use log_child::{Transcript, check_recovery, has_strace, prepare, traced};
-use log_world::{Random, memory_folder, soak};
+use crate::child::{Transcript, check_recovery, has_strace, prepare, traced};
+use crate::world::{Random, memory_folder, soak};
 
 /// The calls by which a log reaches the disk.
 const CALLS: [&str; 7] = ["pwrite64", "fdatasync", "fsync", "ftruncate", "rename", "unlink", "openat"];
-
-/// Not a test by itself: the entry point of child processes.
-#[test]
-fn act_as_child() {
-    log_child::run_child();
-}
 
 /// The option `--seccomp-bpf` would make runs three times as fast, but it drops some injected faults.
 fn strace() -> Command {
@@ -32,7 +26,7 @@ fn strace() -> Command {
 /// which SQLite uses, directories are excluded: SQLite ignores errors there, so the log flushes the directory itself
 /// with `fsync`.
 fn restrict_to(command: &mut Command, folder: &Path, call: &str) {
-    let engine = log_child::directory(folder);
+    let engine = crate::child::directory(folder);
     for file in ["log.db", "log.db-wal", "log.db-shm", "lock"] {
         command.arg("-P").arg(engine.join(file));
     }

@@ -4,14 +4,8 @@ use std::io::Read;
 use std::thread;
 use std::time::Duration;
 
-use log_child::{Transcript, check_recovery, child, prepare};
-use log_world::{Random, soak};
-
-/// Not a test by itself: the entry point of child processes.
-#[test]
-fn act_as_child() {
-    log_child::run_child();
-}
+use crate::child::{Transcript, check_recovery, child, prepare};
+use crate::world::{Random, soak};
 
 #[test]
 fn a_loaded_process_can_be_killed_at_any_time() {

@@ -11,5 +11,5 @@ mod world;
 /// Not a test by itself: the task of a child process, which runs this program with this test's name.
 #[test]
 fn act_as_child() {
-    child::act();
+    child::run_child();
 }

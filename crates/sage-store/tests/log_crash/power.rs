@@ -7,15 +7,9 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use log_child::{Transcript, check_recovery, directory, has_strace, prepare, traced};
-use log_disk::{Call, Disk, TRACE, parse};
-use log_world::{Random, gate, memory_folder, soak};
-
-/// Not a test by itself: the entry point of child processes.
-#[test]
-fn act_as_child() {
-    log_child::run_child();
-}
+use crate::child::{Transcript, check_recovery, directory, has_strace, prepare, traced};
+use crate::disk::{Call, Disk, TRACE, parse};
+use crate::world::{Random, gate, memory_folder, soak};
 
 /// Runs a child in the folder, and returns its system calls.
 fn record(folder: &Path, task: &str) -> Vec<Call> {

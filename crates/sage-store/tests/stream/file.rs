@@ -1,7 +1,7 @@
 //! A stream's file is parsed, written back in canonical form, and refused with the line of the error.
 
+use sage_kernel::{AccessModes, Rule};
 use sage_store::stream::{Change, Kind, LateRows, Limits, Role, StreamFile, StreamFileError, Unit};
-use sage_store::{Doors, Rule};
 
 const TAXI: &str = r#"
 [stream]

@@ -3,14 +3,14 @@
 //! A linear model is a function of sums over rows, so a block that was summed for one attempt need not be read for the
 //! next. The sums must be exactly those that training and the rejection test ask the session for.
 
-use sage_kernel::{MomentBounds, Part, Permit, Rows, Summary, Tag};
+use sage_kernel::{BlockPart, MomentBounds, Permit, Rows, Summary, SummaryTag};
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::AdaSsp;
 use sage_learn::statistics::StatisticError;
 
 use crate::learners::BlockSums;
 use crate::plan::Inputs;
-use crate::run::dense;
+use crate::run::certificate_row;
 
 /// The sums of a linear model.
 pub(super) struct MomentSums<'recipe> {
@@ -35,7 +35,9 @@ impl BlockSums for MomentSums<'_> {
     }
 
     /// Empty if the rows take less memory than the sums: a small block is read quickly.
-    fn sum(&self, permit: &Permit, (part, tag): (Part, Tag), rows: &[Encoded]) -> Result<Vec<Summary>, StatisticError> {
+    fn sum(
+        &self, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[Encoded],
+    ) -> Result<Vec<Summary>, StatisticError> {
         let layout = self.inputs.encoding().layout();
         let count: usize = rows.iter().map(Rows::count).sum();
         let summaries = 1 + usize::from(self.certificate.is_some());
@@ -44,7 +46,8 @@ impl BlockSums for MomentSums<'_> {
         }
         let Some(trained) = self.learner.summarise(permit, (part, tag), rows)? else { return Ok(Vec::new()) };
         let Some(bounds) = self.certificate else { return Ok(vec![trained]) };
-        let certificate = permit.summarise_moments(part, tag, bounds, rows, |row, features| dense(&row, features))?;
+        let certificate =
+            permit.summarise_moments(part, tag, bounds, rows, |row, features| certificate_row(&row, features))?;
         Ok(certificate.map_or_else(Vec::new, |certificate| vec![trained, certificate]))
     }
 }

@@ -74,7 +74,7 @@ impl Resources {
     }
 }
 
-/// Which components of a filter are shared.
+/// BlockSelection components of a filter are shared.
 struct Counted {
     loss: usize,
     delta: usize,

@@ -207,8 +207,8 @@ pub fn epsilon_by_distribution(releases: &[Release], delta: Delta) -> Result<f64
 
 /// The ε at δ by basic composition: every release is bounded alone, and the bounds are added.
 ///
-/// Laplace, pure and black-box releases keep their own ε. Every other release gets an equal share of the remaining δ and
-/// its smallest ε at that share. The steps of a training run are one release.
+/// Laplace, pure and black-box releases keep their own ε. Every other release gets an equal share of the remaining δ
+/// and its smallest ε at that share. The steps of a training run are one release.
 ///
 /// # Errors
 /// When no δ remains, or a release has no finite ε.
@@ -302,8 +302,8 @@ fn smallest_within(noise: Sigma, within: impl Fn(Sigma) -> bool) -> Result<Sigma
     Err(AccountError::TargetOutOfReach)
 }
 
-/// How many times the whole list fits under a ceiling, by each of the kernel's rules that need no declarations and by two
-/// other theorems for comparison, as (name, count).
+/// How many times the whole list fits under a ceiling, by each of the kernel's rules that need no declarations and by
+/// two other theorems for comparison, as (name, count).
 ///
 /// Rules that count (ε, δ) convert all mechanisms without a pure ε to one pair at `at_delta`.
 ///

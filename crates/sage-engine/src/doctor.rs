@@ -140,8 +140,8 @@ impl Doctor {
         self.gate.head()
     }
 
-    /// Whether a head of this log was ever exported. If not, a log that was truncated, or rewritten with a new hash chain,
-    /// cannot be distinguished from the original.
+    /// Whether a head of this log was ever exported. If not, a log that was truncated, or rewritten with a new hash
+    /// chain, cannot be distinguished from the original.
     pub const fn head_was_exported(&self) -> bool {
         self.head_exported
     }
@@ -189,8 +189,8 @@ impl Doctor {
         Ok(())
     }
 
-    /// Checks that the files of every release are unchanged, and that the artifact store has no other files, except reports
-    /// that are also in a note.
+    /// Checks that the files of every release are unchanged, and that the artifact store has no other files, except
+    /// reports that are also in a note.
     fn inspect_releases(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
         let mut digests = BTreeSet::new();
         for (name, version, release) in self.catalog.history().releases() {
@@ -234,8 +234,8 @@ impl Doctor {
         Ok(())
     }
 
-    /// Removes files that no event names, and burns grants that no process can be using. Returns the remaining findings,
-    /// which need a person.
+    /// Removes files that no event names, and burns grants that no process can be using. Returns the remaining
+    /// findings, which need a person.
     ///
     /// # Errors
     /// When the store or the log fails; the next examination finds what was not repaired.

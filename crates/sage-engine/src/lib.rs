@@ -63,8 +63,8 @@ pub use sage_kernel::{
     Mechanism, MemoryLog, NumberError, Policy, Rate, Refusal, Rule, Session, Shortfall, Sigma, StreamId, TableNoise,
 };
 
-/// Call this first in `main`. The executable starts itself again as the sandbox of a user's program; in that process this
-/// function does not return.
+/// Call this first in `main`. The executable starts itself again as the sandbox of a user's program; in that process
+/// this function does not return.
 pub use sage_sandbox::enter_if_requested as enter_sandbox_if_requested;
 
 /// Certified accounting formulas of the kernel and of `sage-learn`, for front ends that plan and never charge.

@@ -7,8 +7,8 @@ use super::save::{fold_log, read_optional};
 use crate::api::{EngineError, Places, now};
 use crate::log::{ExportedHead, copy_log};
 
-/// Writes a bundle to a new folder, which `tools/audit.py` checks without this program. Returns the number of events. The
-/// directory may be in use.
+/// Writes a bundle to a new folder, which `tools/audit.py` checks without this program. Returns the number of events.
+/// The directory may be in use.
 ///
 /// # Errors
 /// When there is no directory, the folder is not empty, or a file cannot be written.

@@ -28,8 +28,8 @@ pub enum RestoredTokens {
     Kept,
 }
 
-/// Restores a backup to a new directory, and verifies every file against the manifest. The directory grants nothing until
-/// an officer acknowledges it.
+/// Restores a backup to a new directory, and verifies every file against the manifest. The directory grants nothing
+/// until an officer acknowledges it.
 ///
 /// # Errors
 /// When the folder is not a complete backup, a file was changed, or the directory already exists.

@@ -1,8 +1,8 @@
 //! The two-officer rule: a change of a stream's officers needs the approval of a second officer.
 //!
-//! The rule is checked when the log is folded. Older releases wrote definitions without an approval, and their logs stay
-//! readable. A definition that names an approval must name the pending proposal and be made by an officer other than
-//! the proposer. Once a stream has one such definition, every later change of its officers needs an approval.
+//! The rule is checked when the log is folded. Older releases wrote definitions without an approval, and their logs
+//! stay readable. A definition that names an approval must name the pending proposal and be made by an officer other
+//! than the proposer. Once a stream has one such definition, every later change of its officers needs an approval.
 
 use super::{Proposal, Stream};
 use crate::stream::StreamFile;

@@ -1,7 +1,7 @@
 //! The catalog: streams, blocks, runs and releases as recorded in the log; everything except budgets.
 //!
-//! Like the ledger, the catalog is a pure fold of the log. It validates every note, and a log with an invalid note is not
-//! opened. The catalog must never contain a row, a count of rows or a budget.
+//! Like the ledger, the catalog is a pure fold of the log. It validates every note, and a log with an invalid note is
+//! not opened. The catalog must never contain a row, a count of rows or a budget.
 
 mod approval;
 mod note;
@@ -282,8 +282,8 @@ impl Stream {
         may_spend(&self.file, &self.suspended, run)
     }
 
-    /// The end of a block in microseconds since 1970: the end of its time span or, for keys without a time (blocks of users
-    /// or of an attribute), the time of the last batch. `None` if the log records neither.
+    /// The end of a block in microseconds since 1970: the end of its time span or, for keys without a time (blocks of
+    /// users or of an attribute), the time of the last batch. `None` if the log records neither.
     pub(crate) fn block_end(&self, key: &str) -> Option<i64> {
         let span = self.file.blocks.parse(key).and_then(|levels| levels.span);
         let last_batch = || i64::try_from(self.blocks.get(key)?.last_batch?).ok()?.checked_mul(1000);
@@ -301,8 +301,8 @@ fn has_role(file: &StreamFile, suspended: &BTreeMap<String, String>, principal: 
     given && !suspended.contains_key(principal)
 }
 
-/// Whether the submitter of a run may spend budget for it under this file: an ML engineer who is not suspended and, where
-/// contexts have members, is a member of the paying context.
+/// Whether the submitter of a run may spend budget for it under this file: an ML engineer who is not suspended and,
+/// where contexts have members, is a member of the paying context.
 pub(crate) fn may_spend(file: &StreamFile, suspended: &BTreeMap<String, String>, run: &Run) -> bool {
     has_role(file, suspended, &run.by, Role::MlEngineer)
         && file.policy.can_still_spend(&run.by, run.pipeline.context.as_deref())

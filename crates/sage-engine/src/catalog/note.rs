@@ -1,8 +1,8 @@
 //! Notes of the log: all recorded events that do not change a budget.
 //!
 //! The kernel includes notes in its hash chain without reading them. Their bodies are JSON, so that an auditor can read
-//! the log with any SQL tool. No note contains a row, a count of rows or the size of a file: the log outlives the blocks
-//! and has readers who may not see rows.
+//! the log with any SQL tool. No note contains a row, a count of rows or the size of a file: the log outlives the
+//! blocks and has readers who may not see rows.
 
 use serde::{Deserialize, Serialize};
 

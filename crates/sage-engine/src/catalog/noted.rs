@@ -1,7 +1,7 @@
 //! A log wrapper that collects the notes that pass through it.
 //!
-//! The gate reads and verifies every record once and discards the notes. The catalog needs them, and this wrapper saves a
-//! second read of the log. It collects what the gate was given, verified or not: only notes below the gate's head are
+//! The gate reads and verifies every record once and discards the notes. The catalog needs them, and this wrapper saves
+//! a second read of the log. It collects what the gate was given, verified or not: only notes below the gate's head are
 //! verified, and only those may be taken.
 
 use std::cell::{Cell, RefCell};
@@ -18,8 +18,8 @@ pub(crate) struct NoteCollector<L> {
     notes: RefCell<BTreeMap<u64, Record>>,
     /// The head before the first record read: the trusted head of a gate that starts from a snapshot.
     start: Cell<Option<Head>>,
-    /// Notes below this number were taken or are in the snapshot. Reading them again, to compare a head, does not collect
-    /// them again.
+    /// Notes below this number were taken or are in the snapshot. Reading them again, to compare a head, does not
+    /// collect them again.
     taken: Cell<u64>,
 }
 
@@ -51,8 +51,8 @@ impl<L> NoteCollector<L> {
         taken.into_values().filter_map(read).collect()
     }
 
-    /// Collects the notes among the records. A record that is read again replaces the earlier one, because the gate verifies
-    /// the last one it was given.
+    /// Collects the notes among the records. A record that is read again replaces the earlier one, because the gate
+    /// verifies the last one it was given.
     fn collect(&self, records: &[Record]) {
         if let (None, Some(first)) = (self.start.get(), records.first()) {
             self.start.set(Some(Head { length: first.number, hash: first.previous }));

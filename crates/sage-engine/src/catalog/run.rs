@@ -1,8 +1,8 @@
 //! The history of runs and releases, as a fold of their notes.
 //!
-//! A run is one submission of a pipeline and everything that happens to it. The state machine of `adapt` checks the order
-//! of its steps. A release is the accepted attempt of a run, under the pipeline's name and the next version number. It has
-//! no note of its own, so that neither exists without the other.
+//! A run is one submission of a pipeline and everything that happens to it. The state machine of `adapt` checks the
+//! order of its steps. A release is the accepted attempt of a run, under the pipeline's name and the next version
+//! number. It has no note of its own, so that neither exists without the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -137,8 +137,8 @@ impl RunHistory {
         Some((self.runs.len() as u64, self.runs.last()?))
     }
 
-    /// The stream that owns a pipeline name and its releases and aliases, if a run was ever submitted under the name. The
-    /// first submission decides, not the first release, so that ownership does not depend on rows.
+    /// The stream that owns a pipeline name and its releases and aliases, if a run was ever submitted under the name.
+    /// The first submission decides, not the first release, so that ownership does not depend on rows.
     pub(crate) fn owner(&self, name: &str) -> Option<&str> {
         self.owners.get(name).map(String::as_str)
     }
@@ -175,8 +175,8 @@ impl RunHistory {
         self.aliases.get(&(name.to_owned(), alias.to_owned())).copied()
     }
 
-    /// The version that an alias points to for a caller who sees only some versions: among those, the one it was moved to
-    /// last. `latest` is the newest visible version that is not withdrawn.
+    /// The version that an alias points to for a caller who sees only some versions: among those, the one it was moved
+    /// to last. `latest` is the newest visible version that is not withdrawn.
     pub(crate) fn alias_among(&self, name: &str, alias: &str, visible: &dyn Fn(u32) -> bool) -> Option<u32> {
         let offered = |version: &u32| self.release(name, *version).is_some_and(|one| one.withdrawn.is_none());
         if alias == "latest" {

@@ -1,7 +1,7 @@
 //! The synthetic city: when and where rides begin, how far they go, and how long they take.
 //!
-//! The weekly pattern, the speeds and the distribution of distances follow the green taxis of New York in 2023. All values
-//! come from lookup tables, which allows millions of rides per second.
+//! The weekly pattern, the speeds and the distribution of distances follow the green taxis of New York in 2023. All
+//! values come from lookup tables, which allows millions of rides per second.
 
 use super::random::{scramble, unit};
 

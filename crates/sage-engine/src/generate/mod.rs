@@ -1,7 +1,7 @@
 //! Synthetic streams of any size, for demonstrations, tests and benchmarks.
 //!
-//! The same seed gives the same rows, whatever the number of files and threads. The random numbers are not secure and must
-//! never be used for noise.
+//! The same seed gives the same rows, whatever the number of files and threads. The random numbers are not secure and
+//! must never be used for noise.
 
 mod city;
 mod random;

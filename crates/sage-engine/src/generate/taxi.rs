@@ -1,14 +1,14 @@
 //! Synthetic taxi rides: ten context columns, two pairs of coordinates, and distance, duration and price.
 //!
 //! Rides are in order of time and follow daily and weekly patterns. The duration depends on the distance and on the
-//! interaction of hour, weekday, location and weather: the centre is slow only in dense traffic, most of all in rain. So a
-//! linear model explains most of it, and a model with interactions more. On rides within 2.5 hours, with the duration
-//! normalised by those, the mean squared error is 0.0074 for the mean, 0.0031 for ridge regression on one-hot features,
-//! and 0.0020 for a table of combinations, as `tests/generate` computes. On the real rides of 2023 it is 0.0075 and 0.0032
-//! for the first two.
+//! interaction of hour, weekday, location and weather: the centre is slow only in dense traffic, most of all in rain.
+//! So a linear model explains most of it, and a model with interactions more. On rides within 2.5 hours, with the
+//! duration normalised by those, the mean squared error is 0.0074 for the mean, 0.0031 for ridge regression on one-hot
+//! features, and 0.0020 for a table of combinations, as `tests/generate` computes. On the real rides of 2023 it is
+//! 0.0075 and 0.0032 for the first two.
 //!
-//! About one ride in a thousand each has no time, no passengers and payment, a negative duration, an absurd distance, or a
-//! NaN price: [`DIRTY`] of 65,536 rides of each kind.
+//! About one ride in a thousand each has no time, no passengers and payment, a negative duration, an absurd distance,
+//! or a NaN price: [`DIRTY`] of 65,536 rides of each kind.
 
 use std::str::FromStr;
 use std::sync::Arc;

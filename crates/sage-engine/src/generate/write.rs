@@ -1,7 +1,7 @@
 //! Writes a synthetic stream as Parquet files, each a contiguous part of it.
 //!
-//! It never writes to a folder that is not empty. Files are written in parallel, and their contents do not depend on the
-//! thread.
+//! It never writes to a folder that is not empty. Files are written in parallel, and their contents do not depend on
+//! the thread.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,11 @@ pub enum WriteError {
         folder: PathBuf,
     },
     /// The number of files is out of range.
-    #[error("the number of files must be from 1 to {most}, with at least {rows} rows per file", most = MAX_FILES, rows = CHUNK)]
+    #[error(
+        "the number of files must be from 1 to {most}, with at least {rows} rows per file",
+        most = MAX_FILES,
+        rows = CHUNK
+    )]
     Files,
     /// A file or folder cannot be created or written.
     #[error("{} cannot be written: {error}; files written so far may be deleted", .path.display())]

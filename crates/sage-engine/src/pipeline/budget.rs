@@ -73,8 +73,8 @@ const DOUBLINGS_DEFAULT: u32 = 6;
 const SHARE: &str = "a decimal from 0 to 1, such as 0.1";
 
 impl Shares {
-    /// The default split: a tenth each for features and rejection if the pipeline has these stages, the rest of the train
-    /// lane for training, and the whole test lane for validation.
+    /// The default split: a tenth each for features and rejection if the pipeline has these stages, the rest of the
+    /// train lane for training, and the whole test lane for validation.
     fn defaults(stages: Stages) -> Self {
         let [features, reject, validate] =
             ["features", "reject", "validate"].map(|key| Self::default_share(key, stages));
@@ -121,7 +121,8 @@ impl Shares {
             Some(train) => Ok(Self { features, train, reject, validate }),
             None => Err(budget.wrong(
                 "split",
-                "a table whose train is above 0 and, with features and reject, at most 1; validate is separate, because it uses the test lane",
+                "a table whose train is above 0 and, with features and reject, at most 1; validate is separate, because it \
+                 uses the test lane",
             )),
         }
     }
@@ -197,8 +198,8 @@ impl Adaptation {
         timeout: None,
     };
 
-    /// The adaptation plan of a pipeline submitted at this time, in milliseconds. `first` is the (cost, blocks) of the first
-    /// attempt, `most` the upper limit of both.
+    /// The adaptation plan of a pipeline submitted at this time, in milliseconds. `first` is the (cost, blocks) of the
+    /// first attempt, `most` the upper limit of both.
     ///
     /// # Errors
     /// When a number is zero, or the first attempt exceeds the limits.

@@ -76,7 +76,8 @@ pub enum Missing {
     /// The row is excluded from training and validation, and has no prediction.
     #[default]
     LeftOut,
-    /// The model has one more input, 1 where the number is missing and 0 elsewhere. The number is set to its lower bound.
+    /// The model has one more input, 1 where the number is missing and 0 elsewhere. The number is set to its lower
+    /// bound.
     Indicator,
     /// The number is replaced by this constant, which is within its bounds.
     Constant(f64),

@@ -1,9 +1,9 @@
 //! Pipelines: the pipeline file as plain data, in the user's terms.
 //!
 //! A [`Pipeline`] names the stream it learns from, the label and the features, the learner, the target, and the budget.
-//! It is parsed from text and written back in canonical form. Everything in it is public and fixed before a row is read:
-//! it must never contain a number computed from rows. SQL is not checked here. The planner checks that an expression is a
-//! function of one row, before anything is charged.
+//! It is parsed from text and written back in canonical form. Everything in it is public and fixed before a row is
+//! read: it must never contain a number computed from rows. SQL is not checked here. The planner checks that an
+//! expression is a function of one row, before anything is charged.
 
 mod budget;
 mod feature;

@@ -1,8 +1,8 @@
 //! Planning on a separate thread, with a stack of known size and a deadline.
 //!
-//! User texts (pipelines and queries) are parsed and planned here. The limits of `sage-sql` and of the files already bound
-//! that work. This is the second line of defence: a text that gets past those limits fails its own request, without
-//! overflowing the stack of a server thread or blocking forever.
+//! User texts (pipelines and queries) are parsed and planned here. The limits of `sage-sql` and of the files already
+//! bound that work. This is the second line of defence: a text that gets past those limits fails its own request,
+//! without overflowing the stack of a server thread or blocking forever.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

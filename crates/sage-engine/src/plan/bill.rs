@@ -1,7 +1,8 @@
 //! The cost of one attempt, and the noise of each of its stages.
 //!
 //! An attempt has one cost in units of the ledger, which its stages share: features, training and the rejection
-//! certificate on the train lane, validation on the test lane. Each stage gets the smallest noise that its share pays for.
+//! certificate on the train lane, validation on the test lane. Each stage gets the smallest noise that its share pays
+//! for.
 
 use sage_kernel::{Cost, Delta, Epsilon, Filter, Mechanism, Rate, TableNoise};
 use sage_learn::statistics::Quantiles;

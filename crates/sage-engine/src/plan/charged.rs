@@ -1,7 +1,7 @@
 //! The cost of a charged attempt, read from its charge instead of being computed again.
 //!
-//! An attempt can be charged by one process and performed by the next, which may be a later release or have newer public
-//! data, such as a census. Its noise must be that of the charge, whatever the attempt would cost now.
+//! An attempt can be charged by one process and performed by the next, which may be a later release or have newer
+//! public data, such as a census. Its noise must be that of the charge, whatever the attempt would cost now.
 
 use sage_kernel::{Cost, Mechanism, Sigma, TableNoise};
 

@@ -1,7 +1,8 @@
 //! The inputs of a model: the query, the encoding and the formulas that follow from a pipeline's features and label.
 //!
-//! A numeric label is normalised to [0, 1] by its bounds, so that learners need not know its units; the trained model is
-//! rescaled. The value of a group mean is kept beside the row: it is known for rows of the stream, but not at prediction.
+//! A numeric label is normalised to [0, 1] by its bounds, so that learners need not know its units; the trained model
+//! is rescaled. The value of a group mean is kept beside the row: it is known for rows of the stream, but not at
+//! prediction.
 
 use sage_learn::encode::{
     Categories, Encoding, Field, FieldKind, Join, Key, KeyKind, Label as EncodedLabel, LabelKind, Mean, Scale, Span,

@@ -28,8 +28,8 @@ pub(crate) struct ExceededLimit {
 }
 
 impl Recipe {
-    /// Refuses an attempt whose estimated memory or time exceeds the limits. The decision and the message depend only on the
-    /// pipeline, the stream file, the limits and a public number of rows.
+    /// Refuses an attempt whose estimated memory or time exceeds the limits. The decision and the message depend only
+    /// on the pipeline, the stream file, the limits and a public number of rows.
     ///
     /// # Errors
     /// With the exceeded limit and the estimate.
@@ -51,8 +51,8 @@ impl Recipe {
         let seconds = estimate_seconds(self, file, rows);
         if let Some(most) = limits.time.filter(|most| seconds > most.as_secs_f64()) {
             let why = format!(
-                "an attempt takes up to about {:.0} seconds by its public sizes and the limit is {}; raise time in [limits] \
-                 if the operator's --attempt-time allows it, or take fewer epochs, narrower layers or a shorter window",
+                "an attempt takes up to about {:.0} seconds by its public sizes and the limit is {}; raise time in \
+                 [limits] if the operator's --attempt-time allows it, or take fewer epochs, narrower layers or a shorter window",
                 seconds.ceil(),
                 most.as_secs()
             );

@@ -1,8 +1,8 @@
 //! An estimate of the memory of an attempt, from public sizes.
 //!
-//! Encoded rows stay in memory while an attempt trains, and a learner keeps sums and copies of its weights. The estimate
-//! follows from the shape of the model and a public number of rows, and is meant to be high rather than low. The memory
-//! that an attempt really uses is not checked: the outcome would reveal the number of rows.
+//! Encoded rows stay in memory while an attempt trains, and a learner keeps sums and copies of its weights. The
+//! estimate follows from the shape of the model and a public number of rows, and is meant to be high rather than low.
+//! The memory that an attempt really uses is not checked: the outcome would reveal the number of rows.
 
 use super::{Recipe, key_names};
 use crate::pipeline::{Statistic, Train};

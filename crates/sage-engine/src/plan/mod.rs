@@ -1,9 +1,9 @@
 //! Plans: a pipeline is checked against its stream and priced, before anything is charged.
 //!
-//! A [`Recipe`] is a pipeline that fits its stream: its columns exist, its expressions are functions of one row, and its
-//! model can be exported as a graph. An [`AttemptCost`] is the charge of one attempt and the noise that it pays for. Both
-//! follow from public data only (files, the ceiling, released counts), so that they are the same after a restart. Nothing
-//! here reads a row, charges anything or draws noise.
+//! A [`Recipe`] is a pipeline that fits its stream: its columns exist, its expressions are functions of one row, and
+//! its model can be exported as a graph. An [`AttemptCost`] is the charge of one attempt and the noise that it pays
+//! for. Both follow from public data only (files, the ceiling, released counts), so that they are the same after a
+//! restart. Nothing here reads a row, charges anything or draws noise.
 
 mod apart;
 mod bill;

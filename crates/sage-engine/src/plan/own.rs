@@ -1,7 +1,7 @@
 //! The input of a user's program: all columns of the train lane's rows, and the label.
 //!
-//! Times are seconds since 1970. The program chooses which columns its model reads; that these are columns of the stream
-//! is checked when the model comes back.
+//! Times are seconds since 1970. The program chooses which columns its model reads; that these are columns of the
+//! stream is checked when the model comes back.
 
 use super::inputs::{check_label_kind, identifier, label_expression};
 use super::refusal::PlanRefusal;

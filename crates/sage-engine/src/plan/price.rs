@@ -1,7 +1,7 @@
 //! Prices of noise: the stream's filter itself prices each amount of noise, in units of the ledger.
 //!
-//! The planned cost is therefore the charged cost, under every rule. Searches run over the kernel's integers and give the
-//! same result on every machine on which the kernel's prices do.
+//! The planned cost is therefore the charged cost, under every rule. Searches run over the kernel's integers and give
+//! the same result on every machine on which the kernel's prices do.
 
 use sage_kernel::{Blocks, Cost, Delta, Epsilon, Filter, Lane, Mechanism, Rule, Sigma, TableNoise};
 use sage_learn::plan::gaussian_sigma;
@@ -30,7 +30,8 @@ pub(crate) struct PricedRelease {
     pub(crate) noise: f64,
 }
 
-/// Prices the release with the smallest noise that loses at most `most` on each lane; `None` if the filter has no price.
+/// Prices the release with the smallest noise that loses at most `most` on each lane; `None` if the filter has no
+/// price.
 pub(crate) fn price_release(filter: &Filter, most: u64) -> Option<PricedRelease> {
     let delta = Delta::from_units(filter.ceiling().delta.units() / DELTA_SHARE)?;
     let prices = Prices { filter, delta };

@@ -21,8 +21,8 @@ pub(crate) struct QueryPrice {
 }
 
 impl QueryPrice {
-    /// Prices a query that alone loses this ε. `parts` has, for each table, the number of the kernel's tables it needs and
-    /// whether it covers all rows.
+    /// Prices a query that alone loses this ε. `parts` has, for each table, the number of the kernel's tables it needs
+    /// and whether it covers all rows.
     ///
     /// # Errors
     /// When the ε is too small for any noise, or the stream's filter has no price for it.

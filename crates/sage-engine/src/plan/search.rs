@@ -1,7 +1,7 @@
 //! Searches over integers for the boundary of a monotone condition.
 //!
-//! Computing a price can take as long as a training step, so searches use few probes. Only the four basic float operations
-//! are used, so that a search gives the same result on every machine.
+//! Computing a price can take as long as a training step, so searches use few probes. Only the four basic float
+//! operations are used, so that a search gives the same result on every machine.
 
 /// The relative precision of a search: one part in this number.
 const PRECISION: u64 = 10_000;
@@ -78,7 +78,8 @@ fn next_probe(outside: Probe, inside: Probe, last_fitted: bool, probes: u32) -> 
     }
     let share = -outside.slack / (inside.slack - outside.slack).max(f64::MIN_POSITIVE);
     let crossing = low + ((high - low) as f64 * share.clamp(0.0, 1.0)) as u64;
-    // Slightly beyond the crossing, towards the side not seen last: once the secant is right, two probes end the search.
+    // Slightly beyond the crossing, towards the side not seen last: once the secant is right, two probes end the
+    // search.
     let offset = crossing / (3 * PRECISION);
     let next = if last_fitted { crossing.saturating_sub(offset) } else { crossing.saturating_add(offset) };
     next.clamp(low + 1, high - 1)

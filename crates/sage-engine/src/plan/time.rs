@@ -1,10 +1,10 @@
 //! An estimate of the duration of an attempt, from public sizes.
 //!
 //! The real duration depends on rows, so no verdict may follow from it. A time limit is checked against this estimate
-//! instead: a pure function of the pipeline, the stream file and a released or declared number of rows. Its constants are
-//! those of a slow machine, so that the estimate is high rather than low. They are fixed, because a measurement would make
-//! the verdict depend on the load of the machine. An attempt that exceeds its time limit fails with the same reason as
-//! every attempt without a result.
+//! instead: a pure function of the pipeline, the stream file and a released or declared number of rows. Its constants
+//! are those of a slow machine, so that the estimate is high rather than low. They are fixed, because a measurement
+//! would make the verdict depend on the load of the machine. An attempt that exceeds its time limit fails with the same
+//! reason as every attempt without a result.
 
 use super::{Recipe, key_names};
 use crate::learners::active_inputs;
@@ -26,8 +26,8 @@ pub(crate) const NOISE: f64 = 50e-9;
 /// Seconds of one product of two inputs of a row, and of one product when a matrix is factored.
 pub(crate) const PRODUCT: f64 = 1e-9;
 
-/// Estimates the seconds of an attempt on `rows` rows of the train lane; without a number of rows, from the shape alone.
-/// The running time of a user's program is not included: its sandbox limits it.
+/// Estimates the seconds of an attempt on `rows` rows of the train lane; without a number of rows, from the shape
+/// alone. The running time of a user's program is not included: its sandbox limits it.
 pub(crate) fn estimate_seconds(recipe: &Recipe, file: &StreamFile, rows: Option<f64>) -> f64 {
     let train_rows = rows.unwrap_or(0.0);
     let train_share = 1.0 - file.test_share.units() as f64 / sage_kernel::Rate::LIMIT.units() as f64;

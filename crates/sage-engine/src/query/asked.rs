@@ -1,7 +1,7 @@
 //! The parameters of a private query besides its SQL: its budget, the paying context, and the blocks.
 //!
-//! The log records them as given, not as resolved: "the last 24 blocks" are others tomorrow, and a repeated request with
-//! the same key is still the same request.
+//! The log records them as given, not as resolved: "the last 24 blocks" are others tomorrow, and a repeated request
+//! with the same key is still the same request.
 
 use sage_kernel::Epsilon;
 use serde::{Deserialize, Serialize};
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 /// The budget of a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spend {
-    /// The query alone is differentially private with this ε, and with a thousandth of δ_g where the filter counts δ. What
-    /// the ledger counts for it at δ_g can differ slightly; see [`crate::QueryCost`].
+    /// The query alone is differentially private with this ε, and with a thousandth of δ_g where the filter counts δ.
+    /// What the ledger counts for it at δ_g can differ slightly; see [`crate::QueryCost`].
     Epsilon(Epsilon),
     /// The smallest budget for which every number has at most this half-width.
     Error(f64),

@@ -1,7 +1,7 @@
 //! Group keys: the list of groups is public and known before any row is read.
 //!
-//! The set of keys that occur in rows is private, so a result has every group of the declared list, including empty ones,
-//! and rows with a key outside the list belong to no group.
+//! The set of keys that occur in rows is private, so a result has every group of the declared list, including empty
+//! ones, and rows with a key outside the list belong to no group.
 
 use std::collections::BTreeMap;
 

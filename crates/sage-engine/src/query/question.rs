@@ -254,8 +254,8 @@ impl PrivateQuery {
         self.keys.iter().map(|(_, keys)| keys.kind())
     }
 
-    /// For each table, the number of the kernel's tables it needs, and whether it covers all rows. The other tables use the
-    /// train lane, a random sample.
+    /// For each table, the number of the kernel's tables it needs, and whether it covers all rows. The other tables use
+    /// the train lane, a random sample.
     pub(crate) fn parts(&self) -> Vec<(u32, bool)> {
         let part = |(index, table): (usize, &Table)| {
             let own = |value: &Value| matches!(value, Value::Count(of) | Value::Sum(of) if *of == index);
@@ -270,8 +270,8 @@ impl PrivateQuery {
         (1.0 - CONFIDENCE) / self.values.len().max(1) as f64
     }
 
-    /// The expected half-widths with this noise in each table, as far as public data determine them. `rows` is a public lower
-    /// bound on the rows of the train lane.
+    /// The expected half-widths with this noise in each table, as far as public data determine them. `rows` is a public
+    /// lower bound on the rows of the train lane.
     ///
     /// # Errors
     /// When a noise has no quantile.

@@ -1,6 +1,7 @@
 //! Parses private SQL: one SELECT of aggregates over the rows of one stream, or a refusal that names the part.
 //!
-//! Only listed constructs are accepted. Every other construct is refused, so that one that nobody considered cannot leak.
+//! Only listed constructs are accepted. Every other construct is refused, so that one that nobody considered cannot
+//! leak.
 
 use sage_sql::{Aggregation, Expr, Refusal, Select, SelectItem, parse_select};
 

@@ -1,7 +1,7 @@
 //! The range of an expression's values, from the declared bounds of columns.
 //!
-//! A sum is private only if the contribution of one row is bounded before any row is read. The kernel clips to the range
-//! computed here, so a mistake would make a result wrong, never less private.
+//! A sum is private only if the contribution of one row is bounded before any row is read. The kernel clips to the
+//! range computed here, so a mistake would make a result wrong, never less private.
 
 use sage_sql::{BinaryOperator, Expr, Identifier, UnaryOperator};
 

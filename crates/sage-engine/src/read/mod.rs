@@ -1,9 +1,9 @@
 //! Reading: per-row SQL over the blocks that a permit covers, into a session of the kernel.
 //!
 //! This module is trusted: rows leave the block store only here. A pipeline's filter and expressions are checked and
-//! planned before a permit is requested ([`prepare`]). Then [`open`] consumes the permit and returns a session. There is
-//! no other way to get a [`Batch`]: it has no public field and no public constructor, and outside a session it is visible
-//! in the attested mode only.
+//! planned before a permit is requested ([`prepare`]). Then [`open`] consumes the permit and returns a session. There
+//! is no other way to get a [`Batch`]: it has no public field and no public constructor, and outside a session it is
+//! visible in the attested mode only.
 //!
 //! Nothing here may turn a row into a message, a count or an error. Rows that a filter excludes are not in the session;
 //! they stay charged, because the exclusion was computed from them.

@@ -1,8 +1,8 @@
 //! Decodes the rows of one lane from the bytes of a part.
 //!
 //! The whole file is in memory before its BLAKE3 digest is compared with the one in the log, and those same bytes are
-//! decoded, so that the file cannot be exchanged in between. Row groups of other lanes are not decoded. The lane of a row
-//! group is taken from its statistics and checked against the lane column; a part with a wrong lane is refused.
+//! decoded, so that the file cannot be exchanged in between. Row groups of other lanes are not decoded. The lane of a
+//! row group is taken from its statistics and checked against the lane column; a part with a wrong lane is refused.
 
 use std::sync::Arc;
 

@@ -97,8 +97,8 @@ impl Source {
 /// Consumes a permit and reads what it covers into a session with this noise source.
 ///
 /// # Errors
-/// When a file is missing or differs from the log, with its name; `Failed` for everything that could depend on rows. The
-/// charge stays charged.
+/// When a file is missing or differs from the log, with its name; `Failed` for everything that could depend on rows.
+/// The charge stays charged.
 pub fn open<N: NoiseSource>(
     permit: Permit, noise: N, source: &Source, prepared: &PreparedQuery, unit: &Unit,
 ) -> Result<Session<Batch, N>, ReadError> {
@@ -299,8 +299,8 @@ impl<B: Send> ReadTask<'_, B> {
         Ok([settle((0, train), known_train)?, settle((1, test), known_test)?])
     }
 
-    /// Reads these lanes of a block, and returns the rows and the size of its parts in bytes. `buffer` is reused for the next
-    /// file.
+    /// Reads these lanes of a block, and returns the rows and the size of its parts in bytes. `buffer` is reused for
+    /// the next file.
     fn read_lanes(
         &self, runtime: &Runtime, block: BlockId, wanted: [bool; 2], buffer: &mut Vec<u8>,
     ) -> Result<([Vec<B>; 2], u64), ReadError> {

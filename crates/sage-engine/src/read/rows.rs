@@ -67,8 +67,8 @@ impl Batch {
 }
 
 impl Batch {
-    /// The records as an Arrow batch, for code that was charged for seeing them; `None` if the number of names differs from
-    /// the number of columns.
+    /// The records as an Arrow batch, for code that was charged for seeing them; `None` if the number of names differs
+    /// from the number of columns.
     pub(crate) fn records(&self, names: &[String]) -> Option<RecordBatch> {
         let column = |column: &Column| -> ArrayRef {
             match column {

@@ -1,9 +1,9 @@
 //! Block summaries: blocks are summarised as they are read, and cached summaries replace blocks that were read before.
 //!
 //! The kernel computes a summary under the permit, seals it for the cache with a secret of the directory, and opens it
-//! again only with that secret and under a permit that covers the block. This module decides which summaries replace which
-//! rows: by a tag, which is a digest of everything between a stored row and its summands, and by the digest of the block's
-//! parts. Different computations must never have the same tag. A missing summary only costs another read.
+//! again only with that secret and under a permit that covers the block. This module decides which summaries replace
+//! which rows: by a tag, which is a digest of everything between a stored row and its summands, and by the digest of
+//! the block's parts. Different computations must never have the same tag. A missing summary only costs another read.
 
 use sage_kernel::{BlockId, Lane, Permit, Summary, SummaryKey, SummaryTag};
 use sage_learn::statistics::StatisticError;
@@ -14,8 +14,8 @@ use super::reader::{LaneContent, LaneHandler, Source};
 use super::unit::Unit;
 use crate::blocks::{SummaryCache, SummaryId};
 
-/// Incremented when the same query or encoding gives another result within one version of the program. Since 3, rows with
-/// missing values are left out.
+/// Incremented when the same query or encoding gives another result within one version of the program. Since 3, rows
+/// with missing values are left out.
 const ENCODING_VERSION: u64 = 3;
 
 /// Summarises the batches of one lane of one block, under a permit that covers it. Each summary covers all batches. An

@@ -1,8 +1,8 @@
 //! Translates SQL to the formulas that a model's graph can contain.
 //!
 //! A model is served without SQL, so its features are part of its graph. An expression that a graph cannot contain is
-//! refused here, before anything is charged, and the refusal names the part. Filters and statistics are not exported and
-//! may use everything that `sage-sql` accepts.
+//! refused here, before anything is charged, and the refusal names the part. Filters and statistics are not exported
+//! and may use everything that `sage-sql` accepts.
 
 use arrow::datatypes::Schema;
 use sage_model::formula::{Arithmetic, Case, Comparison, Formula, Function, Part};

@@ -1,15 +1,15 @@
 //! The privacy unit of a session: a record, or the records of a user in the block, up to a maximum.
 //!
-//! The selection of a user's records must be a function of that user's records only. If it depended on a row number or on
-//! the file, adding or removing one user would change the selection of others, and one user's influence would no longer be
-//! bounded. So records are ranked by a hash of the query's output and of the record's number among the user's records with
-//! the same output; such records are exchangeable, so their numbering does not matter. The grant's number is part of the
-//! hash, so that every grant draws anew. With cached summaries, which several grants share, the tag of the computation
-//! takes its place.
+//! The selection of a user's records must be a function of that user's records only. If it depended on a row number or
+//! on the file, adding or removing one user would change the selection of others, and one user's influence would no
+//! longer be bounded. So records are ranked by a hash of the query's output and of the record's number among the user's
+//! records with the same output; such records are exchangeable, so their numbering does not matter. The grant's number
+//! is part of the hash, so that every grant draws anew. With cached summaries, which several grants share, the tag of
+//! the computation takes its place.
 //!
-//! The hash needs no secret. A user who knows it can influence which of their own records are selected, but could as well
-//! have sent only those; it reveals nothing about other users. The hash does not favour any value, so the selected records
-//! are a fair sample.
+//! The hash needs no secret. A user who knows it can influence which of their own records are selected, but could as
+//! well have sent only those; it reveals nothing about other users. The hash does not favour any value, so the selected
+//! records are a fair sample.
 
 use std::num::NonZeroUsize;
 

@@ -1,7 +1,7 @@
 //! Attempts: training and validation on a session, with a result or a failure.
 //!
-//! Rows are reached only through the kernel's mechanisms, so everything that an attempt returns was paid for by its cost.
-//! The reason of a failure follows from public and released data, never from a row.
+//! Rows are reached only through the kernel's mechanisms, so everything that an attempt returns was paid for by its
+//! cost. The reason of a failure follows from public and released data, never from a row.
 
 mod model;
 mod report;
@@ -48,8 +48,8 @@ pub(crate) enum Product {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AttemptFailure(pub(crate) String);
 
-/// The one message for an attempt without a result: a timeout, a failed read or a panic. Each of these can depend on rows,
-/// so they must not be distinguishable.
+/// The one message for an attempt without a result: a timeout, a failed read or a panic. Each of these can depend on
+/// rows, so they must not be distinguishable.
 const NO_RESULT: &str = "it ended without a result, for example because its time was over; if this happens again, raise \
                          time in [limits], or use fewer steps or a smaller model";
 

@@ -17,9 +17,9 @@ use crate::pipeline::{Goal, Metric, TestBound, Train, Validate};
 use crate::plan::{AttemptCost, Inputs, Recipe, TrainingNoise};
 use crate::read::{Batch, Row};
 
-/// The norm bound on the weights of a linear model that can be rejected, for inputs in [−1, 1] and labels in [−1, 1]: as
-/// one input moves across its range, the prediction moves by at most this multiple of the label's range. The rejection
-/// certificate covers this class of models, so training stays within it.
+/// The norm bound on the weights of a linear model that can be rejected, for inputs in [−1, 1] and labels in [−1, 1]:
+/// as one input moves across its range, the prediction moves by at most this multiple of the label's range. The
+/// rejection certificate covers this class of models, so training stays within it.
 const WEIGHT_NORM: f64 = 16.0;
 
 /// Trains and validates a model on a session. With a baseline, its losses are the last value beside each row.
@@ -185,8 +185,8 @@ pub(crate) struct ExternalModelTest<'attempt> {
 }
 
 impl ExternalModelTest<'_> {
-    /// Tests the predictions against a target. The label is the first column. Rows without a label or a prediction are left
-    /// out of the sum and of the count.
+    /// Tests the predictions against a target. The label is the first column. Rows without a label or a prediction are
+    /// left out of the sum and of the count.
     pub(crate) fn run<N: NoiseSource>(
         &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> Option<f64>,
     ) -> Result<Verdict, AttemptFailure> {

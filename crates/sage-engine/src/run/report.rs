@@ -1,7 +1,7 @@
 //! The report of an attempt: the document whose digest the kernel releases.
 //!
-//! It is written before the release, and read back if the program stopped between the release and the note in the log. It
-//! contains released numbers only.
+//! It is written before the release, and read back if the program stopped between the release and the note in the log.
+//! It contains released numbers only.
 
 use sage_learn::validate::{Decision, Verdict};
 use serde::{Deserialize, Serialize};

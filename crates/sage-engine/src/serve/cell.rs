@@ -1,7 +1,7 @@
 //! Converts one input value to a cell of a column, or refuses it with what is allowed.
 //!
-//! No model was trained on values outside the stream's bounds, and its graph does not clip. Such values are refused here
-//! instead of getting an unfounded prediction.
+//! No model was trained on values outside the stream's bounds, and its graph does not clip. Such values are refused
+//! here instead of getting an unfounded prediction.
 
 use sage_model::formula::{Cell, Column, Domain, Missing};
 use serde_json::Value;

@@ -1,8 +1,8 @@
 //! Serving: converts the rows of prediction requests to the inputs of a released model.
 //!
-//! A model takes the stream's columns that it uses, by name, within the declared bounds. CSV texts and JSON values become
-//! cells of these columns, or a refusal that names the row, the column and what is allowed. The rows are the caller's own,
-//! so a refusal may quote them; rows of a stream never come here.
+//! A model takes the stream's columns that it uses, by name, within the declared bounds. CSV texts and JSON values
+//! become cells of these columns, or a refusal that names the row, the column and what is allowed. The rows are the
+//! caller's own, so a refusal may quote them; rows of a stream never come here.
 
 mod cell;
 mod rows;

@@ -171,8 +171,8 @@ impl<'scenario> Simulation<'scenario> {
                 pending.insert(pipeline);
                 stale.extend(choices.keys());
             }
-            // Budget that a finished pipeline frees is available to all that wait. Other choices are revised only when no pipeline
-            // can continue.
+            // Budget that a finished pipeline frees is available to all that wait. Other choices are revised only when
+            // no pipeline can continue.
             if any_left {
                 pending.extend(self.pipelines.keys().filter(|pipeline| !choices.contains_key(pipeline)));
             }

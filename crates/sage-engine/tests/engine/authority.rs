@@ -20,7 +20,8 @@ fn tightened(world: &World) -> Engine {
     engine
 }
 
-/// Regression: an officer read one proposal and approved the latest one: the proposer could replace the text in between.
+/// Regression: an officer read one proposal and approved the latest one: the proposer could replace the text in
+/// between.
 #[test]
 fn an_approval_is_of_the_text_that_was_read() {
     let world = World::new();

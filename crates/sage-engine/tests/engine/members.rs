@@ -176,7 +176,8 @@ fn the_members_of_a_looser_policy_are_checked_too() {
     engine.create_stream(&ada, &file(MIA, MAX, "")).expect("a stream");
     let looser = file(MIA, "members = [\"max\", \"eve\"]", "").replace("epsilon = \"2\"", "epsilon = \"4\"");
     assert_eq!(engine.change_stream(&ada, &looser).expect("read"), PolicyOutcome::Waits);
-    // Meanwhile eve joins the other context. The pending proposal lapses with the file it was based on, and is refused now.
+    // Meanwhile eve joins the other context. The pending proposal lapses with the file it was based on, and is refused
+    // now.
     let moved = file("members = [\"mia\", \"eve\"]", MAX, "");
     assert_eq!(engine.change_stream(&ada, &moved).expect("read"), PolicyOutcome::InForce);
     let digest = |engine: &Engine| {

@@ -1,5 +1,5 @@
-//! Charge before read, in a system-call trace: no block file is opened before the charge and then the start of its grant
-//! are flushed to disk.
+//! Charge before read, in a system-call trace: no block file is opened before the charge and then the start of its
+//! grant are flushed to disk.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -73,7 +73,8 @@ fn columns(seen: &[usize; 5]) -> [usize; 5] {
     columns
 }
 
-/// A table of combinations: hour, weekend or not, distance, ring and weather. Rare ones are smoothed by the other model.
+/// A table of combinations: hour, weekend or not, distance, ring and weather. Rare ones are smoothed by the other
+/// model.
 fn combinations(rides: &[Ride], lean: impl Fn(&[usize; 5]) -> f64) -> impl Fn(&[usize; 5]) -> f64 {
     let cell = |seen: &[usize; 5]| (((seen[0] * 2 + seen[1] / 5) * 15 + seen[2]) * 4 + seen[3]) * 4 + seen[4];
     let mut table = vec![(0.0, 0.0); 24 * 2 * 15 * 4 * 4];

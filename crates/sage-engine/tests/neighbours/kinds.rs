@@ -208,7 +208,7 @@ pub(crate) fn of_all_queries() -> BTreeSet<&'static str> {
 }
 
 /// The kinds of the parts of a query.
-pub(crate) fn of_query(question: &sage_engine::query::Question) -> BTreeSet<&'static str> {
+pub(crate) fn of_query(question: &sage_engine::query::PrivateQuery) -> BTreeSet<&'static str> {
     let aggregates = question.aggregates().map(|one| aggregate(&one));
     aggregates.chain(question.key_kinds().map(|one| key_kind(&one))).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sage_engine::query::Question;
+use sage_engine::query::PrivateQuery;
 use sage_engine::stream::StreamFile;
 use sage_engine::{BlockSelection, Epsilon, Places, QueryAsk, Spend};
 use sage_sql::synthetic::{self, Dice};

@@ -162,8 +162,8 @@ fn no_value_makes_a_query_fail() {
     }
 }
 
-/// An expression that could fail for some row is refused for its text, whatever condition precedes it: a failure behind a
-/// condition would reveal whether a row meets the condition.
+/// An expression that could fail for some row is refused for its text, whatever condition precedes it: a failure behind
+/// a condition would reveal whether a row meets the condition.
 #[test]
 fn a_condition_hides_nothing_from_the_planner() {
     for failing in ["date_part('foo', t) > 0", "CAST('none' AS INT) > 0", "date_trunc('fortnight', t) = t", "a LIKE a"]

@@ -286,8 +286,8 @@ fn damaged_summaries_are_computed_again() {
     }
 }
 
-/// The digest of a file can be forged. Without the directory's secret, or with the summaries of another log, the block is
-/// read again, and the model is that of its rows.
+/// The digest of a file can be forged. Without the directory's secret, or with the summaries of another log, the block
+/// is read again, and the model is that of its rows.
 #[test]
 fn summaries_of_another_directory_or_log_are_computed_again() {
     let fit = Fit::new(true);

@@ -1,5 +1,5 @@
-//! User-level units: a user's records in a block are one row of the session, and their selection does not depend on other
-//! users.
+//! User-level units: a user's records in a block are one row of the session, and their selection does not depend on
+//! other users.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -13,9 +13,9 @@ use sage_engine::{AttemptOutcome, Engine, Epsilon, Opened, Places, RunView};
 use crate::city::{COUNT, City, LINE, NETWORK, SPEED, principal};
 use crate::loops::{describe, pass_hours, spent};
 
-/// A charged attempt is performed as charged, even if its price has changed since: here because a census has counted the
-/// blocks, as a later release might for other reasons. Regression: it was requested again under the same key at the new
-/// price, which the ledger rightly refused as another request.
+/// A charged attempt is performed as charged, even if its price has changed since: here because a census has counted
+/// the blocks, as a later release might for other reasons. Regression: it was requested again under the same key at the
+/// new price, which the ledger rightly refused as another request.
 #[test]
 fn a_charged_attempt_is_performed_as_it_was_charged() {
     let city = City::new(60_000);

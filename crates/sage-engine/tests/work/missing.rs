@@ -134,8 +134,8 @@ fn predicted(engine: &Engine, name: &str, row: &BTreeMap<&str, Cell>) -> f32 {
 }
 
 /// Half of the values are null and the others 0.8. Regression: the mean was released as 0.398 [0.389, 0.407] with a
-/// confidence of 97.5 %, the group mean as 0.40, the variance as 0.034, and a model that predicts 0.40 was accepted, while a
-/// query returned 0.80.
+/// confidence of 97.5 %, the group mean as 0.40, the variance as 0.034, and a model that predicts 0.40 was accepted,
+/// while a query returned 0.80.
 #[test]
 fn half_of_the_values_null_is_the_mean_of_the_others_everywhere() {
     let mut lines = String::new();
@@ -369,8 +369,8 @@ fn files(folder: &Path) -> usize {
     entries.map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { 1 }).sum()
 }
 
-/// A model with each rule for missing values: its validation covers exactly the rows that have a label and that the model
-/// does not exclude. The label is infinite or NaN in some rows and null in others.
+/// A model with each rule for missing values: its validation covers exactly the rows that have a label and that the
+/// model does not exclude. The label is infinite or NaN in some rows and null in others.
 #[test]
 fn validation_covers_the_rows_with_a_label() {
     let seed = seed();

@@ -1,5 +1,5 @@
-//! A year of real taxi rides, if available, replayed by time: a linear model, a network and three statistics are submitted
-//! together and all end, and an independent program confirms the loss.
+//! A year of real taxi rides, if available, replayed by time: a linear model, a network and three statistics are
+//! submitted together and all end, and an independent program confirms the loss.
 
 use std::path::PathBuf;
 use std::process::Command;

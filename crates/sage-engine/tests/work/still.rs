@@ -82,7 +82,8 @@ fn runs_on_blocks_of_their_own_do_not_wait_for_each_other() {
     assert_eq!(accepted(&engine), 12);
 }
 
-/// Loans follow from the log: a directory that is closed and opened between any two attempts continues as one that is not.
+/// Loans follow from the log: a directory that is closed and opened between any two attempts continues as one that is
+/// not.
 #[test]
 fn loans_come_out_the_same_after_a_restart() {
     let lived = |restarts: bool| {

@@ -225,8 +225,8 @@ fn height(name: &str, countries: &[&str]) -> String {
     )
 }
 
-/// Statistics of some countries are charged to those only: the loss is that of the most used country, where accounting by
-/// the whole data set would add up all statistics.
+/// Statistics of some countries are charged to those only: the loss is that of the most used country, where accounting
+/// by the whole data set would add up all statistics.
 #[test]
 fn countries_are_charged_for_their_own_statistics() {
     let folder = tempfile::tempdir().expect("a directory");

@@ -43,8 +43,8 @@ fn unchanged_runs_are_not_evaluated() {
     let quick = engine.submit_at(&mia, &format!("{quick}[budget]\nepsilon0 = \"0.001\"\n"), 0).expect("submitted");
     assert_eq!(evaluations(&engine, || work(100)), 1);
 
-    // A new block makes every run eligible, once. The run that makes an attempt and leaves is evaluated in its round; it frees
-    // budget, and the others lack blocks.
+    // A new block makes every run eligible, once. The run that makes an attempt and leaves is evaluated in its round;
+    // it frees budget, and the others lack blocks.
     city.seal_before(&engine, "2026-01-01T02:00");
     let seen = evaluations(&engine, || work(101));
     assert_eq!(engine.run(quick).expect("a run").outcome(), Some(Outcome::Accepted));

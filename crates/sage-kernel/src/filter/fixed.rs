@@ -43,7 +43,7 @@ pub enum FixedError {
 display!(error FixedError {
     Self::Empty => "declare at least one query that runs, under an epsilon above zero",
     Self::TooMany => "at most 4096 queries can be declared",
-    Self::NotComposable => "the fixed filter cannot compose zCDP bounds or declared curves; use another mechanism or filter",
+    Self::NotComposable => "the fixed filter cannot compose zCDP bounds or declared curves; use another mechanism",
     Self::AboveCeiling(lane) => {
         format!("the declared queries together exceed the ceiling on some block, {lane} lane")
     },

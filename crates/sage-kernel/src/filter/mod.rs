@@ -116,7 +116,7 @@ pub enum PriceError {
 
 display!(PriceError {
     Self::NeedsDelta => "this filter counts (epsilon, delta): state the cost at a delta above zero",
-    Self::NotDeclared => "the stream's queries are fixed, and no such query was declared for these blocks and this lane",
+    Self::NotDeclared => "the stream is fixed, and no such query was declared for these blocks and this lane",
 });
 
 /// A privacy filter: a composition rule with its caps.

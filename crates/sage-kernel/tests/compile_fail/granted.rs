@@ -2,8 +2,8 @@
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    ChargeOutcome, Blocks, Ceiling, ContextId, Cost, Delta, AccessMode, AccessModes, Epsilon, Filter, Gate, Grant, MemoryLog, Permit,
-    Policy, Request, RequestKey, Rows, Rule, Session,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Grant,
+    MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, Session,
 };
 
 pub struct Numbers(pub Vec<f64>);

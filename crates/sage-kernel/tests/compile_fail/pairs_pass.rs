@@ -3,7 +3,7 @@
 #[path = "granted.rs"]
 mod granted;
 
-use sage_kernel::{Epsilon, Lane, Range, TableNoise, Rounding};
+use sage_kernel::{Epsilon, Lane, Range, Rounding, TableNoise};
 fn main() {
     let mut session = granted::session();
     let range = Range::new(0.0, 1.0).expect("a range");

@@ -20,6 +20,10 @@ mod drive;
 mod error;
 mod events;
 mod feed;
+#[cfg(target_os = "linux")]
+mod flight;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_flight.rs"]
 mod flight;
 mod grant;
 mod hold;

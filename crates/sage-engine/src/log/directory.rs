@@ -189,7 +189,7 @@ impl Directory {
         // SQLite takes an empty file for a new database and keeps its mode.
         private::create_new(&fresh).map_err(failed)?;
         sqlite::make(&fresh)?;
-        File::open(&fresh).and_then(|made| made.sync_all()).map_err(failed)?;
+        private::sync_path(&fresh).map_err(failed)?;
         durable::publish(&fresh, &file).map_err(failed)
     }
 

@@ -42,7 +42,7 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
 
 /// Flushes the names in a directory.
 pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    private::sync_path(path)
 }
 
 /// The file's path with more at its end.

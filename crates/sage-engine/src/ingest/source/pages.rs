@@ -7,13 +7,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
 
 use parquet::basic::{Compression, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use super::thrift::{LIST, STRUCTURE, Seen, Walk};
 use super::{BATCH_BYTES, BATCH_ROWS};
+use crate::private;
 
 pub(super) const DAMAGED: &str = "this is no Parquet, or it is damaged or cut short";
 const WIDE: &str =
@@ -248,7 +248,7 @@ impl Chunk<'_> {
         for limit in [HEADER_START, HEADER_LIMIT] {
             let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(limit);
             let mut start = vec![0; count];
-            self.bytes.read_exact_at(&mut start, at).map_err(|_| DAMAGED)?;
+            private::read_exact_at(self.bytes, &mut start, at).map_err(|_| DAMAGED)?;
             if let Some(header) = header(&start) {
                 return Ok(header);
             }
@@ -267,7 +267,7 @@ impl Chunk<'_> {
         let claimed = header.unpacked.checked_sub(levels).ok_or(DAMAGED)?;
         let length = header.packed.checked_sub(levels).ok_or(DAMAGED)?;
         let mut packed = vec![0; usize::try_from(length).map_err(|_| DAMAGED)?];
-        self.bytes.read_exact_at(&mut packed, at + levels).map_err(|_| DAMAGED)?;
+        private::read_exact_at(self.bytes, &mut packed, at + levels).map_err(|_| DAMAGED)?;
         let count = |unpacked: &mut dyn Read| io::copy(&mut unpacked.take(claimed + 1), &mut io::sink());
         let found = match codec {
             Compression::GZIP(_) => count(&mut flate2::read::MultiGzDecoder::new(&packed[..])),

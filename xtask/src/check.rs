@@ -10,6 +10,8 @@ use crate::{bench, bucket, coq, deny, instructions, packages, pages, seeded, tid
 
 const EXPERIMENTS: &str = "experiments/Cargo.toml";
 
+const FUZZ: &str = "fuzz/Cargo.toml";
+
 /// The expected times, printed before the first step.
 const TIMES: &str = "xtask/check-times.toml";
 
@@ -44,6 +46,11 @@ pub(crate) fn everyday() -> Result<(), Failure> {
 pub(crate) fn everything() -> Result<(), Failure> {
     let mut steps = everyday_steps()?;
     steps.splice(0..0, [call("packages", packages::for_tests), call("install cargo-deny", deny::install)]);
+    steps.push(beside(
+        "fuzz targets on their seeds",
+        &workspace::target_directory()?,
+        &["test", "--manifest-path", FUZZ],
+    ));
     steps.push(call("lemmas in Coq", coq::check));
     steps.push(call("bundles in Python", bundles_in_python));
     steps.push(call("own code in Python", own_code_in_python));
@@ -79,11 +86,15 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
         let manifest = ["--manifest-path", EXPERIMENTS];
         let lint = [&["clippy"], &manifest[..], &deny_warnings].concat();
         steps.extend([
-            experiments("format experiments", &target, &["fmt", manifest[0], manifest[1], "--check"]),
-            experiments("lint experiments", &target, &lint),
-            experiments("test experiments", &target, &[&["test"], &manifest[..]].concat()),
+            beside("format experiments", &target, &["fmt", manifest[0], manifest[1], "--check"]),
+            beside("lint experiments", &target, &lint),
+            beside("test experiments", &target, &[&["test"], &manifest[..]].concat()),
         ]);
     }
+    steps.extend([
+        beside("format fuzz targets", &target, &["fmt", "--manifest-path", FUZZ, "--check"]),
+        beside("lint fuzz targets", &target, &[&["clippy", "--manifest-path", FUZZ], &deny_warnings[..]].concat()),
+    ]);
     steps.extend([
         call("tidy", tidy::check),
         call("deny", deny::check),
@@ -137,7 +148,8 @@ fn cargo(name: &'static str, arguments: &[&str]) -> Step {
     Step { name, work: Work::Run(workspace::cargo(arguments)) }
 }
 
-fn experiments(name: &'static str, target: &Path, arguments: &[&str]) -> Step {
+/// Cargo on a workspace beside the product's, with the same target directory.
+fn beside(name: &'static str, target: &Path, arguments: &[&str]) -> Step {
     let mut command = workspace::cargo(arguments);
     command.env("CARGO_TARGET_DIR", target);
     Step { name, work: Work::Run(command) }

@@ -6,6 +6,7 @@ mod bucket;
 mod check;
 mod coq;
 mod deny;
+mod fuzz;
 mod instructions;
 mod mutants;
 mod packages;
@@ -61,8 +62,13 @@ Developer commands of Sage.
 
   cargo xtask soak [TEST]
       Runs the tests of kernel, learners, engine and server in release mode at full size: they read SAGE_SOAK=1 and
-      scale up. Without TEST it also runs `cargo xtask mutants`.
+      scale up. Without TEST it also runs every fuzz target for five minutes, and `cargo xtask mutants`.
       Example: cargo xtask soak ledger
+
+  cargo xtask fuzz [TARGET] [--seconds N]
+      Runs the fuzz targets of fuzz/, each for a minute or N seconds, and prints executions per second. Failing inputs
+      are in target/fuzz/artifacts.
+      Example: cargo xtask fuzz log_bytes --seconds 600
 
   cargo xtask mutants [FILE ...]
       Mutates kernel and numerics, or the given files, with cargo-mutants (installed if missing). Fails for each
@@ -102,7 +108,8 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["instructions"] => instructions::check(),
         ["pages"] => pages::check(),
         ["pages", "--picture"] => pages::draw(),
-        ["soak"] => soak::run(None).and_then(|()| mutants::run(&[])),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["soak"] => soak::run(None).and_then(|()| fuzz::soak()).and_then(|()| mutants::run(&[])),
         ["mutants", files @ ..] => mutants::run(files),
         ["coq"] => coq::check(),
         ["soak", test] => soak::run(Some(test)),

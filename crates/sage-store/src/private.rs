@@ -1,11 +1,14 @@
 //! Files and directories that only their owner can use: modes 0600 and 0700, whatever the process's umask is.
 //!
-//! A file is created with its mode, so that others can never read it, not even for a moment. The mode is set again
-//! afterwards, because a umask may clear bits of the owner. The engine creates all its files through this module.
+//! The mode is set when a file is created, so that others cannot read it for a moment, and again afterwards, because a
+//! umask can remove the owner's permissions. Every file that the engine keeps is created here.
+//!
+//! Windows has no modes: files inherit the access control list of the directory, which must be restricted to the user
+//! of the server. All operations on files that differ between systems are in the modules `platform` at the end of this
+//! file.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 const FILE: u32 = 0o600;
@@ -44,11 +47,29 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
-    let file = options.mode(FILE).open(path)?;
-    if file.metadata()?.permissions().mode() & 0o777 != FILE {
-        file.set_permissions(Permissions::from_mode(FILE))?;
-    }
+    platform::open_with_mode(options, path, FILE)
+}
+
+/// Creates a file without a name: it is gone when it is closed, however the process ends. For a moment it has the given
+/// name, which must not exist.
+///
+/// # Errors
+/// When it cannot be created, or its name cannot be removed.
+pub fn create_unnamed(path: &Path) -> io::Result<File> {
+    let file = create_new(path)?;
+    fs::remove_file(path)?;
     Ok(file)
+}
+
+/// Creates a directory; one that exists is an error.
+///
+/// # Errors
+/// When it cannot be created.
+pub fn create_directory(path: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    platform::set_directory_mode(&mut builder, DIRECTORY);
+    builder.create(path)?;
+    restrict_directory(path)
 }
 
 /// Creates a directory and its missing parents. Existing directories keep their modes.
@@ -62,11 +83,10 @@ pub fn make_directories(path: &Path) -> io::Result<()> {
     if let Some(above) = path.parent() {
         make_directories(above)?;
     }
-    match DirBuilder::new().mode(DIRECTORY).create(path) {
+    match create_directory(path) {
         // Another thread created it first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        Err(error) => Err(error),
-        Ok(()) => restrict_directory(path),
+        created => created,
     }
 }
 
@@ -102,14 +122,122 @@ pub fn show_to_sandbox(path: &Path) -> io::Result<()> {
 }
 
 fn restrict(path: &Path, mode: u32) -> io::Result<()> {
-    match fs::metadata(path)?.permissions().mode() & 0o777 == mode {
-        true => Ok(()),
-        false => fs::set_permissions(path, Permissions::from_mode(mode)),
+    platform::set_mode(path, mode)
+}
+
+/// Opens a directory, as a handle of its file system.
+///
+/// # Errors
+/// When it cannot be opened.
+pub fn open_directory(path: &Path) -> io::Result<File> {
+    platform::open_directory(path)
+}
+
+/// Flushes a file or the names in a directory to disk.
+///
+/// # Errors
+/// When it cannot be opened or flushed.
+pub fn sync_path(path: &Path) -> io::Result<()> {
+    platform::sync_path(path)
+}
+
+/// Reads exactly as many bytes as the buffer has, from an offset.
+///
+/// # Errors
+/// When the file cannot be read or ends before.
+pub fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+    platform::read_exact_at(file, buffer, offset)
+}
+
+#[cfg(unix)]
+mod platform {
+    use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+    use std::io;
+    use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+    use std::path::Path;
+
+    pub(super) fn open_with_mode(options: &mut OpenOptions, path: &Path, mode: u32) -> io::Result<File> {
+        let file = options.mode(mode).open(path)?;
+        if file.metadata()?.permissions().mode() & 0o777 != mode {
+            file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        Ok(file)
+    }
+
+    pub(super) fn set_directory_mode(builder: &mut DirBuilder, mode: u32) {
+        builder.mode(mode);
+    }
+
+    pub(super) fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+        match fs::metadata(path)?.permissions().mode() & 0o777 == mode {
+            true => Ok(()),
+            false => fs::set_permissions(path, Permissions::from_mode(mode)),
+        }
+    }
+
+    pub(super) fn open_directory(path: &Path) -> io::Result<File> {
+        File::open(path)
+    }
+
+    pub(super) fn sync_path(path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    pub(super) fn read_exact_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        file.read_exact_at(buffer, offset)
     }
 }
 
-#[cfg(test)]
+#[cfg(windows)]
+mod platform {
+    use std::fs::{self, DirBuilder, File, OpenOptions};
+    use std::io;
+    use std::os::windows::fs::{FileExt, OpenOptionsExt};
+    use std::path::Path;
+
+    /// `FILE_FLAG_BACKUP_SEMANTICS`, which opening a directory needs.
+    const DIRECTORY_FLAG: u32 = 0x0200_0000;
+
+    /// Permissions are inherited from the directory.
+    pub(super) fn open_with_mode(options: &mut OpenOptions, path: &Path, _: u32) -> io::Result<File> {
+        options.open(path)
+    }
+
+    pub(super) fn set_directory_mode(_: &mut DirBuilder, _: u32) {}
+
+    /// Fails only if the path does not exist.
+    pub(super) fn set_mode(path: &Path, _: u32) -> io::Result<()> {
+        fs::metadata(path).map(|_| ())
+    }
+
+    pub(super) fn open_directory(path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).custom_flags(DIRECTORY_FLAG).open(path)
+    }
+
+    /// The file system's journal keeps names; only files are flushed, which needs the right to write.
+    pub(super) fn sync_path(path: &Path) -> io::Result<()> {
+        if path.is_dir() { Ok(()) } else { OpenOptions::new().write(true).open(path)?.sync_all() }
+    }
+
+    pub(super) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match file.seek_read(buffer, offset)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => {
+                    buffer = &mut buffer[count..];
+                    offset += count as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(all(test, unix))]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn mode(path: &Path) -> u32 {

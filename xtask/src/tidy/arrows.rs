@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sage", &["sage-engine"]),
     ("sage-python", &["sage-engine", "sage-kernel"]),
     ("experiments", &["sage-engine", "sage-kernel", "sage-learn"]),
+    ("sage-fuzz", &["sage-engine", "sage-kernel", "sage-learn", "sage-sql"]),
     ("xtask", &[]),
 ];
 
@@ -29,8 +30,10 @@ const KERNEL_DEPENDENCIES: &[&str] = &["getrandom", "libm", "pulp", "rand_chacha
 
 pub(super) fn check() -> Result<Findings, Failure> {
     let mut findings = edges(&workspace::metadata("Cargo.toml")?);
-    if workspace::exists("experiments/Cargo.toml") {
-        findings.extend(edges(&workspace::metadata("experiments/Cargo.toml")?));
+    for manifest in ["experiments/Cargo.toml", "fuzz/Cargo.toml"] {
+        if workspace::exists(manifest) {
+            findings.extend(edges(&workspace::metadata(manifest)?));
+        }
     }
     Ok(findings)
 }

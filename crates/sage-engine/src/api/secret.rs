@@ -81,8 +81,8 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&fresh, path)?;
-    fs::File::open(folder)?.sync_all()?;
-    folder.parent().map_or(Ok(()), |above| fs::File::open(above)?.sync_all())
+    private::sync_path(folder)?;
+    folder.parent().map_or(Ok(()), private::sync_path)
 }
 
 #[cfg(test)]

@@ -9,12 +9,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Mutex;
 
 use crate::api::lock;
+use crate::private;
 
 /// The number of consecutive crashes that ends a run.
 pub(crate) const MOST_CRASHES: u32 = 3;
@@ -81,11 +82,7 @@ impl CrashGuard {
         let crashed = |entry: &Entry| entry.crashes.iter().any(|count| *count >= MOST_CRASHES);
         let quarantined = entries.iter().filter(|(_, entry)| crashed(entry)).map(|(run, _)| *run).collect();
         entries.retain(|_, entry| !crashed(entry));
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut inner = Inner { file: options.open(path)?, length: text.len(), entries };
+        let mut inner = Inner { file: private::open_or_create(&path)?, length: text.len(), entries };
         inner.save()?;
         Ok((Self { inner: Mutex::new(inner) }, quarantined))
     }

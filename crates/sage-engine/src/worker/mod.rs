@@ -13,6 +13,10 @@ mod baseline;
 pub(crate) mod charge;
 pub(crate) mod code;
 pub(crate) mod crash;
+#[cfg(target_os = "linux")]
+mod flight;
+#[cfg(not(target_os = "linux"))]
+#[path = "no_flight.rs"]
 mod flight;
 pub(crate) mod grant;
 mod hold;

@@ -103,7 +103,7 @@ impl BlockStore {
         private::restrict_directory(&root).map_err(|error| failed(&error))?;
         let root = fs::canonicalize(&root).map_err(|error| failed(&error))?;
         let objects = LocalFileSystem::new_with_prefix(&root).map_err(|error| failed(&error))?;
-        let handle = File::open(&root).map_err(|error| failed(&error))?;
+        let handle = private::open_directory(&root).map_err(|error| failed(&error))?;
         Ok(Self { backend: Backend::Local(Folder { root, handle }), objects: Arc::new(objects), keys: None })
     }
 
@@ -324,8 +324,7 @@ fn sync_all(paths: &[PathBuf]) -> Result<(), StoreError> {
                 Err(_) => None,
             };
             let Some(path) = path else { return Ok(()) };
-            let synced = File::open(path).and_then(|file| file.sync_all());
-            synced.map_err(|error| local_error(&path.to_string_lossy(), &error))?;
+            private::sync_path(path).map_err(|error| local_error(&path.to_string_lossy(), &error))?;
         }
     };
     std::thread::scope(|scope| {

@@ -3,8 +3,7 @@
 //! SQLite's backup API reads the database in one transaction, so the copy is the log between two appends. It is
 //! verified like any log when it is opened. The original is opened read-only.
 
-use std::fs::{self, DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -68,7 +67,7 @@ pub fn copy_log(from: &Path, to: &Path) -> Result<(), OpenError> {
         return Err(OpenError::Store("the log is busy; try again".to_owned()));
     }
     copy.close().map_err(|(_, error)| sqlite::store(error))?;
-    File::open(&fresh).and_then(|file| file.sync_all()).map_err(failed(&fresh))?;
+    private::sync_path(&fresh).map_err(failed(&fresh))?;
     durable::publish(&fresh, &path).map_err(failed(&path))
 }
 
@@ -89,8 +88,7 @@ impl LogCopy {
         let number = COPIES.fetch_add(1, Ordering::Relaxed);
         // The folder must not exist: another user may have created it.
         let path = std::env::temp_dir().join(format!("sage-log-{}-{since}-{number}", std::process::id()));
-        let made = DirBuilder::new().mode(0o700).create(&path).and_then(|()| private::restrict_directory(&path));
-        made.map_err(|error| OpenError::File(path.clone(), error))?;
+        private::create_directory(&path).map_err(|error| OpenError::File(path.clone(), error))?;
         let copy = Self { path };
         copy_log(directory, &copy.path)?;
         Ok(copy)

@@ -42,7 +42,7 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
 
 /// Flushes the entries of a directory.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    private::sync_path(path)
 }
 
 /// The path with a suffix appended to its name.

@@ -6,7 +6,7 @@
 //! even the checkpoint on close: a flush that succeeds after a failed one proves nothing. An append that is not on the
 //! disk must never be reported as done.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -125,7 +125,7 @@ fn create(directory: &Path) -> Result<(), OpenError> {
     // SQLite treats an empty file as a new database and keeps its mode.
     private::create_new(&fresh).map_err(failed)?;
     write_schema(&fresh)?;
-    File::open(&fresh).and_then(|file| file.sync_all()).map_err(failed)?;
+    private::sync_path(&fresh).map_err(failed)?;
     durable::publish(&fresh, &file).map_err(failed)
 }
 

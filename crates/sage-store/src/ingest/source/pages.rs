@@ -7,13 +7,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
 
 use parquet::basic::{Compression, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use super::thrift::{LIST, STRUCTURE, Visited, Walker};
 use super::{BATCH_BYTES, BATCH_ROWS};
+use crate::private;
 
 pub(super) const DAMAGED: &str = "this is not Parquet, or it is damaged or truncated";
 const WIDE: &str =
@@ -252,7 +252,7 @@ impl Chunk<'_> {
         for limit in [HEADER_START, HEADER_LIMIT] {
             let count = usize::try_from(end - position).unwrap_or(usize::MAX).min(limit);
             let mut start = vec![0; count];
-            self.bytes.read_exact_at(&mut start, position).map_err(|_| DAMAGED)?;
+            private::read_exact_at(self.bytes, &mut start, position).map_err(|_| DAMAGED)?;
             if let Some(header) = parse_header(&start) {
                 return Ok(header);
             }
@@ -271,7 +271,7 @@ impl Chunk<'_> {
         let claimed = header.decompressed.checked_sub(levels).ok_or(DAMAGED)?;
         let length = header.compressed.checked_sub(levels).ok_or(DAMAGED)?;
         let mut compressed = vec![0; usize::try_from(length).map_err(|_| DAMAGED)?];
-        self.bytes.read_exact_at(&mut compressed, position + levels).map_err(|_| DAMAGED)?;
+        private::read_exact_at(self.bytes, &mut compressed, position + levels).map_err(|_| DAMAGED)?;
         let count = |decompressed: &mut dyn Read| io::copy(&mut decompressed.take(claimed + 1), &mut io::sink());
         let found = match codec {
             Compression::GZIP(_) => count(&mut flate2::read::MultiGzDecoder::new(&compressed[..])),

@@ -3,14 +3,14 @@
 //! The file is unlinked before the first byte is written, so it disappears with the process however that ends. Only its
 //! owner can read it. Its size has a limit, because a pipe may never end.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::unreadable;
 use crate::ingest::error::IngestError;
+use crate::private;
 
 /// The most bytes of a spooled pipe.
 const LIMIT: u64 = 16 << 30;
@@ -46,9 +46,7 @@ impl Spool {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(format!(".spool-{}-{number}", std::process::id()));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-        fs::remove_file(&path)?;
-        Ok(file)
+        private::create_unnamed(&path)
     }
 
     fn failed(&self, error: &io::Error) -> IngestError {
@@ -70,6 +68,7 @@ impl Read for PipeReader {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::{Read, Seek};
 
     use super::*;

@@ -132,8 +132,8 @@ reject = true
                 let terms = Terms::new(&pipeline, &file, &filter).expect("terms");
                 let recipe = Recipe::new(pipeline, &file, &NoTables).expect("a recipe");
                 let known = CostInputs { filter: &filter, terms, cost: terms.first_cost, rows: Some(4000.0) };
-                let bill = AttemptCost::new(&recipe, known).expect("a bill");
-                let found = AttemptCost::as_charged(&recipe, bill.costs.clone(), bill.resources);
+                let cost = AttemptCost::new(&recipe, known).expect("a cost");
+                let found = AttemptCost::as_charged(&recipe, cost.costs.clone(), cost.resources);
                 let found = found.unwrap_or_else(|| panic!("{:?}: {text}", filter.rule()));
                 assert_eq!((&found.costs, found.resources), (&cost.costs, cost.resources), "{rule:?}");
                 assert_eq!(found.noises.reject, cost.noises.reject);
@@ -143,8 +143,8 @@ reject = true
                     (TrainingNoise::Tables(one), TrainingNoise::Tables(two)) => assert!(alike(Some(*one), Some(*two))),
                     (one, two) => assert_eq!(one, two),
                 }
-                let other = AttemptCost::as_charged(&recipe, [None, None], bill.resources);
-                assert!(other.is_none(), "what paid for nothing is no bill of this pipeline");
+                let other = AttemptCost::as_charged(&recipe, [None, None], cost.resources);
+                assert!(other.is_none(), "an empty charge does not fit this pipeline");
             }
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sage_engine::adapt::{Limits, Mode, RiskSchedule, Strategy, Units};
 use sage_engine::learners::{DpSgd, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm};
 use sage_engine::pipeline::{
-    Adaptation, Bounds, Extent, Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RidgeTerm, RowTransport,
-    Schedule, SgdConfig, Source, Statistic, TestBound, Train,
+    Adaptation, Bounds, Extent, Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RowTransport, Source,
+    Statistic, TestBound, Train,
 };
 use sage_engine::stream::Width;
 
@@ -144,7 +144,7 @@ fn a_ridge_regression_is_read_in_the_users_words() {
         Some(&Feature::Scale { of: Source::Column("distance".to_owned()), bounds, missing: Missing::LeftOut })
     );
     assert!(taxi.features.depend_on_rows());
-    assert_eq!(taxi.train, Train::Ridge(RidgeTerm::Adaptive));
+    assert_eq!(taxi.train, Train::Model(Arc::new(RidgeLearner { term: RidgeTerm::Adaptive })));
     let validate = taxi.validate.expect("a target");
     assert_eq!((validate.metric, validate.goal), (Metric::SquaredError { bound: 1.0 }, Goal::Target(0.0024)));
     assert_eq!((validate.confidence, validate.test), (0.95, TestBound::KullbackLeibler));
@@ -168,19 +168,10 @@ fn a_network_is_read_in_the_users_words() {
     // Each list of categories has one more, for unknown and missing values.
     assert_eq!(["site", "device", "price"].map(category_count), [Some(1025), Some(3), Some(5)]);
     assert_eq!(["site_x_device", "both"].map(category_count), [Some(4096), Some(15)]);
-    let Train::Network { layers, sgd } = clicks.train else { panic!("a network") };
-    assert_eq!(layers, [64, 16]);
-    let schedule = Schedule::Stepwise { factor: 0.5, every: 100 };
-    let expected = SgdConfig {
-        epochs: 2.5,
-        batch: 512,
-        learning_rate: 0.01,
-        schedule,
-        momentum: 0.9,
-        clip: 2.0,
-        ..SgdConfig::DEFAULT
-    };
-    assert_eq!(sgd, expected);
+    let schedule = RateSchedule::Stepwise { factor: 0.5, every: 100 };
+    let training =
+        DpSgd { epochs: 2.5, batch: 512, learning_rate: 0.01, schedule, momentum: 0.9, clip: 2.0, ..DpSgd::DEFAULT };
+    assert_eq!(clicks.train, Train::Model(Arc::new(NetworkLearner { layers: vec![64, 16], training })));
     let goal = Goal::BetterThan { alias: "clicks@champion".to_owned(), margin: 0.01 };
     assert_eq!(clicks.validate.map(|validate| (validate.metric, validate.goal)), Some((Metric::Accuracy, goal)));
     let expected = Adaptation {

@@ -19,7 +19,8 @@ fn half_of_the_values_missing_changes_no_mean() {
         let parts = [sum.mechanisms(), mean.mechanisms(), variance.mechanisms(), groups.mechanisms()].concat();
         let rows = (0..20_000).map(|row| if row % 2 == 0 { 0.8 } else { missing }).collect();
         let mut session = open([parts, quantiles.mechanisms()].concat(), rows);
-        let (lane, chance) = (Lane::Train, 0.025);
+        // Rare enough that noise does not decide the test.
+        let (lane, chance) = (Lane::Train, 1e-6);
         let found = mean.run(&mut session, lane, chance, |row| row).unwrap();
         assert!(holds(&found, 0.8) && found.half_width() < 0.02, "{missing}: {found:?}");
         let found = sum.run(&mut session, lane, chance, |row| row).unwrap();

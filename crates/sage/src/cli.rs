@@ -2,33 +2,33 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::audit::AuditCommand;
-use crate::backup::{self, BackupArgs, RestoreArgs};
-use crate::blocks::BlocksArgs;
-use crate::budget::{self, BudgetArgs};
-use crate::census::{self, CensusArgs};
-use crate::demo::{self, DemoArgs};
-use crate::doctor::DoctorArgs;
-use crate::explain::{self, ExplainArgs};
-use crate::ingest::IngestArgs;
-use crate::init::{self, InitArgs};
-use crate::login::{self, LoginArgs};
-use crate::logs::{self, LogsArgs};
-use crate::migrate::{self, MigrateArgs};
-use crate::models::{self, FeaturesCommand, ModelsCommand};
-use crate::plan::{self, PlanArgs};
-use crate::predict::{self, PredictArgs};
-use crate::quarantine::{self, QuarantineArgs};
-use crate::query::{self, QueryArgs};
-use crate::runs::{self, RunsArgs};
-use crate::server::{self, ServeArgs};
+use crate::commands::audit::AuditCommand;
+use crate::commands::backup::{self, BackupArgs, RestoreArgs};
+use crate::commands::blocks::BlocksArgs;
+use crate::commands::budget::{self, BudgetArgs};
+use crate::commands::census::{self, CensusArgs};
+use crate::commands::demo::{self, DemoArgs};
+use crate::commands::doctor::DoctorArgs;
+use crate::commands::explain::{self, ExplainArgs};
+use crate::commands::ingest::IngestArgs;
+use crate::commands::init::{self, InitArgs};
+use crate::commands::login::{self, LoginArgs};
+use crate::commands::logs::{self, LogsArgs};
+use crate::commands::migrate::{self, MigrateArgs};
+use crate::commands::models::{self, FeaturesCommand, ModelsCommand};
+use crate::commands::plan::{self, PlanArgs};
+use crate::commands::predict::{self, PredictArgs};
+use crate::commands::quarantine::{self, QuarantineArgs};
+use crate::commands::query::{self, QueryArgs};
+use crate::commands::runs::{self, RunsArgs};
+use crate::commands::serve::{self, ServeArgs};
+use crate::commands::simulate::{self, SimulateArgs};
+use crate::commands::stream::StreamCommand;
+use crate::commands::submit::{self, CancelArgs, SubmitArgs};
+use crate::commands::token::{self, TokenCommand};
+use crate::commands::watch::{self, WatchArgs};
+use crate::commands::work::{self, WorkArgs};
 use crate::settings::{self, ConfigCommand};
-use crate::simulate::{self, SimulateArgs};
-use crate::stream::StreamCommand;
-use crate::submit::{self, CancelArgs, SubmitArgs};
-use crate::token::{self, TokenCommand};
-use crate::watch::{self, WatchArgs};
-use crate::work::{self, WorkArgs};
 
 const ROOT_EXAMPLES: &str = "\
 Examples:
@@ -229,7 +229,7 @@ pub(crate) enum Command {
     #[command(after_help = query::EXAMPLES)]
     Query(Box<QueryArgs>),
     /// Serve the directory over HTTP and perform what is submitted
-    #[command(after_help = server::EXAMPLES)]
+    #[command(after_help = serve::EXAMPLES)]
     Serve(ServeArgs),
     /// Tokens of the server: create, list, revoke
     #[command(after_help = token::EXAMPLES)]

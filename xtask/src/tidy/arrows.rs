@@ -15,7 +15,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sage-sandbox", &[]),
     ("sage-sql", &["sage-sql"]),
     ("sage-engine", &["sage-kernel", "sage-learn", "sage-sandbox", "sage-sql"]),
-    ("sage", &["sage-engine"]),
+    ("sage-server", &["sage-engine"]),
+    ("sage", &["sage-engine", "sage-server"]),
     ("sage-python", &["sage-engine", "sage-kernel"]),
     ("experiments", &["sage-engine", "sage-kernel", "sage-learn"]),
     ("xtask", &[]),
@@ -82,6 +83,9 @@ mod tests {
         check("sage-engine", "sage-kernel", Value::Null, true);
         check("sage", "sage-engine", Value::Null, true);
         check("sage", "clap", Value::Null, true);
+        check("sage", "sage-server", Value::Null, true);
+        check("sage-server", "sage", Value::Null, false);
+        check("sage-server", "sage-kernel", Value::Null, false);
         check("sage-engine", "sage-sandbox", Value::Null, true);
         check("sage-sandbox", "sage-kernel", Value::Null, false);
         check("sage-python", "sage-kernel", Value::Null, true);

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 /// Words that say nothing about a value.
-const SILENT: &[&str] = &["description", "format"];
+const SILENT: &[&str] = &["default", "description", "format"];
 
 /// Whether a path is of a template such as `/v1/runs/{run}`; the last name takes the rest if the template ends there
 /// with `{path}`.
@@ -52,6 +52,9 @@ pub(crate) fn fault(document: &Value, verb: &str, path: &str, status: u16, kind:
 
 /// Where a value breaks a schema.
 fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
+    if *schema == Value::Bool(true) {
+        return None;
+    }
     let rules = schema.as_object().unwrap_or_else(|| panic!("{at}: no schema: {schema}"));
     rules.iter().find_map(|(word, rule)| match word.as_str() {
         "$ref" => {
@@ -75,7 +78,12 @@ fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<S
         }),
         "additionalProperties" => value.as_object().into_iter().flatten().find_map(|(name, found)| {
             let known = schema["properties"].get(name).is_some();
-            if known { None } else { breach(document, rule, found, &format!("{at}.{name}")) }
+            match rule {
+                _ if known => None,
+                Value::Bool(true) => None,
+                Value::Bool(false) => Some(format!("{at} has {name}, which its schema does not")),
+                rule => breach(document, rule, found, &format!("{at}.{name}")),
+            }
         }),
         "items" => value
             .as_array()
@@ -86,6 +94,23 @@ fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<S
         "enum" => {
             let known = rule.as_array().is_some_and(|words| words.contains(value));
             (!known).then(|| format!("{at} is {value}, none of {rule}"))
+        }
+        "anyOf" | "oneOf" => {
+            let any = rule.as_array().into_iter().flatten();
+            let faults: Vec<Option<String>> = any.map(|schema| breach(document, schema, value, at)).collect();
+            let fits = faults.iter().filter(|fault| fault.is_none()).count();
+            let fine = if word == "anyOf" { fits >= 1 } else { fits == 1 };
+            (!fine).then(|| format!("{at} is {value}, which fits {fits} of {rule}"))
+        }
+        "const" => (rule != value).then(|| format!("{at} is {value}, not {rule}")),
+        "minItems" | "maxItems" => {
+            let (count, limit) = (value.as_array().map(Vec::len), rule.as_u64().unwrap_or(0) as usize);
+            let fine = count.is_none_or(|count| if word == "minItems" { count >= limit } else { count <= limit });
+            (!fine).then(|| format!("{at} has {count:?} items, not {word} {limit}"))
+        }
+        "maximum" => {
+            let more = value.as_f64().zip(rule.as_f64()).is_some_and(|(value, most)| value > most);
+            more.then(|| format!("{at} is {value}, more than {rule}"))
         }
         "minimum" => {
             let less = value.as_f64().zip(rule.as_f64()).is_some_and(|(value, least)| value < least);

@@ -191,7 +191,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::server::admission::{Admission, Capacity};
+    use crate::transport::admission::{Admission, Capacity};
 
     fn connections(all: usize, each_address: usize) -> Arc<Connections> {
         let admission = Admission::new(Capacity { memory_bytes: 1, listeners_each: 1 });

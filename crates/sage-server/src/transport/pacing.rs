@@ -195,7 +195,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
-    use crate::server::admission::{Admission, Capacity, Usage, Who};
+    use crate::transport::admission::{Admission, Capacity, Usage, Who};
 
     const STALL: Duration = Duration::from_millis(200);
 

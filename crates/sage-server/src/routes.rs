@@ -202,7 +202,7 @@ struct AdmittedRequest {
 
 fn handler_panicked() -> Problem {
     Problem::busy(
-        "the handler of this request failed unexpectedly; nothing was changed by it, and the operator finds the reason in the server's output",
+        "the handler of this request failed unexpectedly; the operator finds the reason in the server's output",
     )
 }
 

@@ -7,6 +7,7 @@
 //! [`views`] has the JSON shapes that the server and the command line share.
 
 mod attempts;
+mod body;
 mod call;
 pub mod clock;
 mod conclusion;

@@ -6,11 +6,12 @@ use bytes::Bytes;
 use sage_engine::EVENT_KINDS;
 use serde_json::{Map, Value, json};
 
+use crate::body::BodyKind;
 use crate::call::Reply;
 use crate::handlers::events::LONGEST;
 use crate::problem::Style;
 use crate::schemas;
-use crate::table::{Authentication, BodyKind, ResponseKind, Route, Verb, routes};
+use crate::table::{Authentication, ResponseKind, Route, Verb, routes};
 
 /// The description. It is made once: it follows from the program alone.
 pub(crate) fn describe() -> Reply {

@@ -15,13 +15,14 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::body::{BodyKind, row_format};
 use crate::call::{Call, Caller, Reply, no_role, sees};
 use crate::diagnostics;
 use crate::handlers::events;
 use crate::problem::{Problem, Style};
 use crate::protocols::inference;
 use crate::protocols::model_cache::Protocol;
-use crate::table::{Authentication, BodyKind, Effort, Handler, Route, Verb, routes, row_format};
+use crate::table::{Authentication, Effort, Handler, Route, Verb, routes};
 use crate::telemetry::{Kind, Parent, Span, nanoseconds};
 use crate::tokens::Holder;
 use crate::transport::admission::{Permit, Processor, Reservation, Who};

@@ -1,12 +1,10 @@
 //! All routes of the server, each with its audience, its body, its responses and its handler.
 
-use sage_engine::serve::RowFormat;
-
+use crate::body::BodyKind;
 use crate::call::{Call, Reply};
 use crate::handlers::{charges, health, log, programs, queries, releases, runs, streams};
 use crate::problem::{Problem, Style};
 use crate::protocols::model_cache::Protocol;
-use crate::transport::admission::json_bytes;
 use crate::{openapi, pages};
 
 /// The method of a route.
@@ -66,74 +64,11 @@ impl Audience {
     }
 }
 
-/// The kind of a request body.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum BodyKind {
-    Nothing,
-    Toml,
-    Json,
-    /// Rows for a model: JSON, CSV or NDJSON.
-    Records,
-    /// Rows for a stream.
-    Rows,
-    Form,
-}
-
-impl BodyKind {
-    /// The largest body.
-    pub(crate) const fn most(self) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Toml => 1 << 20,
-            Self::Json | Self::Records => 4 << 20,
-            Self::Rows => 64 << 20,
-            Self::Form => 64 << 10,
-        }
-    }
-
-    /// An upper bound of the memory that the parsed body takes, beside the body itself.
-    pub(crate) fn memory(self, body: &[u8], content_type: Option<&str>) -> usize {
-        match self {
-            Self::Nothing => 0,
-            Self::Toml => body.len().saturating_mul(16),
-            Self::Json => json_bytes(body),
-            // A value of CSV has at least one byte and its separator, and takes a cell of the row.
-            Self::Records => match row_format(content_type) {
-                Some(_) => body.len().saturating_mul(32),
-                None => json_bytes(body),
-            },
-            Self::Rows => body.len().saturating_mul(2),
-            Self::Form => body.len().saturating_mul(4),
-        }
-    }
-
-    /// The media types that it may have.
-    pub(crate) const fn kinds(self) -> &'static [&'static str] {
-        match self {
-            Self::Nothing => &[],
-            Self::Toml => &["application/toml", "text/plain"],
-            Self::Json => &["application/json"],
-            Self::Records => &["application/json", "text/csv", "application/x-ndjson"],
-            Self::Rows => &["application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream", "text/plain"],
-            Self::Form => &["application/x-www-form-urlencoded"],
-        }
-    }
-}
-
 /// A successful response: its status and, for JSON, the name of its schema; otherwise its media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseKind {
     Json(u16, &'static str),
     Other(u16, &'static str),
-}
-
-/// The format of rows that a media type names; `None` for JSON.
-pub(crate) fn row_format(content_type: Option<&str>) -> Option<RowFormat> {
-    match content_type.map(|kind| kind.split(';').next().unwrap_or(kind).trim()) {
-        Some("text/csv") => Some(RowFormat::Csv),
-        Some("application/x-ndjson" | "application/jsonl") => Some(RowFormat::Ndjson),
-        _ => None,
-    }
 }
 
 /// What handles a request.

@@ -1,8 +1,9 @@
 //! Routes in the words of other projects: the Open Inference Protocol's, Feast's, MLflow's.
 
+use crate::body::BodyKind;
 use crate::handlers::health;
 use crate::protocols::{features, inference, mlflow};
-use crate::table::{BodyKind, ResponseKind, Route, fixed, get, post};
+use crate::table::{ResponseKind, Route, fixed, get, post};
 
 const MLFLOW_PAGED: &[&str] = &["filter", "max_results", "page_token"];
 const NAME_AND_VERSION: &[&str] = &["name", "version"];

@@ -103,30 +103,31 @@ fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<S
             (!fine).then(|| format!("{at} is {value}, which fits {fits} of {rule}"))
         }
         "const" => (rule != value).then(|| format!("{at} is {value}, not {rule}")),
-        "minItems" | "maxItems" => {
-            let (count, limit) = (value.as_array().map(Vec::len), rule.as_u64().unwrap_or(0) as usize);
-            let fine = count.is_none_or(|count| if word == "minItems" { count >= limit } else { count <= limit });
-            (!fine).then(|| format!("{at} has {count:?} items, not {word} {limit}"))
-        }
-        "maximum" => {
-            let more = value.as_f64().zip(rule.as_f64()).is_some_and(|(value, most)| value > most);
-            more.then(|| format!("{at} is {value}, more than {rule}"))
-        }
-        "minimum" => {
-            let less = value.as_f64().zip(rule.as_f64()).is_some_and(|(value, least)| value < least);
-            less.then(|| format!("{at} is {value}, less than {rule}"))
-        }
-        "pattern" => {
-            // The one pattern in use: a decimal number.
-            assert_eq!(rule, "^[0-9]+(\\.[0-9]+)?$", "{at}: a pattern that this reader does not know");
-            let text = value.as_str().unwrap_or("0");
-            let parts: Vec<&str> = text.split('.').collect();
-            let digits = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            (parts.len() > 2 || !parts.iter().all(digits)).then(|| format!("{at} is {text:?}, no decimal number"))
-        }
+        "minItems" | "maxItems" | "minimum" | "maximum" => beyond_limit(word, rule, value, at),
+        "pattern" => unlike_decimal(rule, value, at),
         word if SILENT.contains(&word) => None,
         word => panic!("{at}: a word that this reader does not know: {word}"),
     })
+}
+
+/// Whether a value or the number of its items is beyond a limit.
+fn beyond_limit(word: &str, rule: &Value, value: &Value, at: &str) -> Option<String> {
+    let measured = match word {
+        "minItems" | "maxItems" => value.as_array().map(|items| items.len() as f64),
+        _ => value.as_f64(),
+    };
+    let (measured, limit) = measured.zip(rule.as_f64())?;
+    let beyond = if word.starts_with("min") { measured < limit } else { measured > limit };
+    beyond.then(|| format!("{at} is {value}, beyond {word} {rule}"))
+}
+
+/// Whether a text is not a decimal number, the one pattern in use.
+fn unlike_decimal(rule: &Value, value: &Value, at: &str) -> Option<String> {
+    assert_eq!(rule, "^[0-9]+(\\.[0-9]+)?$", "{at}: a pattern that this reader does not know");
+    let text = value.as_str().unwrap_or("0");
+    let parts: Vec<&str> = text.split('.').collect();
+    let digits = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    (parts.len() > 2 || !parts.iter().all(digits)).then(|| format!("{at} is {text:?}, no decimal number"))
 }
 
 fn is(kind: &str, value: &Value) -> bool {

@@ -76,7 +76,7 @@ impl Settings {
             Err(error) => {
                 return Err(Failure::usage(
                     format!("{}: {error}", path.display()),
-                    "mend the file or unset SAGE_CONFIG",
+                    "repair the file or unset SAGE_CONFIG",
                 ));
             }
         };

@@ -8,8 +8,8 @@ use crate::problem::Problem;
 
 const FORM: &str = "<form class=\"card narrow\" method=\"post\" action=\"/login\"><label \
                     for=\"token\">Token</label><input id=\"token\" name=\"token\" type=\"password\" \
-                    autocomplete=\"off\" required aria-describedby=\"about\"><p class=\"hint\" id=\"about\">Whoever \
-                    runs the server makes one with <code>sage token create --as NAME</code>. It stays in a cookie that \
+                    autocomplete=\"off\" required aria-describedby=\"about\"><p class=\"hint\" id=\"about\">The \
+                    operator of the server makes one with <code>sage token create --as NAME</code>. It stays in a cookie that \
                     no script can read.</p><button>Log in</button></form>";
 
 pub(crate) fn ask(call: &Call<'_>) -> Result<Reply, Problem> {
@@ -22,7 +22,7 @@ pub(crate) fn enter(call: &Call<'_>) -> Result<Reply, Problem> {
     let token = fields.iter().find(|(name, _)| name == "token").map_or("", |(_, value)| value.trim());
     if call.server.tokens.found(token).is_none() {
         let content =
-            format!("<p class=\"notice bad\" role=\"alert\">This token does not count, or no longer.</p>{FORM}");
+            format!("<p class=\"notice bad\" role=\"alert\">This token is not valid, or no longer.</p>{FORM}");
         return Ok(Reply { status: StatusCode::UNAUTHORIZED, ..page(call, Life::Still, "Log in", &content) });
     }
     let mut answer = Reply::redirect("/");

@@ -1,4 +1,4 @@
-//! `sage audit`: what the log says, and attacks on the learners with made-up rows and what they could show.
+//! `sage audit`: what the log says, and attacks on the learners with synthetic rows.
 
 use clap::{Args, Subcommand, ValueEnum};
 use sage_engine::audit::{self, AuditError, CanaryReport, OneRunReport, Verdict};

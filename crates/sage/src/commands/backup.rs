@@ -18,7 +18,7 @@ Examples:
   sage backup /backups/monday
   sage backup /backups/monday --dir sage-data --json
 
-The directory may be in use: the log is copied as it is at one moment, then every file that it names, each held against
+The directory may be in use: the log is copied as it is at one moment, then every file that it names, each checked against
 its digest. The copy holds rows and secrets and is readable by its owner alone; keep it as safe as the directory.";
 
 pub(crate) const RESTORE_EXAMPLES: &str = "\

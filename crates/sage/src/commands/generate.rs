@@ -1,4 +1,4 @@
-//! `sage generate`: made-up rows for trying things out, written as Parquet.
+//! `sage generate`: synthetic rows for trying things out, written as Parquet.
 
 use std::path::Path;
 use std::time::Instant;
@@ -39,7 +39,7 @@ fn taxi(flags: &TaxiArgs) -> Result<(), Failure> {
         return print_json(&json!({"rows": rows, "seed": seed, "bytes": written.bytes, "files": names}));
     }
     print(&format!(
-        "{rows} made-up taxi rides, seed {seed}, in {} {} of {:.1} MB together, in {seconds:.1} s: {folder}\n\
+        "{rows} synthetic taxi rides, seed {seed}, in {} {} of {:.1} MB together, in {seconds:.1} s: {folder}\n\
          next: sage stream create {folder}/{STREAM_FILE} --as ada\n",
         written.files.len(),
         if written.files.len() == 1 { "file" } else { "files" },

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<(), Failure> {
         Some(file) => outline(file).map_err(|error| unread(&error.to_string()))?.iter().map(Proposal::of).collect(),
     };
     let stream = stream_file(&name, who.name(), &columns);
-    // Whoever opens a directory that is not there makes it.
+    // Opening creates a missing directory.
     match Engine::open(directory, &Places::default())? {
         Opened::Ready(engine) => engine.close()?,
         Opened::PutBack(_) => return Err(Failure::no_answer("the new directory has a past", "name another")),

@@ -50,7 +50,7 @@ fn file() -> Result<PathBuf, Failure> {
 }
 
 impl Logins {
-    /// What is kept; nothing where nobody has logged in.
+    /// The saved logins; empty before the first one.
     pub(crate) fn read() -> Self {
         let bytes = file().ok().and_then(|file| std::fs::read(file).ok());
         bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
@@ -78,7 +78,7 @@ impl Logins {
         match write() {
             Ok(()) => Ok(path),
             Err(error) => {
-                Err(Failure::no_answer(format!("{}: {error}", path.display()), "mend the folder or its rights"))
+                Err(Failure::no_answer(format!("{}: {error}", path.display()), "repair the folder or its permissions"))
             }
         }
     }

@@ -16,8 +16,8 @@ Examples:
   sage logs 3
   sage logs 3 --as mia --json
 
-What a program of its author's printed can hold what it saw, so it is shown to whoever submitted the run and has the role
-of an ML engineer, and to nobody else. Only its end is kept.";
+The output of a user's program can contain rows, so it is shown only to the ML engineer who submitted the run. Only its
+end is kept.";
 
 #[derive(Args, Debug)]
 pub(crate) struct LogsArgs {

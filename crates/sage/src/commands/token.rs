@@ -17,8 +17,8 @@ Examples:
   sage token list
   sage token revoke 1f2e3d4c
 
-A token carries a name. What the name may do is said in the [access] section of each stream's file; somebody who
-is named nowhere sees what was released. The token is printed once and kept nowhere.";
+A token carries a name. The [access] section of each stream's file says what the name may do; a name that
+is in none of them sees what was released. The token is printed once and kept nowhere.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {

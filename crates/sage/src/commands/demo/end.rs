@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use super::pipelines::{MODELS, STREAM};
 use crate::failure::Failure;
 
-/// A ride that nobody has made yet.
+/// A ride in the future.
 const RIDE: &str = "pickup,distance,payment\n2027-01-04T08:15:00,2.5,card\n";
 const RIDE_IN_WORDS: &str = "2.5 miles on Monday, 4 January 2027, at 08:15, paid by card";
 
-/// Everything that is told at the end.
+/// Everything that is reported at the end.
 pub(super) struct End {
     seconds: f64,
     runs: Vec<RunEnd>,

@@ -114,7 +114,7 @@ fn dashboard(path: &Path, address: &str) -> Result<(), Failure> {
     serve::run(&args)
 }
 
-/// An address of this machine alone that nobody listens to.
+/// A free address of this machine.
 fn free_address() -> Result<String, Failure> {
     let found = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     let found = found.map_err(|error| {

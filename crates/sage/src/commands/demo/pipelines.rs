@@ -4,7 +4,7 @@
 //! will see.
 
 pub(super) const STREAM: &str = "taxi";
-/// Who may do what, as the file of made-up rides has it.
+/// Who may do what, as the file of the synthetic rides has it.
 pub(super) const OFFICER: &str = "ada";
 pub(super) const WORKER: &str = "dan";
 pub(super) const ENGINEER: &str = "mia";

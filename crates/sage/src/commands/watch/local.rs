@@ -45,7 +45,7 @@ pub(super) fn follow(watch: &mut Watch, directory: &DirectoryArgs) -> Result<(),
                 taken += 1;
                 if taken == WORTH_A_WORD {
                     note(&format!(
-                        "another process has the directory; it is looked at as soon as that gives it back. If it is a \
+                        "another process has the directory open; it is read as soon as that process closes it. If it is a \
                          server: {TOKEN}=TOKEN sage watch --server ADDRESS"
                     ));
                 }

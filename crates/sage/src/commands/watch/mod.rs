@@ -1,6 +1,6 @@
 //! `sage watch`: a run, or all of them, until the end: states, attempts and verdicts as they come.
 //!
-//! Where the directory is free it is looked at again and again, and given back in between, so that others can work.
+//! A free directory is opened again and again, and closed in between, so that other processes can work.
 //! Where a server has it, the server's events say when to look. Both see what `sage explain` shows and print the same.
 
 mod local;

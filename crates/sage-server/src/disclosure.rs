@@ -20,12 +20,12 @@ use crate::handlers::log::newest_first;
 #[derive(Default)]
 pub(crate) struct DisclosureIntervals {
     /// The disclosed state by the length of the interval.
-    shown: Mutex<BTreeMap<u64, Shown>>,
+    shown: Mutex<BTreeMap<u64, DisclosedState>>,
 }
 
 /// The disclosed state of streams with one interval.
 #[derive(Clone, Default)]
-struct Shown {
+struct DisclosedState {
     /// The start of the interval of this state; later events are not in it.
     boundary: u64,
     /// How many events of the log.
@@ -39,7 +39,7 @@ pub(crate) struct PublicView {
     least: u64,
     /// The disclosure interval of each stream.
     intervals: BTreeMap<String, u64>,
-    shown: BTreeMap<u64, Shown>,
+    shown: BTreeMap<u64, DisclosedState>,
 }
 
 /// Events read at a time.
@@ -104,7 +104,7 @@ impl PublicView {
 }
 
 /// What happened before a boundary, of a log that has gone on since.
-fn found(engine: &Engine, boundary: u64) -> Result<Shown, EngineError> {
+fn found(engine: &Engine, boundary: u64) -> Result<DisclosedState, EngineError> {
     // First these: of every one of them the event is in the log by the time that is read.
     let releases = engine.releases();
     let mut later = BTreeSet::new();
@@ -123,12 +123,12 @@ fn found(engine: &Engine, boundary: u64) -> Result<Shown, EngineError> {
         let known = newest.entry(release.name).or_insert(0);
         *known = release.version.max(*known);
     }
-    Ok(Shown { boundary, length, newest: Arc::new(newest) })
+    Ok(DisclosedState { boundary, length, newest: Arc::new(newest) })
 }
 
 /// With what happened before a later boundary.
-fn advanced(shown: &Shown, engine: &Engine, boundary: u64) -> Result<Shown, EngineError> {
-    let mut next = Shown { boundary, ..shown.clone() };
+fn advanced(shown: &DisclosedState, engine: &Engine, boundary: u64) -> Result<DisclosedState, EngineError> {
+    let mut next = DisclosedState { boundary, ..shown.clone() };
     loop {
         let events = engine.events(next.length, AT_A_TIME)?;
         let over = events.iter().take_while(|event| event.time < boundary);

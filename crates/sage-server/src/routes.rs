@@ -222,7 +222,7 @@ async fn watched(server: &Arc<Server>, who: Who<'_>, asked: AdmittedRequest) -> 
 
 /// The resources of a request while it is handled. They move to the handler's thread: when the client disconnects, the
 /// work continues and stays accounted for.
-struct Held {
+struct RequestResources {
     _permit: Permit,
     _processor: Option<Processor>,
     _batch: Option<OwnedSemaphorePermit>,
@@ -233,9 +233,9 @@ const BATCH_PATIENCE: Duration = Duration::from_secs(10);
 
 async fn hold(
     server: &Arc<Server>, who: Who<'_>, effort: Effort, asked: &mut AdmittedRequest,
-) -> Result<Held, Problem> {
+) -> Result<RequestResources, Problem> {
     if effort == Effort::Probe {
-        return Ok(Held { _permit: server.admission.probe()?, _processor: None, _batch: None });
+        return Ok(RequestResources { _permit: server.admission.probe()?, _processor: None, _batch: None });
     }
     let permit = server.admission.admit(who)?;
     let batch = match asked.route.body {
@@ -250,7 +250,7 @@ async fn hold(
         Effort::Small | Effort::Probe => None,
     };
     asked.memory.wait_for(asked.route.body.memory(&asked.body, content_type(&asked.headers))).await?;
-    Ok(Held { _permit: permit, _processor: processor, _batch: batch })
+    Ok(RequestResources { _permit: permit, _processor: processor, _batch: batch })
 }
 
 /// Runs a handler in a thread of its own, so that the network threads never block.

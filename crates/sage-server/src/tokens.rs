@@ -109,7 +109,7 @@ pub fn load(directory: &Path) -> io::Result<Vec<Token>> {
 }
 
 /// When a file was written and how long it is: every change of ours changes its length too, where the clock is coarse.
-type Written = (SystemTime, u64);
+type FileStamp = (SystemTime, u64);
 
 /// How old what is known of the file may be, in nanoseconds: to ask the disk for every request would cost more than
 /// to answer many of them.
@@ -133,12 +133,12 @@ pub(crate) struct Tokens {
     start: Instant,
     /// When the file was last checked.
     looked: AtomicU64,
-    known: RwLock<Known>,
+    known: RwLock<TokenTable>,
 }
 
 #[derive(Default)]
-struct Known {
-    written: Option<Written>,
+struct TokenTable {
+    written: Option<FileStamp>,
     all: BTreeMap<String, Arc<Holder>>,
 }
 

@@ -22,9 +22,9 @@ use crate::views::runs::verdict_word;
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Marks the worker as ended, also after a panic.
-struct Ended<'server>(&'server Server);
+struct EndMark<'server>(&'server Server);
 
-impl Drop for Ended<'_> {
+impl Drop for EndMark<'_> {
     fn drop(&mut self) {
         self.0.working.store(false, Ordering::Relaxed);
     }
@@ -32,7 +32,7 @@ impl Drop for Ended<'_> {
 
 /// Works until the server stops.
 pub(crate) fn work(server: &Arc<Server>) {
-    let _ended = Ended(server);
+    let _ended = EndMark(server);
     let mut pause = Duration::from_secs(1);
     while !server.stop.is_requested() {
         if server.standing.is_troubled() {

@@ -130,23 +130,23 @@ impl Refusals {
     }
 }
 
-/// A number that is taken from and given back to.
+/// How much of a resource is in use.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Count(Arc<AtomicUsize>);
 
-/// What was taken of a [`Count`]; given back when dropped.
+/// A share of a [`Count`]; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Share {
     count: Count,
     amount: usize,
 }
 
 impl Count {
     /// Takes an amount if no more than `most` is then taken in all.
-    pub(crate) fn take(&self, amount: usize, most: usize) -> Option<Taken> {
+    pub(crate) fn take(&self, amount: usize, most: usize) -> Option<Share> {
         let next = |now: usize| now.checked_add(amount).filter(|sum| *sum <= most);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        Some(Taken { count: self.clone(), amount })
+        Some(Share { count: self.clone(), amount })
     }
 
     /// How much is taken now.
@@ -155,7 +155,7 @@ impl Count {
     }
 }
 
-impl Taken {
+impl Share {
     /// Takes more; changes nothing if that would be more than `most` in all.
     fn grow(&mut self, more: usize, most: usize) -> Option<()> {
         let mut extra = self.count.take(more, most)?;
@@ -171,7 +171,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for Share {
     fn drop(&mut self) {
         self.count.0.fetch_sub(self.amount, Ordering::Relaxed);
     }
@@ -251,8 +251,8 @@ pub(crate) struct Admission {
 /// The right to have one request worked on. It goes along with the work, which goes on when the client is gone.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    _all: Taken,
-    _each: Option<Taken>,
+    _all: Share,
+    _each: Option<Share>,
     _address: Option<OfAddress>,
 }
 
@@ -285,8 +285,8 @@ pub(crate) struct Processor {
 /// A listener to events.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    _all: Taken,
-    _each: Taken,
+    _all: Share,
+    _each: Share,
 }
 
 impl Admission {
@@ -382,7 +382,7 @@ impl Admission {
             Who::Token(usage) => (&usage.memory, self.capacity.memory_each()),
             Who::Address(_) => (&self.anonymous_memory, self.capacity.memory_of_anonymous()),
         };
-        let none = |count: &Count| Taken { count: count.clone(), amount: 0 };
+        let none = |count: &Count| Share { count: count.clone(), amount: 0 };
         Reservation {
             own: none(own),
             all: none(&self.memory),
@@ -402,8 +402,8 @@ impl Admission {
 /// Memory that a request has reserved; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    own: Taken,
-    all: Taken,
+    own: Share,
+    all: Share,
     most_own: usize,
     most_all: usize,
     /// The most bytes of one request.

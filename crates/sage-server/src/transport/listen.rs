@@ -25,7 +25,7 @@ use crate::transport::admission::Reason;
 use crate::transport::browser::Exposure;
 use crate::transport::certificates::Certificates;
 use crate::transport::connections::{Most, Slot};
-use crate::transport::pacing::Paced;
+use crate::transport::pacing::PacedStream;
 use crate::{ServeError, Server};
 
 /// How long the requests that are under way may take once the server is asked to stop.
@@ -172,7 +172,7 @@ async fn connected(
     let Accepted { stream, from, slot } = accepted;
     // An answer is one write; to hold it back for more would only delay it.
     drop(stream.set_nodelay(true));
-    let stream = Paced::new(stream, stall, slot.refusals());
+    let stream = PacedStream::new(stream, stall, slot.refusals());
     match tls {
         None => served(stream, from, &slot, head, router, stopped).await,
         Some(certificates) => {

@@ -106,7 +106,7 @@ pub(crate) fn metered(bytes: Bytes, mut memory: Reservation) -> Body {
 }
 
 /// A stream whose writer fails once the other end has not read for too long.
-pub(crate) struct Paced<Stream> {
+pub(crate) struct PacedStream<Stream> {
     stream: Stream,
     most: Duration,
     refusals: Arc<Refusals>,
@@ -114,7 +114,7 @@ pub(crate) struct Paced<Stream> {
     stalled: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
-impl<Stream> Paced<Stream> {
+impl<Stream> PacedStream<Stream> {
     pub(crate) const fn new(stream: Stream, most: Duration, refusals: Arc<Refusals>) -> Self {
         Self { stream, most, refusals, stalled: None }
     }
@@ -146,7 +146,7 @@ impl<Stream> Paced<Stream> {
     }
 }
 
-impl<Stream: AsyncRead + Unpin> AsyncRead for Paced<Stream> {
+impl<Stream: AsyncRead + Unpin> AsyncRead for PacedStream<Stream> {
     fn poll_read(
         mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
@@ -154,7 +154,7 @@ impl<Stream: AsyncRead + Unpin> AsyncRead for Paced<Stream> {
     }
 }
 
-impl<Stream: AsyncWrite + Unpin> AsyncWrite for Paced<Stream> {
+impl<Stream: AsyncWrite + Unpin> AsyncWrite for PacedStream<Stream> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.paced(context, written)
@@ -213,7 +213,7 @@ mod tests {
         run(async {
             let refusals = admission().refusals;
             let (stuck, _kept) = tokio::io::duplex(1 << 10);
-            let failed = Paced::new(stuck, STALL, Arc::clone(&refusals)).write_all(&[0; 1 << 20]).await;
+            let failed = PacedStream::new(stuck, STALL, Arc::clone(&refusals)).write_all(&[0; 1 << 20]).await;
             assert_eq!(failed.expect_err("nobody reads").kind(), io::ErrorKind::TimedOut);
             let (slow, mut reader) = tokio::io::duplex(64 << 10);
             let reading = tokio::spawn(async move {
@@ -226,7 +226,7 @@ mod tests {
                     }
                 }
             });
-            let mut slow = Paced::new(slow, STALL, refusals);
+            let mut slow = PacedStream::new(slow, STALL, refusals);
             slow.write_all(&vec![0; 4 << 20]).await.expect("it is read, if slowly");
             drop(slow);
             assert_eq!(reading.await.expect("no panic"), 4 << 20);

@@ -58,11 +58,11 @@ impl MechanismSet {
         Ok(set)
     }
 
-    /// The mechanism left open, if there is one: its place and the name of its open field.
+    /// The mechanism left open, if there is one: its index and the name of its open field.
     pub(crate) fn open(&self) -> Option<(usize, &'static str)> {
-        let place = self.open?;
-        let field = if matches!(self.releases[place], Release::Laplace { .. }) { "scale" } else { "sigma" };
-        Some((place, field))
+        let index = self.open?;
+        let field = if matches!(self.releases[index], Release::Laplace { .. }) { "scale" } else { "sigma" };
+        Some((index, field))
     }
 
     /// The mechanisms, with this noise where it was left open.

@@ -16,8 +16,8 @@ use crate::output::{print, print_json};
 /// The noise found for a target.
 pub(crate) struct Calibrated {
     pub(crate) target: Epsilon,
-    /// The place of the mechanism that was left open, and the name of its field.
-    pub(crate) place: usize,
+    /// The index of the mechanism with open noise, and the name of its field.
+    pub(crate) index: usize,
     pub(crate) field: &'static str,
     pub(crate) by_distribution: Result<Sigma, NoNumber>,
     pub(crate) by_orders: Result<Sigma, NoNumber>,
@@ -70,10 +70,10 @@ fn answer(flags: &AccountArgs) -> Result<Account, Failure> {
                 "write ? for it: --gaussian sigma=? or --laplace scale=?",
             ));
         }
-        (Some((place, field)), Some(target)) => {
+        (Some((index, field)), Some(target)) => {
             let found = Calibrated {
                 target,
-                place,
+                index,
                 field,
                 by_distribution: account::calibrate_by_distribution(target, delta, |noise| set.with_noise(noise)),
                 by_orders: account::calibrate_by_orders(target, delta, |noise| set.with_noise(noise)),

@@ -82,13 +82,13 @@ pub(crate) fn json(account: &Account) -> Value {
 }
 
 fn mechanisms_json(account: &Account) -> Value {
-    let one = |(place, release): (usize, &Release)| {
+    let one = |(index, release): (usize, &Release)| {
         let (kind, numbers, (often, times)) = described(release);
         let mut object = Map::new();
         object.insert("kind".to_owned(), json!(kind));
         object.extend(numbers.into_iter().map(|(name, number)| (name.to_owned(), json!(number))));
         object.insert(often.to_owned(), json!(times));
-        if let Some(found) = account.calibrated.as_ref().filter(|found| found.place == place) {
+        if let Some(found) = account.calibrated.as_ref().filter(|found| found.index == index) {
             object.insert("calibrated".to_owned(), json!(found.field));
         }
         Value::Object(object)

@@ -133,8 +133,8 @@ fn news(before: Option<&Value>, now: &Value) -> Vec<Value> {
     }
     let none = Vec::new();
     let known = before.and_then(|before| before["attempts"].as_array()).unwrap_or(&none);
-    for (place, attempt) in now["attempts"].as_array().unwrap_or(&none).iter().enumerate() {
-        let earlier = known.get(place);
+    for (index, attempt) in now["attempts"].as_array().unwrap_or(&none).iter().enumerate() {
+        let earlier = known.get(index);
         let part = |names: &[&str]| -> Value {
             names
                 .iter()

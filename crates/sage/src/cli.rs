@@ -2,33 +2,33 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::audit::AuditCommand;
-use crate::backup::{self, BackupArgs, RestoreArgs};
-use crate::blocks::BlocksArgs;
-use crate::budget::{self, BudgetArgs};
-use crate::census::{self, CensusArgs};
-use crate::demo::{self, DemoArgs};
-use crate::doctor::DoctorArgs;
-use crate::explain::{self, ExplainArgs};
-use crate::ingest::IngestArgs;
-use crate::init::{self, InitArgs};
-use crate::login::{self, LoginArgs};
-use crate::logs::{self, LogsArgs};
-use crate::migrate::{self, MigrateArgs};
-use crate::models::{self, FeaturesCommand, ModelsCommand};
-use crate::plan::{self, PlanArgs};
-use crate::predict::{self, PredictArgs};
-use crate::quarantine::{self, QuarantineArgs};
-use crate::query::{self, QueryArgs};
-use crate::runs::{self, RunsArgs};
-use crate::server::{self, ServeArgs};
+use crate::commands::audit::AuditCommand;
+use crate::commands::backup::{self, BackupArgs, RestoreArgs};
+use crate::commands::blocks::BlocksArgs;
+use crate::commands::budget::{self, BudgetArgs};
+use crate::commands::census::{self, CensusArgs};
+use crate::commands::demo::{self, DemoArgs};
+use crate::commands::doctor::DoctorArgs;
+use crate::commands::explain::{self, ExplainArgs};
+use crate::commands::ingest::IngestArgs;
+use crate::commands::init::{self, InitArgs};
+use crate::commands::login::{self, LoginArgs};
+use crate::commands::logs::{self, LogsArgs};
+use crate::commands::migrate::{self, MigrateArgs};
+use crate::commands::models::{self, FeaturesCommand, ModelsCommand};
+use crate::commands::plan::{self, PlanArgs};
+use crate::commands::predict::{self, PredictArgs};
+use crate::commands::quarantine::{self, QuarantineArgs};
+use crate::commands::query::{self, QueryArgs};
+use crate::commands::runs::{self, RunsArgs};
+use crate::commands::serve::{self, ServeArgs};
+use crate::commands::simulate::{self, SimulateArgs};
+use crate::commands::stream::StreamCommand;
+use crate::commands::submit::{self, CancelArgs, SubmitArgs};
+use crate::commands::token::{self, TokenCommand};
+use crate::commands::watch::{self, WatchArgs};
+use crate::commands::work::{self, WorkArgs};
 use crate::settings::{self, ConfigCommand};
-use crate::simulate::{self, SimulateArgs};
-use crate::stream::StreamCommand;
-use crate::submit::{self, CancelArgs, SubmitArgs};
-use crate::token::{self, TokenCommand};
-use crate::watch::{self, WatchArgs};
-use crate::work::{self, WorkArgs};
 
 const ROOT_EXAMPLES: &str = "\
 Examples:
@@ -73,9 +73,9 @@ Examples:
   sage audit verify --heads /elsewhere/head
   sage audit export for-the-auditor
 
-canary and one-run attack a learner on made-up rows and measure what it loses at least. No stream is touched. That
-nothing is found proves nothing; that more is found than is claimed proves a fault: exit code 1. log, verify and export
-look at the directory, also while a server works on it, and change nothing.";
+canary and one-run attack a learner on synthetic rows and measure a lower bound of its loss. No stream is read. Finding
+nothing proves nothing; finding more than is claimed proves a fault: exit code 1. log, verify and export read the
+directory, also while a server works on it, and change nothing.";
 
 const STREAM_EXAMPLES: &str = "\
 Examples:
@@ -154,13 +154,13 @@ pub(crate) enum Command {
     /// What a set of mechanisms costs, how much noise meets a target, how many fit
     #[command(after_help = ACCOUNT_EXAMPLES)]
     Account(Box<AccountArgs>),
-    /// What the log says and whether it stands; attacks on the learners with made-up rows
+    /// What the log says and whether it stands; attacks on the learners with synthetic rows
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit {
         #[command(subcommand)]
         command: AuditCommand,
     },
-    /// A year of made-up rides, five pipelines and a dashboard: what Sage does, in a minute
+    /// A year of synthetic rides, five pipelines and a dashboard: what Sage does, in a minute
     #[command(after_help = demo::EXAMPLES)]
     Demo(DemoArgs),
     /// A new directory with a stream's file and a pipeline's file to edit
@@ -222,14 +222,14 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: FeaturesCommand,
     },
-    /// Ask a released model about rows of your own
+    /// Predict with a released model for rows of your own
     #[command(after_help = predict::EXAMPLES)]
     Predict(PredictArgs),
-    /// Ask about the rows of a stream in private SQL
+    /// Query the rows of a stream in private SQL
     #[command(after_help = query::EXAMPLES)]
     Query(Box<QueryArgs>),
     /// Serve the directory over HTTP and perform what is submitted
-    #[command(after_help = server::EXAMPLES)]
+    #[command(after_help = serve::EXAMPLES)]
     Serve(ServeArgs),
     /// Tokens of the server: create, list, revoke
     #[command(after_help = token::EXAMPLES)]
@@ -240,7 +240,7 @@ pub(crate) enum Command {
     /// The loop under a simulated clock: release times, starvation, used-up blocks
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(Box<SimulateArgs>),
-    /// Verify the log and hold the stored files against it
+    /// Verify the log and check the stored files against it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
     /// Copy everything, also while a server works on it
@@ -264,7 +264,7 @@ pub(crate) enum Command {
     /// A script that completes commands and flags: bash, zsh, fish, elvish, powershell
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completion(CompletionArgs),
-    /// Made-up rows of any size, written as Parquet: for trying things where no real rows are at hand
+    /// Synthetic rows of any size, written as Parquet: for trying things without real rows
     #[command(subcommand, after_help = GENERATE_EXAMPLES)]
     Generate(GenerateArgs),
     /// Help on a command, or on exit-codes
@@ -327,7 +327,7 @@ pub(crate) struct AccountArgs {
     pub(crate) json: bool,
 }
 
-/// What can be made up.
+/// What can be generated.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GenerateArgs {
     /// Taxi rides: when, where, how far, how long, for how much, and the circumstances

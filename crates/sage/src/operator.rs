@@ -1,7 +1,6 @@
-//! What the operator of a machine decides about attempts, whoever's pipelines they are.
+//! The operator's limits of attempts on this machine, for all pipelines.
 //!
-//! It is no part of a stream's file or a pipeline's: it is about this machine. The same flags stand at every command
-//! that performs attempts or says what would become of one.
+//! Every command that performs or previews attempts has these flags.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,9 +10,9 @@ use clap::builder::NonEmptyStringValueParser;
 use sage_engine::stream::Width;
 use sage_engine::{AttemptLimits, Places};
 
-use crate::simulate::SchedulerName;
+use crate::commands::simulate::SchedulerName;
 
-/// What one attempt may use, how programs are run, and whose turn it is.
+/// What one attempt may use, how programs are run, and the scheduler.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct OperatorArgs {
     /// The longest that an attempt may take, such as 90s, 30m or 2h; a pipeline's file may say less [default: no limit]
@@ -24,11 +23,11 @@ pub(crate) struct OperatorArgs {
     #[arg(long, value_name = "MEGABYTES", env = "SAGE_ATTEMPT_MEMORY", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     attempt_memory: Option<u64>,
 
-    /// Whose turn it is where many pipelines wait
+    /// Which waiting pipeline comes first
     #[arg(long, value_name = "NAME", env = "SAGE_SCHEDULER", value_enum, default_value = "even-split")]
     scheduler: SchedulerName,
 
-    /// Run programs of pipelines without a box; the value is the name of who answers for that [default: in a box only]
+    /// Run programs of pipelines without a sandbox; the value names the person who accepts the risk [default: sandbox only]
     #[arg(long, value_name = "NAME", env = "SAGE_UNCONTAINED", value_parser = NonEmptyStringValueParser::new())]
     uncontained: Option<String>,
 
@@ -38,11 +37,11 @@ pub(crate) struct OperatorArgs {
 }
 
 impl OperatorArgs {
-    /// The same places, with what the operator says.
-    pub(crate) fn over(&self, places: Places) -> Places {
+    /// The options of a directory with the limits of the operator.
+    pub(crate) fn apply(&self, places: Places) -> Places {
         let memory_bytes = self.attempt_memory.map(|megabytes| megabytes * 1_000_000);
         Places {
-            scheduler: self.scheduler.named(),
+            scheduler: sage_server::views::simulation::SchedulerName::from(self.scheduler).scheduler(),
             uncontained: self.uncontained.clone(),
             shown: self.show.clone(),
             limits: AttemptLimits { time: self.attempt_time, memory_bytes },

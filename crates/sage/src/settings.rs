@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, Subcommand};
+use sage_server::format::quoted;
 use serde_json::json;
 
-use crate::failure::{Failure, quoted};
+use crate::commands::serve::ServeArgs;
+use crate::directory::UserArgs;
+use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::place::WhoArgs;
-use crate::server::ServeArgs;
 use crate::suggest::nearest;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -38,7 +39,7 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     serve: ServeArgs,
     #[command(flatten)]
-    who: WhoArgs,
+    user: UserArgs,
     /// Print one JSON array
     #[arg(long)]
     json: bool,
@@ -75,7 +76,7 @@ impl Settings {
             Err(error) => {
                 return Err(Failure::usage(
                     format!("{}: {error}", path.display()),
-                    "mend the file or unset SAGE_CONFIG",
+                    "repair the file or unset SAGE_CONFIG",
                 ));
             }
         };
@@ -175,7 +176,7 @@ pub(crate) fn show(settings: &Settings, command: &Command, matches: &ArgMatches)
     lines.sort_unstable();
     if matches.get_flag("json") {
         let object = |(name, value, origin): &(String, String, String)| json!({"setting": name, "value": value, "origin": origin});
-        return print_json(&lines.iter().map(object).collect());
+        return print_json(&lines.iter().map(object).collect::<Vec<_>>());
     }
     let width = |part: fn(&(String, String, String)) -> &String| lines.iter().map(|line| part(line).len()).max();
     let (name, value) = (width(|line| &line.0).unwrap_or(0), width(|line| &line.1).unwrap_or(0));

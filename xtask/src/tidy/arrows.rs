@@ -17,7 +17,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sage-sql", &["sage-sql"]),
     ("sage-store", &["sage-kernel"]),
     ("sage-engine", &["sage-kernel", "sage-learn", "sage-model", "sage-sandbox", "sage-sql", "sage-store"]),
-    ("sage", &["sage-engine"]),
+    ("sage-server", &["sage-engine"]),
+    ("sage", &["sage-engine", "sage-server"]),
     ("sage-python", &["sage-engine", "sage-kernel"]),
     ("experiments", &["sage-engine", "sage-kernel", "sage-learn"]),
     ("sage-fuzz", &["sage-engine", "sage-kernel", "sage-learn", "sage-sql"]),
@@ -87,6 +88,9 @@ mod tests {
         check("sage-engine", "sage-kernel", Value::Null, true);
         check("sage", "sage-engine", Value::Null, true);
         check("sage", "clap", Value::Null, true);
+        check("sage", "sage-server", Value::Null, true);
+        check("sage-server", "sage", Value::Null, false);
+        check("sage-server", "sage-kernel", Value::Null, false);
         check("sage-engine", "sage-sandbox", Value::Null, true);
         check("sage-engine", "sage-store", Value::Null, true);
         check("sage-store", "sage-engine", Value::Null, false);

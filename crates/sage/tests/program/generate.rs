@@ -22,7 +22,7 @@ fn rides_are_written_once() {
     let out = folder("rides");
     let first = generate("--rows 100_000 --start 2026-01-01", &out);
     assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
-    assert!(stdout(&first).starts_with("100000 made-up taxi rides, seed 1, in 2 files"), "{}", stdout(&first));
+    assert!(stdout(&first).starts_with("100000 synthetic taxi rides, seed 1, in 2 files"), "{}", stdout(&first));
     let again = generate("--rows 100_000 --start 2026-01-01", &out);
     assert_eq!(again.status.code(), Some(1));
     assert!(stderr(&again).contains("is not empty, and nothing in it is overwritten"), "{}", stderr(&again));

@@ -272,7 +272,7 @@ fn a_backup_is_made_and_put_back_as_its_page_says() {
 
 /// The list of routes, as the server describes itself.
 fn listed(described: &Value) -> String {
-    let mut list = "| route | whom | takes | gives | |\n| --- | --- | --- | --- | --- |\n".to_owned();
+    let mut list = "| route | audience | request | responses | |\n| --- | --- | --- | --- | --- |\n".to_owned();
     let kinds = |content: &Value| -> Vec<String> {
         let content = content["content"].as_object().into_iter().flatten();
         let kind = |(kind, own): (&String, &Value)| match own["schema"]["$ref"].as_str() {
@@ -301,7 +301,7 @@ fn listed(described: &Value) -> String {
             list += &format!(
                 "| `{} {path}` | {} | {} | {} | {} |\n",
                 verb.to_uppercase(),
-                operation["x-whom"].as_str().expect("for somebody"),
+                operation["x-audience"].as_str().expect("for somebody"),
                 takes.join("; "),
                 gives.join("; "),
                 operation["summary"].as_str().expect("a summary")

@@ -75,7 +75,7 @@ fn every_operation_lets_in_whom_the_description_names_and_nobody_else() {
     let described = serving.described().clone();
     for (path, verbs) in described["paths"].as_object().expect("paths") {
         for (verb, operation) in verbs.as_object().expect("verbs") {
-            let whom = operation["x-whom"].as_str().unwrap_or_else(|| panic!("{verb} {path} is for nobody"));
+            let whom = operation["x-audience"].as_str().unwrap_or_else(|| panic!("{verb} {path} is for nobody"));
             let streams: &[&str] = if path.contains("{stream}") { &["taxi", "small"] } else { &["taxi"] };
             for (stream, (person, token)) in
                 streams.iter().flat_map(|stream| PEOPLE.iter().zip(&tokens).map(move |pair| (*stream, pair)))

@@ -199,7 +199,7 @@ fn an_error_that_is_asked_for_is_met_by_the_least_cost() {
     place.fails("query rides 'SELECT avg(distance)' --all --error 1 --as mia", 1, "how many rows there are");
     place.fails("query rides 'SELECT median(distance)' --all --error 1 --as mia", 1, "give an epsilon instead");
     place.fails("query rides 'SELECT count(*)' --all --error -1 --as mia", 2, "--error must be a number above 0");
-    place.fails("query rides 'SELECT count(*)' --all --as mia", 2, "what the question may cost");
+    place.fails("query rides 'SELECT count(*)' --all --as mia", 2, "what the query may cost");
     place.fails("query rides 'SELECT count(*)' --epsilon 1 --as mia", 2, "which blocks are read");
     place.fails("query rides 'SELECT count(*)' --epsilon 1 --all --as dan", 13, "is no ml-engineer");
     place.fails("query ride 'SELECT count(*)' --epsilon 1 --all --as mia", 14, "did you mean rides?");

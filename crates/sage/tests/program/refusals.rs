@@ -63,7 +63,7 @@ fn a_run_without_blocks_to_pay_with_waits() {
     place.fails("cancel 1 --as dan", 13, "is no ml-engineer");
     assert!(place.good("cancel 1 --as mia").contains("what it was charged stays charged"));
     place.fails("cancel 1 --as mia", 1, "run 1 has ended");
-    assert!(place.good("explain 1").contains("Somebody cancelled it."));
+    assert!(place.good("explain 1").contains("It was cancelled."));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 /// Words that say nothing about a value.
-const SILENT: &[&str] = &["description", "format"];
+const SILENT: &[&str] = &["default", "description", "format"];
 
 /// Whether a path is of a template such as `/v1/runs/{run}`; the last name takes the rest if the template ends there
 /// with `{path}`.
@@ -52,6 +52,9 @@ pub(crate) fn fault(document: &Value, verb: &str, path: &str, status: u16, kind:
 
 /// Where a value breaks a schema.
 fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
+    if *schema == Value::Bool(true) {
+        return None;
+    }
     let rules = schema.as_object().unwrap_or_else(|| panic!("{at}: no schema: {schema}"));
     rules.iter().find_map(|(word, rule)| match word.as_str() {
         "$ref" => {
@@ -75,7 +78,12 @@ fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<S
         }),
         "additionalProperties" => value.as_object().into_iter().flatten().find_map(|(name, found)| {
             let known = schema["properties"].get(name).is_some();
-            if known { None } else { breach(document, rule, found, &format!("{at}.{name}")) }
+            match rule {
+                _ if known => None,
+                Value::Bool(true) => None,
+                Value::Bool(false) => Some(format!("{at} has {name}, which its schema does not")),
+                rule => breach(document, rule, found, &format!("{at}.{name}")),
+            }
         }),
         "items" => value
             .as_array()
@@ -87,21 +95,39 @@ fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<S
             let known = rule.as_array().is_some_and(|words| words.contains(value));
             (!known).then(|| format!("{at} is {value}, none of {rule}"))
         }
-        "minimum" => {
-            let less = value.as_f64().zip(rule.as_f64()).is_some_and(|(value, least)| value < least);
-            less.then(|| format!("{at} is {value}, less than {rule}"))
+        "anyOf" | "oneOf" => {
+            let any = rule.as_array().into_iter().flatten();
+            let faults: Vec<Option<String>> = any.map(|schema| breach(document, schema, value, at)).collect();
+            let fits = faults.iter().filter(|fault| fault.is_none()).count();
+            let fine = if word == "anyOf" { fits >= 1 } else { fits == 1 };
+            (!fine).then(|| format!("{at} is {value}, which fits {fits} of {rule}"))
         }
-        "pattern" => {
-            // The one pattern in use: a decimal number.
-            assert_eq!(rule, "^[0-9]+(\\.[0-9]+)?$", "{at}: a pattern that this reader does not know");
-            let text = value.as_str().unwrap_or("0");
-            let parts: Vec<&str> = text.split('.').collect();
-            let digits = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            (parts.len() > 2 || !parts.iter().all(digits)).then(|| format!("{at} is {text:?}, no decimal number"))
-        }
+        "const" => (rule != value).then(|| format!("{at} is {value}, not {rule}")),
+        "minItems" | "maxItems" | "minimum" | "maximum" => beyond_limit(word, rule, value, at),
+        "pattern" => unlike_decimal(rule, value, at),
         word if SILENT.contains(&word) => None,
         word => panic!("{at}: a word that this reader does not know: {word}"),
     })
+}
+
+/// Whether a value or the number of its items is beyond a limit.
+fn beyond_limit(word: &str, rule: &Value, value: &Value, at: &str) -> Option<String> {
+    let measured = match word {
+        "minItems" | "maxItems" => value.as_array().map(|items| items.len() as f64),
+        _ => value.as_f64(),
+    };
+    let (measured, limit) = measured.zip(rule.as_f64())?;
+    let beyond = if word.starts_with("min") { measured < limit } else { measured > limit };
+    beyond.then(|| format!("{at} is {value}, beyond {word} {rule}"))
+}
+
+/// Whether a text is not a decimal number, the one pattern in use.
+fn unlike_decimal(rule: &Value, value: &Value, at: &str) -> Option<String> {
+    assert_eq!(rule, "^[0-9]+(\\.[0-9]+)?$", "{at}: a pattern that this reader does not know");
+    let text = value.as_str().unwrap_or("0");
+    let parts: Vec<&str> = text.split('.').collect();
+    let digits = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    (parts.len() > 2 || !parts.iter().all(digits)).then(|| format!("{at} is {text:?}, no decimal number"))
 }
 
 fn is(kind: &str, value: &Value) -> bool {

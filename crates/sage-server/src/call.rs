@@ -153,7 +153,7 @@ impl Call<'_> {
     pub(crate) fn run(&self) -> Result<RunView, Problem> {
         let number = self.part("run").parse::<u64>().ok();
         let run = number.and_then(|number| self.engine().run(number)).filter(|run| self.sees(&run.stream));
-        // Which numbers exist is not public, so all invisible runs get the same reply.
+        // BlockSelection numbers exist is not public, so all invisible runs get the same reply.
         run.ok_or_else(|| match self.has_a_role() {
             true => Problem::missing("there is no such run; list them with GET /v1/runs"),
             false => Problem::forbidden("runs are for those who have a role in a stream"),

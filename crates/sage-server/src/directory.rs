@@ -42,7 +42,7 @@ pub enum DirectoryError {
         "the log ends at event {events} and an exported head shows that it had gone to event {known}: the directory was \
          put back from a copy, and what was spent since is forgotten; nothing is granted"
     )]
-    RolledBack {
+    RolledBackGate {
         /// Events in the log.
         events: u64,
         /// Events when the head was exported.
@@ -62,7 +62,7 @@ impl DirectoryError {
                 "let an officer say that the original is out of service: sage restore --acknowledge --nothing-since --as \
                  NAME",
             ),
-            Self::RolledBack { .. } => {
+            Self::RolledBackGate { .. } => {
                 Some("put the newest log back, or let an officer answer for it: sage doctor --acknowledge --as NAME")
             }
             Self::Missing(_) | Self::Engine(_) => None,
@@ -87,7 +87,7 @@ impl Directory {
     pub fn open_if_free(&self) -> Result<Option<Engine>, DirectoryError> {
         self.check_exists()?;
         match Engine::open(&self.path, &self.options) {
-            Err(EngineError::Open(OpenError::Held(_))) => Ok(None),
+            Err(EngineError::Open(OpenError::InUse(_))) => Ok(None),
             opened => ready(opened?).map(Some),
         }
     }
@@ -108,7 +108,7 @@ impl Directory {
         let start = Instant::now();
         loop {
             match Engine::open(&self.path, &self.options) {
-                Err(EngineError::Open(OpenError::Held(_))) if start.elapsed() < PATIENCE => {
+                Err(EngineError::Open(OpenError::InUse(_))) if start.elapsed() < PATIENCE => {
                     sleep(Duration::from_millis(50));
                 }
                 opened => return ready(opened?),
@@ -129,12 +129,14 @@ impl Directory {
 fn ready(opened: Opened) -> Result<Engine, DirectoryError> {
     match opened {
         Opened::Ready(engine) => Ok(*engine),
-        Opened::PutBack(log) => {
+        Opened::Fenced(log) => {
             let (present, known) = log.heads();
             let events = present.length;
             Err(match log.is_restored() {
                 true => DirectoryError::Restored { events },
-                false => DirectoryError::RolledBack { events, known: known.map_or(events, |known| known.head.length) },
+                false => {
+                    DirectoryError::RolledBackGate { events, known: known.map_or(events, |known| known.head.length) }
+                }
             })
         }
     }

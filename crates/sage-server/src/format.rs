@@ -43,7 +43,7 @@ pub fn quoted(text: &str) -> String {
 #[must_use]
 pub fn timestamp(milliseconds: u64) -> String {
     let seconds = i64::try_from(milliseconds / 1000).unwrap_or(i64::MAX / 1_000_000);
-    format!("{}Z", stream::time_text(seconds.saturating_mul(1_000_000)))
+    format!("{}Z", stream::format_time(seconds.saturating_mul(1_000_000)))
 }
 
 /// A number of blocks in words: `1 block`, `24 blocks`.

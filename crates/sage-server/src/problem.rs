@@ -20,7 +20,7 @@ pub(crate) struct Problem {
     pub(crate) unwritten: Option<String>,
     /// After how many seconds the client may retry.
     pub(crate) retry_after: Option<u64>,
-    /// Which kind of problem it is, where the status alone does not say.
+    /// BlockSelection kind of problem it is, where the status alone does not say.
     pub(crate) kind: &'static str,
 }
 

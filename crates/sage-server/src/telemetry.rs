@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Where spans go.
 pub(crate) struct Telemetry {
     sender: Option<Sender<Value>>,
-    /// Which share of all traces is sampled, of 2⁶⁴.
+    /// BlockSelection share of all traces is sampled, of 2⁶⁴.
     share: u64,
     /// Whether what a caller decided about its own trace counts.
     heeds_parent: bool,

@@ -144,7 +144,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Ask this server instead of a directory, where the command can
+    /// ChargeRequest this server instead of a directory, where the command can
     #[arg(long, value_name = "ADDRESS", env = "SAGE_SERVER", global = true)]
     pub(crate) server: Option<String>,
 }
@@ -249,7 +249,7 @@ pub(crate) enum Command {
     /// Make a directory from a backup; it grants nothing until an officer has answered for it
     #[command(after_help = backup::RESTORE_EXAMPLES)]
     Restore(RestoreArgs),
-    /// Which format the directory has, and whether this release can work on it
+    /// BlockSelection format the directory has, and whether this release can work on it
     #[command(after_help = migrate::EXAMPLES)]
     Migrate(MigrateArgs),
     /// Keep a token for a server

@@ -23,7 +23,7 @@ pub(crate) struct OperatorArgs {
     #[arg(long, value_name = "MEGABYTES", env = "SAGE_ATTEMPT_MEMORY", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     attempt_memory: Option<u64>,
 
-    /// Which waiting pipeline comes first
+    /// BlockSelection waiting pipeline comes first
     #[arg(long, value_name = "NAME", env = "SAGE_SCHEDULER", value_enum, default_value = "even-split")]
     scheduler: SchedulerName,
 

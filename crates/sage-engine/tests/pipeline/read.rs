@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sage_engine::adapt::{Limits, Mode, RiskSchedule, Strategy, Units};
 use sage_engine::learners::{DpSgd, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm};
 use sage_engine::pipeline::{
-    Adaptation, Bounds, Extent, Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RowTransport, Source,
-    Statistic, TestBound, Train,
+    Adaptation, Bounds, Extent, Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RowTransport, Source, Statistic,
+    TestBound, Train,
 };
 use sage_engine::stream::Width;
 

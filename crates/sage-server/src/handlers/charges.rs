@@ -5,7 +5,7 @@
 //! the response is sent and is never given back: no row is handed out, so nothing can show that it was not used.
 
 use sage_engine::stream::Role;
-use sage_engine::{Ask, Cost, Delta, Door, EngineError, Epsilon, Mechanism};
+use sage_engine::{AccessMode, ChargeRequest as EngineRequest, Cost, Delta, EngineError, Epsilon, Mechanism};
 
 use crate::call::{Call, Reply};
 use crate::problem::Problem;
@@ -38,9 +38,9 @@ pub(crate) fn charge(call: &Call<'_>) -> Result<Reply, Problem> {
         ));
     }
     let ChargeRequest { key, blocks, purpose, context, .. } = request;
-    let door = Door::Declared { author: call.who()?.name().to_owned(), reason: purpose.clone() };
+    let door = AccessMode::Attested { author: call.who()?.name().to_owned(), reason: purpose.clone() };
     let key = format!("{} {key}", call.who()?.name());
-    let ask = Ask { key, stream: stream.to_owned(), context, blocks, costs, door, purpose };
+    let ask = EngineRequest { key, stream: stream.to_owned(), context, blocks, costs, door, purpose };
     let granted = call.engine().charge(call.who()?, ask)?;
     Ok(Reply::created(&ChargeResult { charge: granted.id().0 }))
 }

@@ -1,7 +1,7 @@
 //! Private SQL.
 
 use sage_engine::stream::Role;
-use sage_engine::{Principal, QueryAsk};
+use sage_engine::{Principal, QueryRequest as EngineRequest};
 
 use crate::call::{Call, Reply};
 use crate::problem::Problem;
@@ -35,7 +35,7 @@ pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Problem> {
     let which = sent
         .which()
         .map_err(|error| Problem::unfit(format!("{error}; choose by last, blocks, since and until, or all")))?;
-    let ask = QueryAsk { key, stream: stream.to_owned(), context: sent.context, sql: sent.sql, spend, which };
+    let ask = EngineRequest { key, stream: stream.to_owned(), context: sent.context, sql: sent.sql, spend, which };
     Ok(Reply::json(&match sent.plan {
         true => QueryResponse::Plan(QueryPlan::from(&call.engine().plan_query(who, &ask)?)),
         false => QueryResponse::Result(QueryResult::from(&call.engine().query(who, &ask)?)),

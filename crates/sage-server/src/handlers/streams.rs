@@ -147,7 +147,7 @@ pub(crate) fn step_blocks(call: &Call<'_>) -> Result<Reply, Problem> {
     };
     call.require_role(role, name)?;
     if let Some(text) = before {
-        let time = stream::time_of(&text)
+        let time = stream::parse_time(&text)
             .ok_or_else(|| Problem::unfit("\"before\" is a time such as 2026-11-01 or 2026-11-01T08:00 (UTC)"))?;
         keys.extend(ended_before(call.engine(), name, action, time)?);
     }

@@ -80,7 +80,7 @@ fn told(call: &Call<'_>, found: &str) -> Result<Reply, Problem> {
     Ok(page(call, Life::Live, "Audit", &content))
 }
 
-/// Which events are wanted.
+/// BlockSelection events are wanted.
 fn form(call: &Call<'_>, selection: &EventSelection) -> String {
     let given = |name: &str| filter_value(call, name).unwrap_or_default();
     let option = |name: &str, value: &str, says: &str| {

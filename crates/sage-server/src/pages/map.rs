@@ -184,7 +184,7 @@ impl<'page> Map<'page> {
         )
     }
 
-    /// Which cells belong to which blocks, as stretches: the first cell, its block, how many. The script looks there.
+    /// BlockSelection cells belong to which blocks, as stretches: the first cell, its block, how many. The script looks there.
     fn stretches(&self) -> String {
         let rows = self.layout.rows.len();
         let mut stretches: Vec<(usize, usize, usize)> = Vec::new();

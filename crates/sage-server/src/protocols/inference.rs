@@ -8,7 +8,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sage_engine::ReleaseView;
 use sage_engine::release::Kind;
-use sage_engine::serve::{Cell, Column, Domain, Predictor, RowError, RowFormat, RowReader, cell_of_json, row_of_json};
+use sage_engine::serve::{
+    Cell, Column, Domain, Predictor, RowError, RowFormat, RowReader, parse_json_cell, parse_json_row,
+};
 use serde_json::{Map, Value, json};
 
 use crate::call::{Call, Reply};
@@ -131,7 +133,7 @@ fn infer(model: &LoadedModel, asked: &Value) -> Result<Reply, Problem> {
     Ok(Reply::json(&answer))
 }
 
-/// MLflow's scoring route: `dataframe_split`, `dataframe_records` or `inputs`. Which model is in the query, because
+/// MLflow's scoring route: `dataframe_split`, `dataframe_records` or `inputs`. BlockSelection model is in the query, because
 /// this server has many: `?model=NAME[@VERSION]`; without it the only model there is.
 fn invocations(model: &LoadedModel, asked: &Value) -> Result<Reply, Problem> {
     let LoadedModel { predictor, .. } = model;

@@ -1,6 +1,6 @@
 //! What became of a batch of rows.
 
-use sage_engine::Fed;
+use sage_engine::IngestOutcome;
 use sage_engine::ingest::{Reason, Report};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,10 +47,10 @@ pub struct ReasonCount {
 impl IngestResult {
     /// The result of a batch.
     #[must_use]
-    pub fn new(batch: &str, fed: &Fed) -> Self {
-        let rows = match fed {
-            Fed::Taken(report) => Some(RowCounts::from(report)),
-            Fed::Before => None,
+    pub fn new(batch: &str, outcome: &IngestOutcome) -> Self {
+        let rows = match outcome {
+            IngestOutcome::Ingested(report) => Some(RowCounts::from(report)),
+            IngestOutcome::Duplicate => None,
         };
         Self { batch: batch.to_owned(), taken: rows.is_some(), rows }
     }
@@ -71,7 +71,7 @@ impl From<&Report> for RowCounts {
 fn reasons(counts: &std::collections::BTreeMap<(String, Reason), u64>) -> Vec<ReasonCount> {
     let entry = |((column, reason), rows): (&(String, Reason), &u64)| ReasonCount {
         column: column.clone(),
-        reason: reason.word().to_owned(),
+        reason: reason.label().to_owned(),
         rows: *rows,
     };
     counts.iter().map(entry).collect()

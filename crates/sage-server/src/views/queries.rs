@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sage_engine::query::{Cell, Line};
-use sage_engine::{Delta, Epsilon, QueryAnswer, QueryCost, QueryPlan as EnginePlan};
+use sage_engine::{Delta, Epsilon, QueryCost, QueryPlan as EnginePlan, QueryResult as EngineResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -168,8 +168,8 @@ impl From<&Cell> for QueryCell {
     }
 }
 
-impl From<&QueryAnswer> for QueryResult {
-    fn from(answered: &QueryAnswer) -> Self {
+impl From<&EngineResult> for QueryResult {
+    fn from(answered: &EngineResult) -> Self {
         let found = &answered.answer;
         let line = |line: &Line| QueryLine {
             keys: found.keys.iter().cloned().zip(line.keys.iter().cloned()).collect(),

@@ -1,7 +1,7 @@
 //! Released models and statistics.
 
 use sage_engine::release::Kind;
-use sage_engine::run::{Line, Published};
+use sage_engine::run::{Line, ReleasedStatistic};
 use sage_engine::{Engine, EngineError, ReleaseView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -141,8 +141,8 @@ impl From<&Line> for StatisticLine {
     }
 }
 
-impl From<&Published> for Statistic {
-    fn from(published: &Published) -> Self {
+impl From<&ReleasedStatistic> for Statistic {
+    fn from(published: &ReleasedStatistic) -> Self {
         Self {
             statistic: published.statistic.clone(),
             confidence: published.confidence,

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use sage_engine::{Epsilon, NumberError, Spend, Which, stream};
+use sage_engine::{BlockSelection, Epsilon, NumberError, Spend, stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::format::quoted;
 
-/// Which runs to list.
+/// BlockSelection runs to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunsRequest {
     /// Runs on this stream only.
@@ -272,10 +272,10 @@ impl QueryRequest {
     ///
     /// # Errors
     /// When none are chosen, or some in two ways.
-    pub fn which(&self) -> Result<Which, QueryRequestError> {
+    pub fn which(&self) -> Result<BlockSelection, QueryRequestError> {
         let time = |text: Option<&String>, otherwise: i64| match text {
             None => Ok(otherwise),
-            Some(text) => stream::time_of(text).ok_or_else(|| QueryRequestError::Time(quoted(text))),
+            Some(text) => stream::parse_time(text).ok_or_else(|| QueryRequestError::Time(quoted(text))),
         };
         let selections =
             [self.last.is_some(), !self.blocks.is_empty(), self.since.is_some() || self.until.is_some(), self.all];
@@ -283,12 +283,12 @@ impl QueryRequest {
             0 => Err(QueryRequestError::NoBlocks),
             1 => Ok(match (self.last, self.blocks.as_slice()) {
                 (Some(0), _) => return Err(QueryRequestError::ZeroBlocks),
-                (Some(last), _) => Which::Last(last),
-                (None, []) if self.all => Which::All,
+                (Some(last), _) => BlockSelection::Last(last),
+                (None, []) if self.all => BlockSelection::All,
                 (None, []) => {
-                    Which::Between(time(self.since.as_ref(), i64::MIN)?, time(self.until.as_ref(), i64::MAX)?)
+                    BlockSelection::Between(time(self.since.as_ref(), i64::MIN)?, time(self.until.as_ref(), i64::MAX)?)
                 }
-                (None, keys) => Which::Named(keys.to_vec()),
+                (None, keys) => BlockSelection::Named(keys.to_vec()),
             }),
             _ => Err(QueryRequestError::TwoSelections),
         }

@@ -5,7 +5,7 @@
 use sage_engine::adapt::Verdict;
 use sage_engine::pipeline::{Goal, Metric, Pipeline, Train};
 use sage_engine::run::Report;
-use sage_engine::{AttemptOutcome, AttemptView, Engine, EngineError, Epsilon, Relief, RunView};
+use sage_engine::{AttemptOutcome, AttemptView, Engine, EngineError, Epsilon, Hint as EngineHint, RunView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -158,16 +158,16 @@ pub enum Hint {
     Other,
 }
 
-impl From<&Relief> for Hint {
-    fn from(relief: &Relief) -> Self {
-        match *relief {
-            Relief::Blocks(more) => Self::WaitForBlocks { more },
-            Relief::Share => Self::LargerShare,
-            Relief::Window(most) => Self::LargerWindow { now_at_most: most },
-            Relief::Doublings(most) => Self::MoreDataDoublings { now_at_most: most },
-            Relief::Budget => Self::MoreBudget,
-            Relief::Attempts(most) => Self::MoreAttempts { now_at_most: most },
-            Relief::Target(target) => Self::LooserTarget { met_by_the_last_test: target },
+impl From<&EngineHint> for Hint {
+    fn from(hint: &EngineHint) -> Self {
+        match *hint {
+            EngineHint::Blocks(more) => Self::WaitForBlocks { more },
+            EngineHint::Share => Self::LargerShare,
+            EngineHint::Window(most) => Self::LargerWindow { now_at_most: most },
+            EngineHint::Doublings(most) => Self::MoreDataDoublings { now_at_most: most },
+            EngineHint::Budget => Self::MoreBudget,
+            EngineHint::Attempts(most) => Self::MoreAttempts { now_at_most: most },
+            EngineHint::Target(target) => Self::LooserTarget { met_by_the_last_test: target },
             _ => Self::Other,
         }
     }
@@ -248,7 +248,7 @@ impl Run {
                 sealed_blocks: waiting.sealed,
                 until: waiting.deadline.map(timestamp),
             }),
-            options: engine.reliefs(number)?.iter().map(Hint::from).collect(),
+            options: engine.hints(number)?.iter().map(Hint::from).collect(),
             why,
             help,
         })

@@ -4,7 +4,9 @@
 
 use sage_engine::adapt::Strategy;
 use sage_engine::allocate::{Scheduler, Unlock};
-use sage_engine::simulate::{Moment, Need, Scenario, Story, Summary, Way, live};
+use sage_engine::simulate::{
+    Need, Scenario, SchedulingPolicy, SimulationResult, SimulationStep, Summary, run_simulation,
+};
 use sage_engine::{Ceiling, Delta, Epsilon, Rule};
 use serde::Serialize;
 
@@ -144,7 +146,7 @@ pub struct Outcome {
     scheduler: &'static str,
     strategy: &'static str,
     summary: Summary,
-    moments: Vec<Moment>,
+    moments: Vec<SimulationStep>,
     seeds: u32,
 }
 
@@ -160,17 +162,18 @@ pub fn simulate(request: &SimulationRequest) -> Result<Vec<Outcome>, SimulationE
     for scheduler in request.schedulers() {
         for strategy in request.strategies() {
             let (strategy, chosen) = strategy.named();
-            let way = Way { scheduler: scheduler.scheduler(), strategy: chosen, ..Way::default() };
+            let way =
+                SchedulingPolicy { scheduler: scheduler.scheduler(), strategy: chosen, ..SchedulingPolicy::default() };
             let stories = (0..u64::from(request.seeds)).map(|more| {
                 let seed = scenario.seed.wrapping_add(more);
-                live(&Scenario { seed, ..scenario }, way).map_err(SimulationError::Scenario)
+                run_simulation(&Scenario { seed, ..scenario }, way).map_err(SimulationError::Scenario)
             });
-            let stories: Vec<Story> = stories.collect::<Result<_, SimulationError>>()?;
+            let stories: Vec<SimulationResult> = stories.collect::<Result<_, SimulationError>>()?;
             all.push(Outcome {
                 name: format!("{}, {strategy}", scheduler.word()),
                 scheduler: scheduler.word(),
                 strategy,
-                summary: Summary::of(&stories),
+                summary: Summary::new(&stories),
                 moments: sum_of_moments(&stories),
                 seeds: request.seeds,
             });
@@ -212,11 +215,12 @@ impl SimulationRequest {
 }
 
 /// The moments of several simulations of the same length, added up.
-fn sum_of_moments(stories: &[Story]) -> Vec<Moment> {
+fn sum_of_moments(stories: &[SimulationResult]) -> Vec<SimulationStep> {
     let length = stories.iter().map(|story| story.moments.len()).min().unwrap_or(0);
-    let sum = |index: usize, part: fn(&Moment) -> u32| stories.iter().map(|story| part(&story.moments[index])).sum();
+    let sum =
+        |index: usize, part: fn(&SimulationStep) -> u32| stories.iter().map(|story| part(&story.moments[index])).sum();
     (0..length)
-        .map(|index| Moment {
+        .map(|index| SimulationStep {
             came: sum(index, |moment| moment.came),
             released: sum(index, |moment| moment.released),
             gave_up: sum(index, |moment| moment.gave_up),
@@ -229,7 +233,7 @@ fn sum_of_moments(stories: &[Story]) -> Vec<Moment> {
 /// Three plots as one SVG: releases, waiting pipelines, used-up blocks.
 #[must_use]
 pub fn picture(outcomes: &[Outcome]) -> String {
-    let lines = |part: fn(&Moment) -> u32| {
+    let lines = |part: fn(&SimulationStep) -> u32| {
         let line = |one: &Outcome| Line {
             name: one.name.clone(),
             values: one.moments.iter().map(|moment| f64::from(part(moment)) / f64::from(one.seeds)).collect(),
@@ -367,7 +371,7 @@ impl Simulation {
 impl From<&Outcome> for SimulatedWay {
     fn from(one: &Outcome) -> Self {
         let all = &one.summary;
-        let series = |part: fn(&Moment) -> u32| one.moments.iter().map(part).collect::<Vec<u32>>();
+        let series = |part: fn(&SimulationStep) -> u32| one.moments.iter().map(part).collect::<Vec<u32>>();
         let time = |index: usize| all.release_time.map(|time| time[index]);
         Self {
             scheduler: one.scheduler,

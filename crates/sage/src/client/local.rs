@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 
 use sage_engine::serve::{RowError, RowReader};
-use sage_engine::{Engine, EngineError, Principal, QueryAsk, ReleaseView, Stopped};
+use sage_engine::{Engine, EngineError, Principal, QueryRequest, ReleaseView, Stopped};
 use sage_server::clock::now;
 use sage_server::views::census::Census;
 use sage_server::views::plan::Plan;
@@ -141,7 +141,7 @@ impl Client for LocalClient {
 
     fn query(&self, request: &KeyedQuery) -> Result<QueryResponse, Failure> {
         let KeyedQuery { stream, key, query } = request;
-        let ask = QueryAsk {
+        let ask = QueryRequest {
             key: key.clone(),
             stream: stream.clone(),
             context: query.context.clone(),

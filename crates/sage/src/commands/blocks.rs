@@ -83,7 +83,7 @@ pub(crate) fn run(args: &BlocksArgs, target: Option<&Target>) -> Result<(), Fail
 /// The blocks that `--block` and `--before` name.
 fn chosen(args: &BlocksArgs, engine: &Engine, action: BlocksAction) -> Result<Vec<String>, Failure> {
     let Some(text) = &args.before else { return Ok(args.keys.clone()) };
-    let time = stream::time_of(text)
+    let time = stream::parse_time(text)
         .ok_or_else(|| Failure::usage("--before is no time", "write it like 2026-11-01 or 2026-11-01T08:00 (UTC)"))?;
     let mut keys = ended_before(engine, &args.stream, action, time)?;
     keys.extend(args.keys.iter().cloned());

@@ -29,7 +29,7 @@ pub(crate) struct MigrateArgs {
 
 pub(crate) fn run(args: &MigrateArgs) -> Result<(), Failure> {
     args.directory.check_exists()?;
-    let found = format_of(&args.directory.dir).map_err(EngineError::from)?;
+    let found = read_format(&args.directory.dir).map_err(EngineError::from)?;
     if args.json {
         print_json(&json!({"format": found, "format_of_this_release": FORMAT, "usable": found == FORMAT}))?;
     }

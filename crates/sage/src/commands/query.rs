@@ -64,7 +64,7 @@ pub(crate) struct QueryArgs {
     json: bool,
 }
 
-/// Which blocks are read.
+/// BlockSelection blocks are read.
 #[derive(Args, Debug)]
 struct WhichArgs {
     /// So many of the blocks that were sealed last

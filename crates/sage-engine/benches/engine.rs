@@ -92,7 +92,7 @@ impl World {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
                         let answer = self.group_commit.charge(self.request(window)).expect("a healthy log");
-                        assert!(matches!(answer, Answer::Granted(_)), "everything fits");
+                        assert!(matches!(answer, ChargeOutcome::Granted(_)), "everything fits");
                         count.fetch_add(1, Ordering::Relaxed);
                     }
                 });

@@ -10,7 +10,7 @@ use sage_engine::allocate::{Allocation, Counting, Event, PipelineId, Resources, 
 use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::plan::Recipe;
-use sage_engine::stream::{StreamFile, time_of};
+use sage_engine::stream::{StreamFile, parse_time};
 use sage_engine::{Blocks, ChargeRequest, Cost, Door, Engine, Lane, Opened, Places, Principal, TableNoise};
 use sage_learn::network::{self, Inputs, Loss, Network, Rates, Shape, Training};
 use sage_learn::validate::{Bound, LossCheck, LossTarget, Risk};
@@ -110,7 +110,7 @@ fn with_rides(folder: &TempDir) -> (Engine, Vec<String>) {
     engine.create_stream(&principal("ada"), &file).expect("a stream");
     let source = Source::path(folder.path().join("rides"));
     engine.ingest(&principal("dan"), "taxi", "all", source).expect("a batch");
-    let blocks = engine.open_before("taxi", time_of("2027-01-01").expect("a time")).expect("a stream");
+    let blocks = engine.open_before("taxi", parse_time("2027-01-01").expect("a time")).expect("a stream");
     engine.seal(&principal("dan"), "taxi", &blocks).expect("sealed");
     (*engine, blocks)
 }

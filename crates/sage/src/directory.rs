@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use sage_engine::{Engine, MasterKeySource, Places, Principal};
+use sage_engine::blocks::MasterKeySource;
+use sage_engine::{Engine, Places, Principal};
 use sage_server::directory::Directory;
 
 use crate::failure::Failure;

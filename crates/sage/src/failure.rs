@@ -133,8 +133,8 @@ impl From<EngineError> for Failure {
             EngineError::Backup(BackupError::NoBackup(_)) => 14,
             EngineError::NoStream(_) | EngineError::NoBlock(_) | EngineError::NoQuarantine(_) => 14,
             EngineError::Members(refusal) => match refusal {
-                MemberRefusal::NoContext(_) => 14,
-                MemberRefusal::Unnamed { .. } => 2,
+                MemberRefusal::UnknownContext(_) => 14,
+                MemberRefusal::Ambiguous { .. } => 2,
                 MemberRefusal::NotMember { .. } => 13,
                 _ => 1,
             },

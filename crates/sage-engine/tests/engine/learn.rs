@@ -4,7 +4,7 @@
 use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::read::{Expression, Query, formula};
-use sage_engine::stream::{StreamFile, time_of};
+use sage_engine::stream::{StreamFile, parse_time};
 use sage_engine::{ChargeRequest, Cost, Door, Engine, Lane, Sigma, TableNoise};
 use sage_learn::encode::{
     Categories, Encoding, Field, FieldKind, Join, Key, KeyKind, Label, LabelKind, Mean, Scale, Span, Stated,
@@ -70,7 +70,7 @@ fn with_rides(world: &World, rides: u64) -> (Engine, Vec<String>) {
     let loose = TAXI.replace("epsilon = \"1.0\"", "epsilon = \"10\"").replace("{ time = \"1h\" }", "{ time = \"1d\" }");
     engine.create_stream(&principal("ada"), &loose).expect("a stream");
     engine.ingest(&principal("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
-    let blocks = engine.over_before("taxi", time_of("2027-01-01").expect("a time")).expect("a stream");
+    let blocks = engine.over_before("taxi", parse_time("2027-01-01").expect("a time")).expect("a stream");
     engine.seal(&principal("dan"), "taxi", &blocks).expect("sealed");
     (engine, blocks)
 }

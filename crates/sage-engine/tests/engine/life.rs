@@ -114,7 +114,7 @@ fn an_open_block_is_not_charged_and_a_sealed_one_does_not_grow() {
     let unknown = engine.charge(&principal("mia"), ask("unknown", days(9..=9), "1"));
     assert!(matches!(unknown, Err(EngineError::NoBlock(_))));
     assert!(engine.seal(&principal("dan"), "rides", &days(3..=4)).is_err(), "all or none");
-    let instant = sage_engine::stream::time_of("2026-11-05").expect("a time");
+    let instant = sage_engine::stream::parse_time("2026-11-05").expect("a time");
     assert_eq!(engine.open_before("rides", instant).expect("a stream"), days(4..=4));
 }
 

@@ -1,7 +1,7 @@
 //! Members of contexts: nobody gets the sum of the ceilings of several contexts.
 
 use sage_engine::stream::MemberRefusal;
-use sage_engine::{Ask, BlockSelection, Engine, EngineError, Epsilon, PolicyOutcome, QueryAsk, Spend};
+use sage_engine::{BlockSelection, ChargeRequest, Engine, EngineError, Epsilon, PolicyOutcome, QueryRequest, Spend};
 
 use crate::world::{RIDES, World, ask, days, principal, rides};
 

@@ -2,7 +2,7 @@
 
 use sage_engine::generate::{self, STREAM_FILE, TAXI, Taxi};
 use sage_engine::ingest::Source;
-use sage_engine::stream::{StreamFile, time_of};
+use sage_engine::stream::{StreamFile, parse_time};
 use sage_engine::{ChargeRequest, Door, IngestOutcome, Lane, TableNoise};
 
 use crate::world::{World, epsilon, laplace, principal, query};
@@ -46,7 +46,7 @@ fn synthetic_rides_give_a_noisy_count() {
     let blocks = engine.over_before("taxi", parse_time("2027-01-01").expect("a time")).expect("a stream");
     assert_eq!(blocks.len() as u64, rides.div_ceil(4_224), "an hour each");
     engine.seal(&principal("dan"), "taxi", &blocks).expect("sealed");
-    let ask = Ask {
+    let ask = ChargeRequest {
         key: "rain".to_owned(),
         stream: "taxi".to_owned(),
         context: None,

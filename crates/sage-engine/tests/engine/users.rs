@@ -70,7 +70,7 @@ fn a_user_is_one_row_of_the_session_with_a_bounded_number_of_records() {
     let world = World::new();
     let engine = with_shops(&world);
     engine.seal(&principal("dan"), "shops", &keys()).expect("sealed");
-    let ask = Ask {
+    let ask = ChargeRequest {
         key: "units".to_owned(),
         stream: "shops".to_owned(),
         context: None,

@@ -172,7 +172,7 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
 
 impl Model<'_> {
     fn text(&self, condition: &str) -> String {
-        // Which rows a model is tested on decides about its target, so the filter is true of all of them.
+        // BlockSelection rows a model is tested on decides about its target, so the filter is true of all of them.
         let head = head(self.name, &format!("({condition}) IS NOT NULL OR TRUE"));
         let features = match self.features {
             "" => String::new(),

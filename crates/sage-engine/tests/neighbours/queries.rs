@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sage_engine::query::PrivateQuery;
 use sage_engine::stream::StreamFile;
-use sage_engine::{BlockSelection, Epsilon, Places, QueryAsk, Spend};
+use sage_engine::{BlockSelection, Epsilon, Places, QueryRequest, Spend};
 use sage_sql::synthetic::{self, Dice};
 use sage_sql::{Schema, parse, plan};
 

@@ -102,7 +102,7 @@ fn only_covered_lanes_are_decoded() {
 #[test]
 fn a_permit_opens_its_own_stream_alone() {
     let mut fixture = four_blocks();
-    let permit = fixture.permit((0, 0), &[Lane::Train], Door::Enforced);
+    let permit = fixture.permit((0, 0), &[Lane::Train], AccessMode::Enforced);
     let mut other = Fixture::new(1);
     let filter = sage_kernel::Filter::new(
         sage_kernel::Rule::Basic,
@@ -236,7 +236,7 @@ fn filtered_rows_stay_charged() {
     let mut fixture = four_blocks();
     let asked = query(Some("value < 50 AND value >= 20"), &["value"]);
     let mut session =
-        fixture.open(&schema(), (0, 3), &[Lane::Train], Door::Enforced, &asked, &Unit::Row).expect("opens");
+        fixture.open(&schema(), (0, 3), &[Lane::Train], AccessMode::Enforced, &asked, &Unit::Row).expect("opens");
     let noise = TableNoise::Laplace(Epsilon::cost(crate::yard::COST).expect("a loss"));
     let counts = session.histogram(Lane::Train, 1, noise, |_| Some(0)).expect("covered");
     // 27 rows are left; noise of scale 1/10 moves that by more than 4 once in 10^17.
@@ -255,7 +255,7 @@ fn a_failed_read_stays_charged() {
     let source = Source::new(fixture.gate.ledger(), STREAM, fixture.parts.clone(), Arc::new(InMemory::new()));
     let source = source.expect("a source");
     let prepared = prepare(&schema(), &query(None, &["number"])).expect("allowed");
-    let permit = fixture.permit((0, 0), &[Lane::Train], Door::Enforced);
+    let permit = fixture.permit((0, 0), &[Lane::Train], AccessMode::Enforced);
     let opened = open(permit, SecureNoise::new().expect("randomness"), &source, &prepared, &Unit::Row);
     assert!(matches!(opened.err(), Some(ReadError::Missing { .. })));
     let stream = fixture.gate.ledger().stream(sage_kernel::StreamId(0)).expect("the stream");

@@ -93,7 +93,7 @@ impl Fit {
 
     fn permit(&self, fixture: &mut Fixture, blocks: (u32, u32), lanes: &[Lane]) -> Permit {
         let cost = Cost::new(self.learner().mechanisms()).expect("a cost");
-        fixture.permit_for(&cost, blocks, lanes, Door::Enforced)
+        fixture.permit_for(&cost, blocks, lanes, AccessMode::Enforced)
     }
 
     fn prepared(&self) -> PreparedQuery {
@@ -102,11 +102,11 @@ impl Fit {
 
     /// Opens a session with a summarised train lane, and returns the blocks whose rows were summarised for it.
     fn open(
-        &self, fixture: &mut Fixture, kept: &KeptSums, blocks: (u32, u32), lanes: &[Lane],
+        &self, fixture: &mut Fixture, kept: &SummaryCache, blocks: (u32, u32), lanes: &[Lane],
     ) -> Result<(Session<Encoded, SeededNoise>, Vec<u32>), ReadError> {
         let learner = self.learner();
         let read = Mutex::new(Vec::new());
-        let sum = |permit: &Permit, part: (sage_kernel::Part, _), rows: &[Encoded]| {
+        let sum = |permit: &Permit, part: (sage_kernel::BlockPart, _), rows: &[Encoded]| {
             assert_eq!(part.0.lane, Lane::Train, "the other lane is not summarised");
             read.lock().expect("whole").push(part.0.block.0);
             Ok(learner.summarise(permit, part, rows)?.into_iter().collect::<Vec<Summary>>())
@@ -118,7 +118,7 @@ impl Fit {
     }
 
     fn open_by(
-        &self, fixture: &mut Fixture, kept: &KeptSums, blocks: (u32, u32), lanes: &[Lane],
+        &self, fixture: &mut Fixture, kept: &SummaryCache, blocks: (u32, u32), lanes: &[Lane],
         sum: &sage_engine::read::SummaryFunction<'_, Encoded>,
     ) -> Result<Session<Encoded, SeededNoise>, ReadError> {
         let (source, prepared, permit) = (fixture.source(), self.prepared(), self.permit(fixture, blocks, lanes));
@@ -132,7 +132,7 @@ impl Fit {
 
     /// The bits of the model, and the blocks whose rows were summarised for it.
     fn model(
-        &self, fixture: &mut Fixture, kept: &KeptSums, blocks: (u32, u32),
+        &self, fixture: &mut Fixture, kept: &SummaryCache, blocks: (u32, u32),
     ) -> Result<(Vec<u64>, Vec<u32>), ReadError> {
         let (session, read) = self.open(fixture, kept, blocks, &[Lane::Train])?;
         Ok((self.bits(session), read))
@@ -325,10 +325,10 @@ fn a_table_from_cached_summaries_equals_that_from_rows() {
     let prepared = prepare(&schema(), &query).expect("allowed");
     let tag = tag(&prepared, &query, &Unit::Row, "means by group");
     let keeping = SummaryCacheAccess { sums: &kept, key: &secret(5), tag, gone: &|_| false };
-    let sum = |permit: &Permit, part: (sage_kernel::Part, _), rows: &[Batch]| {
+    let sum = |permit: &Permit, part: (sage_kernel::BlockPart, _), rows: &[Batch]| {
         Ok(group.summarise(permit, part, rows, value)?.into_iter().collect::<Vec<Summary>>())
     };
-    let permit = |fixture: &mut Fixture, blocks| fixture.permit_at("1", blocks, &[Lane::Train], Door::Enforced);
+    let permit = |fixture: &mut Fixture, blocks| fixture.permit_at("1", blocks, &[Lane::Train], AccessMode::Enforced);
     let source = fixture.source();
     let session = open(permit(&mut fixture, (0, 3)), SeededNoise::new(SEED), &source, &prepared, &Unit::Row);
     let from_rows = bits(&mut session.expect("reads"));

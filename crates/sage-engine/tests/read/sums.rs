@@ -79,9 +79,9 @@ fn summaries_give_the_results_of_rows() {
                 let mut lanes = Vec::new();
                 for lane in Lane::BOTH {
                     let noise = || SecureNoise::new().expect("randomness");
-                    let permit = fixture.permit_at(LARGE_EPSILON, blocks, &[lane], Door::Enforced);
+                    let permit = fixture.permit_at(LARGE_EPSILON, blocks, &[lane], AccessMode::Enforced);
                     let mut from_rows = open(permit, noise(), &source, &prepared, &unit).expect("reads");
-                    let permit = fixture.permit_at(LARGE_EPSILON, blocks, &[lane], Door::Enforced);
+                    let permit = fixture.permit_at(LARGE_EPSILON, blocks, &[lane], AccessMode::Enforced);
                     let sum = |permit: &_, part, rows: &[Batch]| {
                         Ok(group.summarise(permit, part, rows, value)?.into_iter().collect())
                     };
@@ -114,7 +114,7 @@ fn summaries_serve_their_computation_only() {
     let source = fixture.source();
     let sum = |permit: &_, part, rows: &[Batch]| Ok(group.summarise(permit, part, rows, value)?.into_iter().collect());
     for other in [GroupBy { keys: 4, ..group }, GroupBy { bounds: (0.0, 2.0), ..group }] {
-        let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &[Lane::Train], Door::Enforced);
+        let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &[Lane::Train], AccessMode::Enforced);
         let random = SecureNoise::new().expect("randomness");
         let mut session =
             open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum)).expect("reads");
@@ -124,11 +124,11 @@ fn summaries_serve_their_computation_only() {
     let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &Lane::BOTH, crate::yard::declared_door());
     let random = SecureNoise::new().expect("randomness");
     let session = open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum)).expect("reads");
-    assert!(session.into_declared().is_err());
+    assert!(session.into_attested().is_err());
     // A summary function that fails makes the read fail.
     let wrong = GroupBy { keys: 0, ..group };
     let sum = |permit: &_, part, rows: &[Batch]| Ok(wrong.summarise(permit, part, rows, value)?.into_iter().collect());
-    let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &[Lane::Train], Door::Enforced);
+    let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &[Lane::Train], AccessMode::Enforced);
     let random = SecureNoise::new().expect("randomness");
     let opened = open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum));
     assert_eq!(opened.err(), Some(ReadError::Failed));

@@ -10,7 +10,7 @@ fn a_waiting_run_states_the_number_of_blocks_it_needs() {
     let engine = city.with_rides("4");
     let run = engine.submit_at(&principal("mia"), LINE, 0).expect("submitted");
     let quick = engine.submit_at(&principal("mia"), COUNT, 0).expect("submitted");
-    assert_eq!(engine.reliefs(run).expect("a run"), [Relief::Blocks(4)]);
+    assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(4)]);
     city.seal_before(&engine, "2026-01-01T03:00");
     assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(1)]);
     engine.work(1).expect("nothing fails");
@@ -54,8 +54,8 @@ fn limits_and_reached_targets_are_named() {
     city.seal_before(&engine, "2026-01-02");
     engine.work(1).expect("nothing fails");
     let target = |run: u64| {
-        let all = engine.reliefs(run).expect("a run");
-        let Some(Relief::Target(met)) = all.last().copied() else { panic!("{all:?}") };
+        let all = engine.hints(run).expect("a run");
+        let Some(Hint::Target(met)) = all.last().copied() else { panic!("{all:?}") };
         // The same from the released report.
         let run = engine.run(run).expect("a run");
         let report = run.last_report().expect("a report");

@@ -10,7 +10,7 @@ use std::process::Command;
 use sage_engine::adapt::Outcome;
 use sage_engine::run::ReleasedStatistic;
 use sage_engine::serve::Cell;
-use sage_engine::{AttemptOutcome, BlockSelection, Engine, Epsilon, QueryAsk, RunView, Spend};
+use sage_engine::{AttemptOutcome, BlockSelection, Engine, Epsilon, QueryRequest, RunView, Spend};
 use tempfile::TempDir;
 
 use crate::city::principal;
@@ -120,7 +120,7 @@ fn published(engine: &Engine, name: &str, rest: &str) -> ReleasedStatistic {
 fn answered(engine: &Engine, key: &str, sql: &str) -> BTreeMap<String, Vec<f64>> {
     let spend = Spend::Epsilon(Epsilon::cost("50").expect("an epsilon"));
     let (key, sql, stream) = (key.to_owned(), sql.to_owned(), "meters".to_owned());
-    let ask = QueryAsk { key, stream, context: None, sql, spend, which: BlockSelection::All };
+    let ask = QueryRequest { key, stream, context: None, sql, spend, which: BlockSelection::All };
     let answer = engine.query(&principal("mia"), &ask).unwrap_or_else(|error| panic!("{error}: {}", ask.sql)).answer;
     let cells = |cells: &[sage_engine::query::Cell]| cells.iter().map(|cell| cell.value.unwrap_or(f64::NAN)).collect();
     answer.lines.iter().map(|line| (line.keys.join(","), cells(&line.cells))).collect()

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use client::{Question, rate};
 use place::{Place, Serving};
-use sage_engine::{ChargeRequest, Cost, Door, Engine, Epsilon, Mechanism, Opened, Places, Principal};
+use sage_engine::{AccessMode, ChargeRequest, Cost, Engine, Epsilon, Mechanism, Opened, Places, Principal};
 use serde_json::json;
 
 /// Turns that ours and the peer's take; the number is the median.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use sage_engine::doctor::Finding;
 use sage_engine::log::{ExportedHead, LogCopy, hexadecimal};
-use sage_engine::verify::{Verified, verify};
+use sage_engine::verify::{Verification, verify};
 use sage_engine::{Engine, EngineError, EventView, Opened, Places, backup};
 use sage_server::diagnostics::note;
 use sage_server::event_filter::{EventFilter, EventQuery};
@@ -85,7 +85,7 @@ pub(crate) fn log(args: &LogArgs) -> Result<(), Failure> {
     });
     let filter = filter.map_err(|why| Failure::usage(why, "sage audit log --kind released --since 2026-11-01"))?;
     args.directory.check_exists()?;
-    let copy = LogCopy::of(&args.directory.dir).map_err(EngineError::from)?;
+    let copy = LogCopy::create(&args.directory.dir).map_err(EngineError::from)?;
     // A copy has neither exported heads nor a rollback fence.
     let Opened::Ready(engine) = Engine::open(copy.path(), &Places::default())? else {
         return Err(Failure::no_answer("the log cannot be read", "sage audit verify reports what is wrong"));
@@ -148,7 +148,7 @@ pub(crate) fn check(args: &VerifyArgs) -> Result<(), Failure> {
     }
 }
 
-fn object(verified: &Verified) -> Value {
+fn object(verified: &Verification) -> Value {
     let head = |(file, known, held): &(PathBuf, ExportedHead, bool)| json!({"file": file, "events": known.head.length, "held": held});
     json!({
         "sound": verified.is_sound(),
@@ -162,7 +162,7 @@ fn object(verified: &Verified) -> Value {
     })
 }
 
-fn text(verified: &Verified) -> String {
+fn text(verified: &Verification) -> String {
     let mut text = format!(
         "{} events verified from the first on: the chain, the rules of the ledger, and every sum\nhead {}\n{} files of \
          blocks checked against their digests, and every release\n",

@@ -115,8 +115,8 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
 
 fn acknowledge(args: &RestoreArgs) -> Result<(), Failure> {
     let since = match (args.nothing_since, args.retire_all) {
-        (true, false) => Since::Nothing,
-        (false, true) => Since::Unknown,
+        (true, false) => SinceBackup::Nothing,
+        (false, true) => SinceBackup::Unknown,
         _ => {
             return Err(Failure::usage(
                 "it is not said what the original granted after the backup",

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
 fn acknowledge(args: &DoctorArgs) -> Result<(), Failure> {
     match Engine::open(&args.directory.dir, &args.directory.places())? {
         Opened::Ready(_) => print("the log holds every exported head; there is nothing to acknowledge\n"),
-        Opened::RollbackFence(log) => {
+        Opened::Fenced(log) => {
             log.acknowledge(&args.user.principal()?)?.close()?;
             print("acknowledged; the log says by whom\n")
         }

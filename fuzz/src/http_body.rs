@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use sage_engine::serve::{RowReader, row_of_json};
+use sage_engine::serve::{RowReader, parse_json_row};
 
 use crate::onnx_import::columns;
 
@@ -26,7 +26,7 @@ pub fn run(bytes: &[u8]) {
     }
     if let Ok(serde_json::Value::Array(rows)) = serde_json::from_slice(bytes) {
         for (number, row) in (1..).zip(&rows) {
-            if let Some(Ok(cells)) = row.as_object().map(|object| row_of_json(&columns, number, object)) {
+            if let Some(Ok(cells)) = row.as_object().map(|object| parse_json_row(&columns, number, object)) {
                 assert_eq!(cells.len(), columns.len());
             }
         }

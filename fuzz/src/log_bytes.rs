@@ -2,7 +2,7 @@
 //!
 //! The first byte selects one of the two. Records are a length of two bytes and a body, one after the other.
 
-use sage_kernel::{Ceiling, Delta, Doors, Epsilon, Filter, Gate, Head, MemoryLog, Policy, Record, Rule};
+use sage_kernel::{AccessModes, Ceiling, Delta, Epsilon, Filter, Gate, Head, MemoryLog, Policy, Record, Rule};
 use sha2::{Digest, Sha256};
 
 /// Opens a log. What opens once opens again with the same head.
@@ -45,7 +45,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let (epsilon, delta) = (Epsilon::ceiling("1").expect("a number"), Delta::ceiling("1e-6").expect("a number"));
     let filter = Filter::new(Rule::Renyi, Ceiling { epsilon, delta }).expect("a filter");
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let policy = Policy::single(filter, Doors::EnforcedOnly);
+    let policy = Policy::single(filter, AccessModes::EnforcedOnly);
     let stream = gate.create_stream(1, "taxi", policy).expect("a stream");
     let keys = ["2026-01-01", "2026-01-02"].map(str::to_owned).to_vec();
     gate.add_blocks(2, stream, keys).expect("blocks");

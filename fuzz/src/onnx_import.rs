@@ -1,11 +1,11 @@
 //! ONNX files of unknown origin: translated or refused, and what is translated predicts synthetic rows or is refused.
 
-use sage_learn::bundle::{translated, try_out};
-use sage_learn::formula::{Column, Domain, Missing};
+use sage_model::bundle::{import_onnx, try_out};
+use sage_model::formula::{Column, Domain, Missing};
 
 /// Translates a file and tries the result.
 pub fn run(bytes: &[u8]) {
-    match translated(bytes, &columns()) {
+    match import_onnx(bytes, &columns()) {
         Ok(graph) => drop(try_out(&graph)),
         Err(refusal) => drop(refusal.to_string()),
     }

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use parquet::arrow::ArrowWriter;
 use sage_engine::blocks::BlockStore;
-use sage_engine::ingest::{Batch, Format, Lanes, Source, ingest};
+use sage_engine::ingest::{Batch, Format, LaneSource, Source, ingest};
 use sage_kernel::noise::SecureNoise;
 
 use crate::row_expression::rows;
@@ -23,7 +23,7 @@ pub fn run(bytes: &[u8]) {
     let bytes = Box::new(Cursor::new(rest.to_vec()));
     let source = Source::Pipe { name: "input".to_owned(), bytes, format: Some(format) };
     let mut noise = SecureNoise::new().expect("the system's random numbers");
-    let lanes = Lanes { noise: &mut noise, users: None };
+    let lanes = LaneSource { noise: &mut noise, users: None };
     let _ = ingest(stream(), source, Batch { id: "batch", received: 0 }, lanes, &|_| false, store());
 }
 

@@ -1,6 +1,6 @@
 //! Private SQL.
 
-use sage_engine::query::Question;
+use sage_engine::query::PrivateQuery;
 
 use crate::stream_file::stream;
 
@@ -16,7 +16,7 @@ const QUERIES: [&str; 6] = [
 /// Plans or refuses a query from its text and the stream's file alone.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    match Question::new(text, stream()) {
+    match PrivateQuery::new(text, stream()) {
         Ok(question) => assert!(question.names().count() > 0, "a query has columns"),
         Err(refusal) => drop(refusal.to_string()),
     }

@@ -46,11 +46,10 @@ pub(crate) fn everyday() -> Result<(), Failure> {
 pub(crate) fn everything() -> Result<(), Failure> {
     let mut steps = everyday_steps()?;
     steps.splice(0..0, [call("packages", packages::for_tests), call("install cargo-deny", deny::install)]);
-    steps.push(beside(
-        "fuzz targets on their seeds",
-        &workspace::target_directory()?,
-        &["test", "--manifest-path", FUZZ],
-    ));
+    let target = workspace::target_directory()?;
+    let lint = ["clippy", "--manifest-path", FUZZ, "--all-targets", "--", "-D", "warnings"];
+    steps.push(beside("lint fuzz targets", &target, &lint));
+    steps.push(beside("fuzz targets on their seeds", &target, &["test", "--manifest-path", FUZZ]));
     steps.push(call("lemmas in Coq", coq::check));
     steps.push(call("bundles in Python", bundles_in_python));
     steps.push(call("own code in Python", own_code_in_python));
@@ -93,9 +92,6 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
     }
     steps.extend([
         beside("format fuzz targets", &target, &["fmt", "--manifest-path", FUZZ, "--check"]),
-        beside("lint fuzz targets", &target, &[&["clippy", "--manifest-path", FUZZ], &deny_warnings[..]].concat()),
-    ]);
-    steps.extend([
         call("tidy", tidy::check),
         call("deny", deny::check),
         documentation(),

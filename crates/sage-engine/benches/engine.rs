@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sage_engine::log::{BoxedLog, Checked, Directory, GroupCommit, Heads};
+use sage_engine::log::{BoxedLog, Directory, GroupCommit, HeadCheck, Heads};
 use sage_engine::{Engine, Opened, Places};
 use sage_kernel::{
     AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Head, Log,
@@ -68,7 +68,7 @@ impl World {
         let directory = tempfile::tempdir_in(place).expect("a place to write");
         let mut gate = open(directory.path());
         furnish(&mut gate);
-        let Ok(Checked::Sound(sound)) = Heads::none().check(gate) else { panic!("nothing was exported") };
+        let Ok(HeadCheck::Sound(sound)) = Heads::none().check(gate) else { panic!("nothing was exported") };
         let world =
             Self { group_commit: GroupCommit::new(sound, || 0), keys: AtomicU64::new(0), _directory: directory };
         // The write-ahead log grows to its size once; what is measured is the long run.

@@ -11,7 +11,7 @@ use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::plan::Recipe;
 use sage_engine::stream::{StreamFile, parse_time};
-use sage_engine::{Blocks, ChargeRequest, Cost, Door, Engine, Lane, Opened, Places, Principal, TableNoise};
+use sage_engine::{AccessMode, Blocks, ChargeRequest, Cost, Engine, Lane, Opened, Places, Principal, TableNoise};
 use sage_learn::network::{self, Inputs, Loss, Network, Rates, Shape, Training};
 use sage_learn::validate::{Bound, LossCheck, LossTarget, Risk};
 use tempfile::TempDir;

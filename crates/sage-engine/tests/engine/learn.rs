@@ -5,7 +5,7 @@ use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::read::{Expression, Query, formula};
 use sage_engine::stream::{StreamFile, parse_time};
-use sage_engine::{ChargeRequest, Cost, Door, Engine, Lane, Sigma, TableNoise};
+use sage_engine::{AccessMode, ChargeRequest, Cost, Engine, Lane, Sigma, TableNoise};
 use sage_learn::encode::{
     Categories, Encoding, Field, FieldKind, Join, Key, KeyKind, Label, LabelKind, Mean, Scale, Span, Stated,
 };

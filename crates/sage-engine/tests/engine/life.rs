@@ -62,7 +62,7 @@ fn everything_is_there_after_opening_anew() {
     // A repeated request is not run again.
     let again = engine.charge(&principal("mia"), ask("one", days(1..=3), "8"));
     assert!(matches!(again, Err(EngineError::Served(_))));
-    assert!(matches!(world.feed(&engine, "b1", "anything"), Ok(Fed::Before)));
+    assert!(matches!(world.feed(&engine, "b1", "anything"), Ok(IngestOutcome::Duplicate)));
     assert!(engine.create_stream(&principal("ada"), RIDES).is_ok(), "the same file has no effect");
 }
 

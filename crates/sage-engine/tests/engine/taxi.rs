@@ -3,7 +3,7 @@
 use sage_engine::generate::{self, STREAM_FILE, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::stream::{StreamFile, parse_time};
-use sage_engine::{ChargeRequest, Door, IngestOutcome, Lane, TableNoise};
+use sage_engine::{AccessMode, ChargeRequest, IngestOutcome, Lane, TableNoise};
 
 use crate::world::{World, epsilon, laplace, principal, query};
 
@@ -37,7 +37,7 @@ fn synthetic_rides_give_a_noisy_count() {
     let loose = text.replace("epsilon = \"1.0\"", "epsilon = \"10\"");
     engine.create_stream(&principal("ada"), &loose).expect("a stream");
     let fed = engine.ingest(&principal("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
-    let Fed::Taken(report) = fed else { panic!("a batch is taken once") };
+    let IngestOutcome::Ingested(report) = fed else { panic!("a batch is taken once") };
     assert_eq!(report.read, rides);
     let dirty = rides * generate::DIRTY / generate::CHUNK;
     // Four of the five kinds of dirt drop a row: no time, a negative duration, an absurd distance, no price.

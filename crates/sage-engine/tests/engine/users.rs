@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use sage_engine::ingest::Source;
-use sage_engine::{ChargeRequest, Door, Engine, EngineError, Lane, TableNoise};
+use sage_engine::{AccessMode, ChargeRequest, Engine, EngineError, Lane, TableNoise};
 
 use crate::world::{World, epsilon, laplace, principal, query};
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use sage_engine::ingest::Source;
 use sage_engine::read::{Expression, Query};
 use sage_engine::{
-    ChargeRequest, Cost, Door, Engine, EngineError, Epsilon, IngestOutcome, Mechanism, Opened, Places, Principal,
+    AccessMode, ChargeRequest, Cost, Engine, EngineError, Epsilon, IngestOutcome, Mechanism, Opened, Places, Principal,
 };
 use tempfile::TempDir;
 
@@ -82,7 +82,7 @@ impl World {
     }
 
     /// Ingests a CSV text as a batch.
-    pub(crate) fn feed(&self, engine: &Engine, batch: &str, text: &str) -> Result<Fed, EngineError> {
+    pub(crate) fn feed(&self, engine: &Engine, batch: &str, text: &str) -> Result<IngestOutcome, EngineError> {
         let file = self.folder.path().join(format!("{batch}.csv"));
         std::fs::write(&file, text).expect("a file");
         engine.ingest(&principal("dan"), "rides", batch, Source::path(&file))

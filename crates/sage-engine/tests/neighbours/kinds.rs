@@ -11,8 +11,7 @@ use sage_engine::learners::{
     Learner, LogisticLearner, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm, kind_names,
 };
 use sage_engine::pipeline::{
-    Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RidgeTerm, RowTransport, Schedule, Source, Statistic,
-    TestBound, Train, Validate,
+    Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RowTransport, Source, Statistic, TestBound, Train, Validate,
 };
 use sage_engine::query::{Aggregate, KeyKind};
 
@@ -184,14 +183,8 @@ pub(crate) fn of_pipeline(pipeline: &Pipeline) -> BTreeSet<&'static str> {
             found.insert(source(of));
         }
     }
-    match trained {
-        Train::Logistic(sgd) | Train::Network { sgd, .. } => {
-            found.insert(schedule(&sgd.schedule));
-        }
-        Train::Statistic(Statistic::Histogram { keys: of, .. } | Statistic::GroupMean { keys: of, .. }) => {
-            found.insert(keys(of));
-        }
-        _ => {}
+    if let Train::Statistic(Statistic::Histogram { keys: of, .. } | Statistic::GroupMean { keys: of, .. }) = trained {
+        found.insert(keys(of));
     }
     if let Some(Validate { metric: measured, goal: wanted, confidence: _, test, reject: rejects }) = validate {
         found.extend([metric(measured), goal(wanted), reject(rejects)]);

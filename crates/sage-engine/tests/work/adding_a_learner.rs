@@ -14,8 +14,8 @@ use sage_learn::encode::{Encoded, Example};
 use sage_learn::statistics::Mean;
 use sage_model::bundle::{Activation, Fields, Graph, Layer, Link, Shape, Weights};
 
-use crate::city::{City, somebody};
-use crate::loops::{pass_hours, told};
+use crate::city::{City, principal};
+use crate::loops::{describe, pass_hours};
 
 /// Predicts the private mean of the label for every row.
 #[derive(Debug)]
@@ -151,11 +151,11 @@ fn a_registered_learner_runs_from_its_pipeline_file_to_a_prediction() {
     let city = City::new(120_000);
     let engine = city.with_rides("4");
     for text in [MEAN, STATISTIC] {
-        engine.submit_at(&somebody("mia"), text, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), text, 0).expect("submitted");
     }
     pass_hours(&city, &engine, 1..24);
     for run in engine.runs() {
-        assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
+        assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
     }
     let released = engine.release_named("mean-duration").expect("released");
     let expected = engine.statistic(&released).expect("a number").lines[0].value.expect("a mean");

@@ -12,7 +12,7 @@ const WAITING: u64 = 2000;
 
 /// The number of runs that are evaluated during some work.
 fn evaluations(engine: &Engine, work: impl FnOnce()) -> u64 {
-    let before = engine.looks();
+    let before = engine.evaluations();
     work();
     engine.evaluations() - before
 }

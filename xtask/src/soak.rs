@@ -10,13 +10,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::workspace::{self, Failure};
 
 /// The crates with tests that can run longer, and their cargo options.
-const CRATES: [&[&str]; 6] = [
+const CRATES: [&[&str]; 8] = [
     &["-p", "sage-kernel", "--features", "seeded"],
     &["-p", "sage-learn"],
     &["-p", "sage-model"],
     &["-p", "sage-sql"],
     &["-p", "sage-store"],
     &["-p", "sage-engine"],
+    &["-p", "sage-server"],
     &["-p", "sage"],
 ];
 

@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sage", &["sage-engine", "sage-server"]),
     ("sage-python", &["sage-engine", "sage-kernel"]),
     ("experiments", &["sage-engine", "sage-kernel", "sage-learn"]),
-    ("sage-fuzz", &["sage-engine", "sage-kernel", "sage-learn", "sage-sql"]),
+    ("sage-fuzz", &["sage-engine", "sage-kernel", "sage-model", "sage-sql"]),
     ("xtask", &[]),
 ];
 

@@ -85,7 +85,7 @@ fn a_non_member_cannot_spend_in_any_way() {
     assert_eq!(refusal(engine.query(&eve, &question(None))), nowhere);
     assert_eq!(refusal(engine.submit(&eve, &pipeline(""))), nowhere);
     let unknown = refusal(engine.charge(&mia, in_context("c", Some("west"), "1")));
-    assert_eq!(unknown, MemberRefusal::NoContext("west".to_owned()));
+    assert_eq!(unknown, MemberRefusal::UnknownContext("west".to_owned()));
     assert!(matches!(engine.charge(&principal("dan"), in_context("d", None, "1")), Err(EngineError::NotInRole { .. })));
     assert_eq!(spent(&engine), Epsilon::ZERO, "nothing was charged");
     assert!(engine.runs().is_empty());
@@ -114,7 +114,7 @@ fn a_member_of_several_contexts_names_one() {
     let world = World::new();
     let engine = with(&world, &file("", "members = [\"max\"]", JOINT));
     let (mia, max) = (principal("mia"), principal("max"));
-    let both = MemberRefusal::Unnamed {
+    let both = MemberRefusal::Ambiguous {
         principal: "max".to_owned(),
         contexts: ["north", "south"].map(str::to_owned).to_vec(),
     };

@@ -373,16 +373,9 @@ fn every_event() -> Vec<Event> {
     )
     .expect("a cost");
     let small = Ceiling { epsilon: epsilon("1"), delta: Delta::cost("1e-6").expect("δ") };
-    let fixed = Filter::fixed(
-        small,
-        vec![DeclaredQuery {
-            blocks: Blocks::range(0, 4).expect("blocks"),
-            lane: Lane::Test,
-            cost: pure.clone(),
-            times: 3,
-        }],
-    )
-    .expect("a filter");
+    let declared = Blocks::range(0, 4).expect("blocks");
+    let declared = DeclaredQuery { blocks: declared, lane: Lane::Test, cost: pure.clone(), times: 3 };
+    let fixed = Filter::fixed(small, vec![declared]).expect("a filter");
     let contexts: Vec<Context> = Rule::ADAPTIVE
         .iter()
         .map(|&rule| Context { name: rule.to_string(), filter: Filter::new(rule, small).expect("a filter") })

@@ -78,7 +78,7 @@ impl RowReader {
         let row = match &mut self.lines {
             Lines::Csv { texts, batch, at } => {
                 if batch.first().is_none_or(|column| *at >= column.len()) {
-                    let Some(next) = texts.next().map_err(from_csv_error)? else { return Ok(None) };
+                    let Some(next) = texts.next_batch().map_err(from_csv_error)? else { return Ok(None) };
                     (*batch, *at) = (next, 0);
                 }
                 let index = std::mem::replace(at, *at + 1);

@@ -163,7 +163,7 @@ impl CsvTexts {
     }
 
     /// The columns of the next rows, or `None` at the end.
-    pub fn next(&mut self) -> Result<Option<Vec<ArrayRef>>, IngestError> {
+    pub fn next_batch(&mut self) -> Result<Option<Vec<ArrayRef>>, IngestError> {
         Ok(catch_panics(ROWS, || self.0.next())?.map(|batch| batch.columns))
     }
 }

@@ -227,7 +227,7 @@ fn array(declared: &mut Declared<'_>, bytes: &[u8]) -> Result<(), ImportRefusal>
 }
 
 impl<'file> Node<'file> {
-    /// All fields of an attribute with this number: a list may come in pieces.
+    /// All fields of an attribute with this number: a list may be split over several fields.
     fn attribute(&self, name: &str, number: u64) -> Result<Option<Vec<Found<'file>>>, ImportRefusal> {
         let Some(bytes) = self.attributes.get(name) else { return Ok(None) };
         let mut values = Vec::new();
@@ -253,7 +253,7 @@ impl<'file> Node<'file> {
     pub(super) fn whole(&self, name: &str, otherwise: i64) -> Result<i64, ImportRefusal> {
         match self.last(name, 3)? {
             Some(found) => found.whole(),
-            // Zero may be left unwritten.
+            // A writer may omit a zero value.
             None => Ok(if self.has(name) { 0 } else { otherwise }),
         }
     }

@@ -8,7 +8,7 @@ use crate::bundle::steps::{Map, Rule};
 type Translate = fn(&mut Translation<'_>, &Node<'_>) -> Result<Known, ImportRefusal>;
 
 /// The supported operators.
-const TAKEN: &[(&str, Translate)] = &[
+const SUPPORTED: &[(&str, Translate)] = &[
     ("Abs", |all, node| numbers::map(all, node, Map::Abs)),
     ("Add", |all, node| numbers::pair(all, node, Rule::Add)),
     ("BatchNormalization", numbers::normalized),
@@ -48,7 +48,7 @@ const TAKEN: &[(&str, Translate)] = &[
 ];
 
 /// The supported operators of the `ai.onnx.ml` domain.
-const LEARNED: &[(&str, Translate)] = &[
+const SUPPORTED_ML: &[(&str, Translate)] = &[
     ("ArrayFeatureExtractor", learned::extract),
     ("Imputer", learned::impute),
     ("LinearRegressor", learned::linear),
@@ -82,8 +82,8 @@ const REFUSED: &[(&[&str], &str)] = &[
 /// Translates a node; a refusal names the operator if it is known.
 pub(super) fn translate(all: &mut Translation<'_>, node: &Node<'_>, number: usize) -> Result<Known, ImportRefusal> {
     let table = match node.domain {
-        "" | "ai.onnx" => TAKEN,
-        "ai.onnx.ml" => LEARNED,
+        "" | "ai.onnx" => SUPPORTED,
+        "ai.onnx.ml" => SUPPORTED_ML,
         _ => &[],
     };
     let at = |operator, refusal: ImportRefusal| ImportRefusal { node: Some((number, operator)), why: refusal.why };
@@ -103,7 +103,7 @@ pub(super) fn translate(all: &mut Translation<'_>, node: &Node<'_>, number: usiz
 /// The names of the supported operators.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    TAKEN.iter().chain(LEARNED).map(|(name, _)| *name)
+    SUPPORTED.iter().chain(SUPPORTED_ML).map(|(name, _)| *name)
 }
 
 #[cfg(test)]
@@ -115,10 +115,10 @@ mod tests {
         let line = page.lines().find(|line| line.starts_with("- **Operators**")).expect("the page lists them");
         let words: std::collections::BTreeSet<&str> = line.split(|c: char| !c.is_ascii_alphanumeric()).collect();
         for name in super::names() {
-            assert!(words.contains(name), "{name} is taken and not on the page");
+            assert!(words.contains(name), "{name} is supported but not on the page");
         }
         for (names, _) in super::REFUSED {
-            assert!(names.iter().all(|name| !words.contains(name)), "{names:?} is on the page");
+            assert!(names.iter().all(|name| !words.contains(name)), "{names:?} is on the page but not supported");
         }
     }
 }

@@ -140,7 +140,7 @@ pub(super) fn widths(outline: &Outline) -> Result<Vec<u64>, GraphRefusal> {
     if numbers > MOST_NUMBERS { Err(refused("graph", "it has more than 2^24 weights")) } else { Ok(widths) }
 }
 
-/// The width of a step's value, among those before it.
+/// The width of a step's value, given the widths of the earlier values.
 fn width(step: &Step, before: &[u64]) -> Result<u64, GraphRefusal> {
     let of = |value: &u32| {
         let width = before.get(*value as usize).copied();
@@ -150,7 +150,7 @@ fn width(step: &Step, before: &[u64]) -> Result<u64, GraphRefusal> {
         Step::Join(parts) => parts.iter().map(of).try_fold(0_u64, |sum, width| Ok(sum.saturating_add(width?))),
         Step::Pick { of: value, places } => {
             let width = of(value)?;
-            match places.iter().all(|place| u64::from(*place) < width) {
+            match places.iter().all(|index| u64::from(*index) < width) {
                 true => Ok(places.len() as u64),
                 false => Err(refused("step", "it picks a number that is not there")),
             }

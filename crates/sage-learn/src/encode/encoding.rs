@@ -172,8 +172,10 @@ impl std::fmt::Display for EncodingError {
             Self::Name => "two fields have one name",
             Self::Bounds => "bounds must be finite, the lower one first",
             Self::Missing => "what a missing number becomes must lie in the span",
-            Self::Categories => "categories must be different, edges finite and rising, and a hash needs a place",
-            Self::Places => "there are more than 2^24 places",
+            Self::Categories => {
+                "categories must be different, edges finite and ascending, and a hash needs at least one index"
+            }
+            Self::Places => "there are more than 2^24 category indices",
             Self::Table => "a joined table does not fit its key, its span, or a numeric field",
         })
     }

@@ -55,7 +55,9 @@ impl std::fmt::Display for ShapeError {
         out.write_str(match self {
             Self::NoInputs => "a network needs at least one input",
             Self::Empty => "hidden layers and embeddings need at least one number",
-            Self::Fields => "embedded fields must be as many as the places a row names, and have as many places",
+            Self::Fields => {
+                "the embedded fields must be the categorical fields of the rows, with the same numbers of categories"
+            }
             Self::TooLarge => "a network has at most 2^31 - 1 parameters",
         })
     }

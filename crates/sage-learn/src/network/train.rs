@@ -82,7 +82,7 @@ impl std::fmt::Display for TrainError {
             Self::Session(error) => error.fmt(out),
             Self::Diverged(Diverged { step }) => write!(
                 out,
-                "training diverged: after step {step} a weight was no finite number; take a smaller learning rate, \
+                "training diverged: after step {step} a weight was not finite; use a smaller learning rate, \
                  a smaller clip or less momentum"
             ),
             Self::Parameter(text) => out.write_str(text),

@@ -112,14 +112,14 @@ impl GraphBuilder<'_> {
     /// The name of the feature for a column of the encoding.
     fn source(&mut self, column: u32) -> Result<String, GraphRefusal> {
         let source = self.sources.get(column as usize);
-        let source = source.ok_or_else(|| refused("encoding", "it looks at a column that has no formula"))?;
+        let source = source.ok_or_else(|| refused("encoding", "it reads a column that has no formula"))?;
         Ok(self.feature(source.clone()))
     }
 
     /// The name of a feature that is 1 where a column of the encoding is missing and 0 elsewhere.
     fn indicator(&mut self, column: u32) -> Result<String, GraphRefusal> {
         let source = self.sources.get(column as usize);
-        let source = source.ok_or_else(|| refused("encoding", "it looks at a column that has no formula"))?;
+        let source = source.ok_or_else(|| refused("encoding", "it reads a column that has no formula"))?;
         let missing = Formula::IsNull(Box::new(source.formula.clone()));
         let (name, formula) = (format!("{} is missing", source.name), Formula::AsNumber(Box::new(missing)));
         Ok(self.feature(Feature { name, formula }))
@@ -160,7 +160,7 @@ impl GraphBuilder<'_> {
     /// A feature that is the index of an integer in a list.
     fn listed(&mut self, field: &str, column: u32, integers: &[i64]) -> Result<String, GraphRefusal> {
         if integers.len() > LISTED {
-            return Err(refused(field, "of numbers that do not follow each other a graph tells 400 apart; hash them"));
+            return Err(refused(field, "a graph lists at most 400 integers that are not consecutive; hash them"));
         }
         let source = &self.sources[column as usize].formula;
         let name = format!("{field} in its list");
@@ -173,14 +173,14 @@ impl GraphBuilder<'_> {
         let missing = || refused(field, "its table has not been fitted");
         let (&otherwise, named) = join.table.split_last().ok_or_else(missing)?;
         let source = self.sources.get(join.key.column as usize);
-        let source = &source.ok_or_else(|| refused(field, "it looks at a column that has no formula"))?.formula;
+        let source = &source.ok_or_else(|| refused(field, "it reads a column that has no formula"))?.formula;
         let counted = |count: usize| Keys::From { first: 0, count: count as u32 };
         let (keys, key) = match &join.key.kind {
             KeyKind::OneOf(Categories::Texts(texts)) => (Keys::Texts(texts.clone()), source.clone()),
             KeyKind::OneOf(Categories::Integers(integers)) => match consecutive(integers) {
                 Some(first) => (Keys::From { first, count: integers.len() as u32 }, source.clone()),
                 None if integers.len() <= LISTED => (counted(integers.len()), index_in(source, integers)),
-                None => return Err(refused(field, "a table's keys follow each other, or are at most 400")),
+                None => return Err(refused(field, "a table's keys must be consecutive, or at most 400")),
             },
             KeyKind::Bucket(edges) if edges.len() <= LISTED => (counted(edges.len() + 1), reached(source, edges)),
             _ => return Err(refused(field, "a graph looks up categories, whole numbers and buckets, not hashes")),

@@ -81,7 +81,7 @@ impl BundleError {
     pub fn without_contents(&self) -> String {
         match self {
             Self::Graph(GraphRefusal::Part { why, .. }) => format!("`{GRAPH}`: a part of it: {why}"),
-            Self::Graph(GraphRefusal::Formula { .. }) => format!("`{GRAPH}`: one of its formulas is not taken"),
+            Self::Graph(GraphRefusal::Formula { .. }) => format!("`{GRAPH}`: one of its formulas is invalid"),
             Self::Unexpected(_) => "a file does not belong here".to_owned(),
             named => named.to_string(),
         }
@@ -215,9 +215,9 @@ pub fn described(description: &[u8], weights: &[u8]) -> Result<Graph, BundleErro
 /// The position of an error in a description, without its content: see [`BundleError::without_contents`].
 fn position_of(error: &serde_json::Error) -> String {
     let what = match error.classify() {
-        Category::Data => "what stands there is not of the form that docs/reference/bundle.md describes",
+        Category::Data => "the content there is not of the form that docs/reference/bundle.md describes",
         Category::Eof => "it ends there, too early",
-        Category::Io | Category::Syntax => "it is no JSON",
+        Category::Io | Category::Syntax => "it is not JSON",
     };
     format!("line {}, column {}: {what}", error.line(), error.column())
 }

@@ -341,8 +341,8 @@ impl Outline {
         };
         let text = found.formula.check(&self.schema) == Ok(Kind::Text);
         match (text, required == Kind::Text) {
-            (true, false) => Err(refused(feature, "it is a text; give its categories places")),
-            (false, true) => Err(refused(feature, "it is no column of texts")),
+            (true, false) => Err(refused(feature, "it is text; use a categorical field for it")),
+            (false, true) => Err(refused(feature, "it is not a text column")),
             _ => Ok(()),
         }
     }

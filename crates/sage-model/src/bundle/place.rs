@@ -91,7 +91,7 @@ impl Place {
     pub(super) fn check(&self, outline: &Outline) -> Result<(), GraphRefusal> {
         self.check_at(outline, 1)?;
         if self.places() > MOST_CATEGORIES {
-            return Err(refused("field", "it has more than 2^24 places; fold it"));
+            return Err(refused("field", "it has more than 2^24 categories; hash it into fewer"));
         }
         Ok(())
     }
@@ -121,20 +121,20 @@ impl Place {
                 outline.require_kind(feature, Kind::Number)?;
                 let ascending = edges.windows(2).all(|pair| pair[0] < pair[1]);
                 if !ascending || !edges.iter().all(|edge| edge.is_finite()) {
-                    return Err(refused(feature, "edges are finite and grow"));
+                    return Err(refused(feature, "edges must be finite and ascending"));
                 }
                 (edges.len() as u64 + 1, *otherwise)
             }
             Self::Cross(parts) => return check_cross(parts, outline, depth),
             Self::Folded { of, count, .. } => {
                 if *count == 0 || u64::from(*count) >= PRIME || of.places() > 1 << 53 || depth > DEEPEST {
-                    return Err(refused("fold", "it leaves 1 to 2^24 places of at most 2^53, nested at most 4 deep"));
+                    return Err(refused("fold", "it maps at most 2^53 categories to 1 to 2^24, nested at most 4 deep"));
                 }
                 return of.check_at(outline, depth + 1);
             }
         };
         if listed == 0 || listed > MOST_LISTED.max(MOST_CATEGORIES as usize) as u64 || u64::from(otherwise) > listed {
-            return Err(refused("field", "it has no places or too many, or its last resort is none of them"));
+            return Err(refused("field", "it has no categories or too many, or its fallback index is out of range"));
         }
         Ok(())
     }
@@ -146,5 +146,5 @@ fn check_cross(parts: &[Place], outline: &Outline, depth: usize) -> Result<(), G
     }
     parts.iter().try_for_each(|part| part.check_at(outline, depth + 1))?;
     let combinations = parts.iter().map(Place::places).fold(1, u64::saturating_mul);
-    if combinations > 1 << 53 { Err(refused("cross", "it has more than 2^53 places")) } else { Ok(()) }
+    if combinations > 1 << 53 { Err(refused("cross", "it has more than 2^53 combinations")) } else { Ok(()) }
 }

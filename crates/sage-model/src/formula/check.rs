@@ -51,7 +51,7 @@ impl Formula {
                 }),
                 None => self.refused("there is no such column"),
             },
-            Self::Number(number) if !number.is_finite() => self.refused("a written number is finite"),
+            Self::Number(number) if !number.is_finite() => self.refused("a constant must be finite"),
             Self::Number(_) | Self::Null => Ok(Kind::Number),
             Self::Truth(_) => Ok(Kind::Truth),
             Self::Function(_, of) => of.require_kind(schema, Kind::Number).map(|()| Kind::Number),
@@ -106,7 +106,7 @@ impl Formula {
     /// The one kind that all of them have: numbers or truth values.
     fn one_kind<'a>(&self, schema: &Schema, mut all: impl Iterator<Item = &'a Self>) -> Result<Kind, FormulaRefusal> {
         let Some(first) = all.next() else {
-            return self.refused("it chooses among nothing");
+            return self.refused("it has no alternatives");
         };
         let kind = first.kind(schema)?;
         if !matches!(kind, Kind::Number | Kind::Truth) {
@@ -121,10 +121,10 @@ impl Formula {
             return Ok(());
         }
         self.refused(match required {
-            Kind::Number => "a number is wanted here",
-            Kind::Truth => "a truth value is wanted here",
-            Kind::Text => "a column of texts is wanted here",
-            Kind::Time => "a column of times is wanted here",
+            Kind::Number => "a number is required here",
+            Kind::Truth => "a truth value is required here",
+            Kind::Text => "a text column is required here",
+            Kind::Time => "a time column is required here",
         })
     }
 

@@ -231,11 +231,14 @@ fn check_column(column: &Column) -> Result<(), SchemaRefusal> {
         Domain::Text { categories } => distinct(categories),
     };
     if !in_order {
-        return Err(refusal(&column.name, "its bounds are not in order, not finite, or a category is there twice"));
+        return Err(refusal(&column.name, "its bounds are not in order, not finite, or a category is a duplicate"));
     }
     let empty = matches!(&column.domain, Domain::Text { categories } if categories.iter().any(String::is_empty));
     if empty && column.missing == Missing::Possible {
-        return Err(refusal(&column.name, "where text can be null the empty text stands for it and is no category"));
+        return Err(refusal(
+            &column.name,
+            "in a column that can be null the empty text means null and cannot be a category",
+        ));
     }
     Ok(())
 }
@@ -248,7 +251,7 @@ fn check_table(table: &Table) -> Result<(), SchemaRefusal> {
         Keys::Texts(texts) => distinct(texts),
     };
     if !keys || count == 0 || count > MOST_KEYS {
-        return Err(refusal(&table.name, "its keys are none, too many, too far out, or one is there twice"));
+        return Err(refusal(&table.name, "it has no keys, too many, one out of range, or a duplicate"));
     }
     let values = table
         .columns

@@ -84,7 +84,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<File<'_>, ImportRefusal> {
     if !VERSIONS.contains(&file.version) {
         return Err(refused("its operators are of a version other than 13 to 28; export it with `opset 17`"));
     }
-    fill(&mut file, graph.ok_or_else(|| refused("it has no graph; it is no ONNX file"))?)?;
+    fill(&mut file, graph.ok_or_else(|| refused("it has no graph; it is not an ONNX file"))?)?;
     Ok(file)
 }
 
@@ -173,7 +173,7 @@ fn attribute_name(bytes: &[u8]) -> Result<&str, ImportRefusal> {
         match field? {
             (1, found) => name = found.text()?,
             (6 | 11, _) => {
-                return Err(refused("a node has a graph within it, as Loop, If and Scan have; none is taken"));
+                return Err(refused("a node has a graph within it, as Loop, If and Scan have; none is supported"));
             }
             (21, _) => return Err(refused("a node takes an attribute from a function")),
             _ => {}

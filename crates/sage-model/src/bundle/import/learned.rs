@@ -42,7 +42,7 @@ pub(super) fn linear(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known
 pub(super) fn impute(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let rows = matrix(all, node)?;
     if !node.float("replaced_value_float", 0.0)?.is_nan() {
-        return Err(refused("it replaces a number; what stands for null is NaN"));
+        return Err(refused("it replaces a number; null is represented by NaN"));
     }
     let replacement = node.floats("imputed_value_floats")?.unwrap_or_default();
     numbers::replace_missing(all, rows, replacement).map(Known::Rows)
@@ -56,7 +56,7 @@ pub(super) fn extract(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Know
 
 pub(super) fn one_hot(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let Known::Text(column, rank) = all.input_of(node, 0)? else {
-        return Err(refused("it is taken for inputs that are columns of texts"));
+        return Err(refused("it is supported only for inputs that are text columns"));
     };
     let categories = node.texts("cats_strings")?.unwrap_or_default();
     if categories.is_empty() {

@@ -7,9 +7,8 @@ use super::translate::{Known, Rows, Translation};
 use super::{ImportRefusal, refused};
 use crate::bundle::steps::{Map, Operand, Rule, Step};
 
-const DIFFERENT: &str =
-    "its sides have different numbers of dimensions or of numbers, so that rows would meet other rows";
-const NO_NUMBERS: &str = "a constant of it is of whole numbers; cast it to float";
+const DIFFERENT: &str = "its sides have different numbers of dimensions or of numbers, so it would mix rows";
+const NO_NUMBERS: &str = "one of its constants is of integers; cast it to float";
 
 /// A value of type float.
 fn numbers(value: u32, rank: u8) -> Known {
@@ -25,7 +24,7 @@ fn broadcast_constant(tensor: &Tensor, rank: u8, width: usize) -> Result<&[f32],
         (2, [count] | [1, count]) => *count == width || width == 1,
         _ => false,
     };
-    if fits { Ok(found) } else { Err(refused("its constant would go with different rows in different ways")) }
+    if fits { Ok(found) } else { Err(refused("its constant would differ from row to row")) }
 }
 
 pub(super) fn map(all: &mut Translation<'_>, node: &Node<'_>, function: Map) -> Result<Known, ImportRefusal> {
@@ -171,7 +170,7 @@ fn reduced(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Rows, ImportRef
     // Earlier operator sets have the axes as an attribute, later ones as an input.
     let axes = all.wholes_of(node, 1)?.or(node.wholes("axes")?);
     let Some([axis]) = axes.as_deref() else {
-        return Err(refused("it adds up all rows; say `axes = [1]` to add up the numbers of a row"));
+        return Err(refused("it sums over all rows; set `axes = [1]` to sum the numbers of a row"));
     };
     along_a_row(*axis, rows)?;
     let rank = if node.whole("keepdims", 1)? == 0 { 1 } else { 2 };
@@ -209,7 +208,7 @@ pub(super) fn product(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Know
 pub(super) fn gemm(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let rows = all.rows_of(node, 0)?;
     if node.whole("transA", 0)? != 0 {
-        return Err(refused("it turns the rows around, so it would mix them"));
+        return Err(refused("it transposes the rows, so it would mix them"));
     }
     let matrix = all.constant_of(node, 1)?;
     all.reserve(matrix.numbers().map_or(0, <[f32]>::len))?;
@@ -239,7 +238,7 @@ pub(super) fn gemm(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, 
 pub(super) fn normalized(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let rows = all.rows_of(node, 0)?;
     if node.whole("training_mode", 0)? != 0 || rows.rank != 2 {
-        return Err(refused("it normalizes by the rows it is given; export it for inference, on rows of numbers"));
+        return Err(refused("it normalizes by the rows of the batch; export it for inference, on rows of numbers"));
     }
     let width = all.width(rows);
     let mut parts = Vec::new();
@@ -266,10 +265,10 @@ pub(super) fn chosen(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known
     let (Known::Missing(of), Known::Constant(replacement), Known::Rows(rows)) =
         (all.input_of(node, 0)?, all.input_of(node, 1)?, all.input_of(node, 2)?)
     else {
-        return Err(refused("it chooses otherwise than `Where(IsNaN(x), constant, x)`"));
+        return Err(refused("it is not of the form `Where(IsNaN(x), constant, x)`"));
     };
     if of != rows {
-        return Err(refused("it chooses otherwise than `Where(IsNaN(x), constant, x)`"));
+        return Err(refused("it is not of the form `Where(IsNaN(x), constant, x)`"));
     }
     let width = all.width(rows);
     let found = broadcast_constant(&replacement, rows.rank, width)?;

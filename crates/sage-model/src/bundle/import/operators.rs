@@ -61,7 +61,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["Loop", "If", "Scan"], "it has a graph within it; unroll it when it is exported"),
     (
         &["RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"],
-        "it draws at random, and a prediction follows from its row alone",
+        "it draws at random, and a prediction must depend on its row alone",
     ),
     (
         &["Shape", "Size", "Expand", "Tile", "NonZero", "ConstantOfShape", "Range"],
@@ -69,14 +69,14 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &["CumSum", "Sort", "TopK", "Unique", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "LSTM", "GRU", "RNN"],
-        "it can look from one row to another",
+        "it can move values from one row to another",
     ),
     (&["Dropout"], "it is for training; export it for inference"),
     (
         &["ZipMap", "LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"],
         "it gives classes; give one number for each row, such as a probability",
     ),
-    (&["TreeEnsembleRegressor", "TreeEnsemble", "SVMRegressor"], "trees and kernels are not taken"),
+    (&["TreeEnsembleRegressor", "TreeEnsemble", "SVMRegressor"], "trees and kernels are not supported"),
 ];
 
 /// Translates a node; a refusal names the operator if it is known.
@@ -91,13 +91,16 @@ pub(super) fn translate(all: &mut Translation<'_>, node: &Node<'_>, number: usiz
         return translate(all, node).map_err(|refusal| at(Some(name), refusal));
     }
     if !matches!(node.domain, "" | "ai.onnx" | "ai.onnx.ml") {
-        return Err(at(None, refused("its operator is of a domain of its own; only ONNX's own operators are taken")));
+        return Err(at(
+            None,
+            refused("its operator is of a domain of its own; only the operators of ONNX are supported"),
+        ));
     }
     let known = REFUSED.iter().find_map(|(names, why)| {
         let name = names.iter().find(|name| **name == node.operator)?;
         Some(at(Some(name), refused(why)))
     });
-    Err(known.unwrap_or_else(|| at(None, refused("its operator is not one of those that are taken"))))
+    Err(known.unwrap_or_else(|| at(None, refused("its operator is not supported"))))
 }
 
 /// The names of the supported operators.

@@ -32,7 +32,7 @@ pub(super) fn constant(_: &mut Translation<'_>, node: &Node<'_>) -> Result<Known
     } else if node.has("value_int") {
         scalar(Data::Wholes(vec![node.whole("value_int", 0)?]))
     } else {
-        return Err(refused("it is a constant of numbers in no form that is known"));
+        return Err(refused("it is a constant in an unsupported form"));
     };
     Ok(Known::Constant(Rc::new(tensor)))
 }
@@ -59,11 +59,11 @@ pub(super) fn concat(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known
     let (mut parts, mut width, mut first) = (Vec::new(), 0, None);
     for input in 0..node.inputs.len() {
         let Known::Rows(rows) = all.input_of(node, input)? else {
-            return Err(refused("it puts constants or texts beside numbers of rows"));
+            return Err(refused("it concatenates constants or texts with numbers of rows"));
         };
         along_a_row(axis, rows)?;
         if *first.get_or_insert(rows.kind) != rows.kind {
-            return Err(refused("it puts values of different types beside each other"));
+            return Err(refused("it concatenates values of different types"));
         }
         width += all.width(rows);
         parts.push(rows.value);
@@ -75,14 +75,14 @@ pub(super) fn concat(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known
 
 pub(super) fn gather(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let Known::Rows(rows) = all.input_of(node, 0)? else {
-        return Err(refused("it looks rows up in a constant; give the column as zeros and ones instead"));
+        return Err(refused("it looks rows up in a constant; use a one-hot encoding instead"));
     };
     along_a_row(node.whole("axis", 0)?, rows)?;
     let indices = all.constant_of(node, 1)?;
     let rank = match indices.shape.len() {
         0 => 1,
         1 => 2,
-        _ => return Err(refused("its list of places has more than one dimension")),
+        _ => return Err(refused("its list of indices has more than one dimension")),
     };
     select_columns(all, rows, &indices, rank)
 }
@@ -151,9 +151,9 @@ pub(super) fn transpose(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Kn
     let Known::Constant(tensor) = all.input_of(node, 0)? else { return Err(refused(ACROSS)) };
     let order = node.wholes("perm")?;
     if order.is_some_and(|order| order != [1, 0]) || tensor.shape.len() != 2 {
-        return Err(refused("it turns a constant that is no matrix"));
+        return Err(refused("it transposes a constant that is not a matrix"));
     }
     all.reserve(tensor.numbers().map_or(0, <[f32]>::len))?;
-    let transposed = tensor.transposed().ok_or_else(|| refused("it turns a constant that is no matrix"))?;
+    let transposed = tensor.transposed().ok_or_else(|| refused("it transposes a constant that is not a matrix"))?;
     Ok(Known::Constant(Rc::new(transposed)))
 }

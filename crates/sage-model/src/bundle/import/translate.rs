@@ -84,7 +84,7 @@ pub(super) fn translate(file: File<'_>, columns: &[Column]) -> Result<Graph, Imp
     all.inputs(&inputs, properties.get(COLUMNS).copied(), listed)?;
     for (node, number) in nodes.iter().zip(1..) {
         let [output] = node.outputs.as_slice() else {
-            return Err(ImportRefusal { node: Some((number, None)), why: "it gives several values, or none" });
+            return Err(ImportRefusal { node: Some((number, None)), why: "it has several outputs, or none" });
         };
         let known = operators::translate(&mut all, node, number)?;
         all.learn(output, known)?;
@@ -146,7 +146,7 @@ impl Translation<'_> {
 
     fn column_index(&self, name: &str) -> Result<usize, ImportRefusal> {
         let index = self.columns.iter().position(|column| column.name == name);
-        index.ok_or_else(|| refused("an input has a name that no column of the stream has which a model can look at"))
+        index.ok_or_else(|| refused("an input is named after no column of the stream that a model can read"))
     }
 
     /// The column, the kind and the dimensions of an input; texts have no kind.
@@ -269,8 +269,8 @@ impl Translation<'_> {
             Known::Rows(rows) if rows.kind == Kind::Number => Ok(rows),
             Known::Rows(_) => Err(refused("it computes with whole numbers or truth values; cast them to float first")),
             Known::Constant(_) => Err(refused("it computes from constants alone; fold constants when it is exported")),
-            Known::Text(..) => Err(refused("it computes with texts; OneHotEncoder is what makes numbers of them")),
-            Known::Missing(_) => Err(refused("what is not a number is filled by Where and not used otherwise")),
+            Known::Text(..) => Err(refused("it computes with texts; encode them by OneHotEncoder first")),
+            Known::Missing(_) => Err(refused("IsNaN is supported only as the condition of Where")),
         }
     }
 
@@ -278,7 +278,7 @@ impl Translation<'_> {
     pub(super) fn constant_of(&self, node: &Node<'_>, index: usize) -> Result<Rc<Tensor>, ImportRefusal> {
         match self.input_of(node, index)? {
             Known::Constant(tensor) => Ok(tensor),
-            _ => Err(refused("an input of it follows from rows that must be a constant")),
+            _ => Err(refused("an input that must be a constant depends on rows")),
         }
     }
 
@@ -288,7 +288,7 @@ impl Translation<'_> {
             return Ok(None);
         }
         let tensor = self.constant_of(node, index)?;
-        let wholes = tensor.wholes().ok_or_else(|| refused("a list of whole numbers is wanted"))?;
+        let wholes = tensor.wholes().ok_or_else(|| refused("a list of integers is required"))?;
         Ok(Some(wholes.to_vec()))
     }
 
@@ -300,7 +300,7 @@ impl Translation<'_> {
         let rows = match self.known.get(output.name) {
             Some(Known::Rows(rows)) if rows.kind == Kind::Number => *rows,
             Some(_) => return Err(refused("its output is not a number that follows from a row")),
-            None => return Err(refused("its output is a value that no node gives")),
+            None => return Err(refused("its output is a value that no node computes")),
         };
         if self.width(rows) != 1 {
             return Err(refused("its output has several numbers for each row; give the one that is to be tested"));
@@ -313,7 +313,7 @@ impl Translation<'_> {
         let weights = Weights { embeddings: Vec::new(), layers: Vec::new(), arrays: self.arrays };
         Graph::new(outline, weights).map_err(|refusal| match refusal {
             GraphRefusal::Part { why, .. } => refused(why),
-            GraphRefusal::Formula { .. } => refused("a column of it cannot be looked at"),
+            GraphRefusal::Formula { .. } => refused("one of its columns cannot be read by a model"),
         })
     }
 }

@@ -42,7 +42,7 @@ impl<'file> Message<'file> {
                 return Ok(value);
             }
         }
-        Err(refused("a number in it is longer than numbers are"))
+        Err(refused("a number in it has more than 64 bits"))
     }
 
     fn field(&mut self) -> Result<(u64, Found<'file>), ImportRefusal> {
@@ -55,7 +55,7 @@ impl<'file> Message<'file> {
                 Found::Bytes(self.take(length)?)
             }
             5 => Found::Four(fixed(self.take(4)?)),
-            _ => return Err(refused("it is no ONNX file, or a damaged one")),
+            _ => return Err(refused("it is not an ONNX file, or it is damaged")),
         };
         Ok((key >> 3, found))
     }
@@ -98,7 +98,7 @@ impl<'file> Found<'file> {
     /// A text of at most 1000 bytes.
     pub(super) fn text(self) -> Result<&'file str, ImportRefusal> {
         let text = std::str::from_utf8(self.bytes()?).ok().filter(|text| text.len() <= 1_000);
-        text.ok_or_else(|| refused("a name in it is no text, or longer than 1000 bytes"))
+        text.ok_or_else(|| refused("a name in it is not UTF-8, or longer than 1000 bytes"))
     }
 
     /// The whole number; refused if the field has another wire type.

@@ -41,7 +41,7 @@ fn references_outside_the_file_are_refused() {
     refused("external data", &outside, "another file");
     let custom = plain().node_of("com.evil", "Run", &["x"], "out", vec![]);
     refused("custom domain", &custom, "node 1: its operator is of a domain of its own");
-    refused("custom operator", &plain().node("Shell", &["x"], "out", vec![]), "not one of those that are taken");
+    refused("custom operator", &plain().node("Shell", &["x"], "out", vec![]), "its operator is not supported");
     let mut function = plain().node("Relu", &["x"], "out", vec![]);
     function.0.functions.push(FunctionProto { name: Some("Relu".to_owned()), ..FunctionProto::default() });
     refused("function", &function, "functions of its own");
@@ -68,29 +68,29 @@ fn loops_branches_and_random_operators_are_refused() {
 fn operators_that_mix_rows_are_refused() {
     let base = || plain().input("at", DOUBLE, &[None]).floats("two", &[2, 1], &[1.0, 2.0]).wholes("zero", &[1], &[0]);
     let mixing = [
-        ("mean of all", base().node("ReduceMean", &["x"], "out", vec![]), "adds up all rows"),
+        ("mean of all", base().node("ReduceMean", &["x"], "out", vec![]), "sums over all rows"),
         (
             "mean over rows",
             base().node("ReduceMean", &["x"], "out", vec![axes(&[0])]),
             "(ReduceMean): it goes along the rows",
         ),
         ("sum over rows", base().node("ReduceSum", &["x", "zero"], "out", vec![]), "along the rows"),
-        ("sum of both", base().node("ReduceMean", &["x"], "out", vec![axes(&[0, 1])]), "adds up all rows"),
+        ("sum of both", base().node("ReduceMean", &["x"], "out", vec![axes(&[0, 1])]), "sums over all rows"),
         ("softmax over rows", base().node("Softmax", &["x"], "out", vec![whole("axis", 0)]), "along the rows"),
         ("softmax of a list", base().node("Softmax", &["at"], "out", vec![]), "along the rows"),
         ("concat of rows", base().node("Concat", &["x", "z"], "out", vec![whole("axis", 0)]), "along the rows"),
         ("concat of lists", base().node("Concat", &["at", "at"], "out", vec![whole("axis", -1)]), "along the rows"),
-        ("a list beside a matrix", base().node("Add", &["x", "at"], "out", vec![]), "rows would meet other rows"),
-        ("a matrix of constants", base().node("Add", &["x", "two"], "out", vec![]), "different rows in different ways"),
+        ("a list beside a matrix", base().node("Add", &["x", "at"], "out", vec![]), "different numbers of dimensions"),
+        ("a matrix of constants", base().node("Add", &["x", "two"], "out", vec![]), "differ from row to row"),
         (
             "a list with constants",
             base().floats("l", &[2], &[1.0, 2.0]).node("Add", &["at", "l"], "out", vec![]),
-            "different rows",
+            "differ from row to row",
         ),
         ("rows times rows", base().node("MatMul", &["x", "z"], "out", vec![]), "must be a constant"),
         ("constants times rows", base().node("MatMul", &["two", "x"], "out", vec![]), "from constants alone"),
         ("rows turned", base().node("Transpose", &["x"], "out", vec![]), "along the rows"),
-        ("gemm turned", base().node("Gemm", &["x", "two"], "out", vec![whole("transA", 1)]), "turns the rows around"),
+        ("gemm turned", base().node("Gemm", &["x", "two"], "out", vec![whole("transA", 1)]), "transposes the rows"),
         ("rows picked", base().node("Gather", &["x", "zero"], "out", vec![]), "along the rows"),
         (
             "reshape",
@@ -162,7 +162,7 @@ fn wrong_inputs_and_outputs_are_refused() {
             plain().node("Concat", &["x", "z"], "out", vec![whole("axis", 1)]),
             "several numbers for each row",
         ),
-        ("lost output", plain().node("Relu", &["x"], "elsewhere", vec![]), "no node gives"),
+        ("lost output", plain().node("Relu", &["x"], "elsewhere", vec![]), "no node computes"),
     ];
     for (name, made, reason) in &cases {
         refused(name, made, reason);
@@ -185,7 +185,7 @@ fn circles_and_names_given_twice_are_refused() {
     refused("twice", &twice, "one name");
     let several =
         changed(plain().node("Relu", &["x"], "out", vec![]), |graph| graph.node[0].output.push("more".to_owned()));
-    refused("several", &several, "several values");
+    refused("several", &several, "several outputs");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The learners' measurements, for `cargo xtask bench learn`, which prints them beside the peers'.
 //!
-//! As in the kernel's own bench program, one JSON object a line is printed. A step of ours is a whole one:
-//! rows are drawn out of many, go forward and back, are shortened, added up and get noise, and the weights
-//! move with momentum. What a peer measures too has the same name in `xtask/peers/learn_peers.py`.
+//! As in the kernel's own bench program, one JSON object per line is printed. A step is a complete one: sampling, forward
+//! and backward pass, clipping, summing, noise and a momentum update. Measurements that a peer has too have the same
+//! name in `xtask/peers/learn_peers.py`.
 
 use std::process::Command;
 use std::time::Instant;
@@ -27,7 +27,7 @@ enum Task {
 }
 
 impl Task {
-    /// Places of each field.
+    /// The number of categories of each field.
     fn fields(self) -> Vec<u32> {
         match self {
             Self::Taxi => vec![24, 7, 12, 8, 10],
@@ -54,7 +54,7 @@ impl Task {
         if matches!(self, Self::Logistic) { 512 } else { 1024 }
     }
 
-    /// Made-up rows.
+    /// Synthetic rows.
     fn rows(self, count: usize) -> Encoded {
         let (layout, fields) = (self.layout(), self.fields());
         let mut dice = 7u64;
@@ -78,7 +78,7 @@ impl Task {
     }
 }
 
-/// A session on synthetic rows with steps enough, and the plan of a run of so many of them.
+/// A session on synthetic rows with a sufficient charge, and the plan of a run of `steps` steps.
 fn opened(task: Task, rows: usize, steps: u32) -> (Session<Encoded, SecureNoise>, Plan) {
     let target = Ceiling {
         epsilon: Epsilon::ceiling("10").expect("a ceiling"),
@@ -108,7 +108,7 @@ fn opened(task: Task, rows: usize, steps: u32) -> (Session<Encoded, SecureNoise>
     (session, all.first(steps))
 }
 
-/// Rows each second in whole private steps, the best of some short runs.
+/// Rows per second in complete private steps, the best of several short runs.
 fn rows_each_second(task: Task, threads: usize) -> f64 {
     // Short runs, so that the best of them is undisturbed where a machine is shared; long enough that the first
     // use of their memory counts for as little as in a training.
@@ -125,7 +125,7 @@ fn rows_each_second(task: Task, threads: usize) -> f64 {
     f64::from(task.batch()) / best
 }
 
-/// How much of a step of the Taxi network on one thread its noise takes.
+/// The share of a step of the Taxi network on one thread that its noise takes.
 fn noise_share(rows_each_second: f64) -> f64 {
     let mut source = SecureNoise::new().expect("randomness");
     let sampler = RoundedGaussian::new();
@@ -141,7 +141,7 @@ fn noise_share(rows_each_second: f64) -> f64 {
     best * rows_each_second / f64::from(Task::Taxi.batch())
 }
 
-/// The most memory a process needs to train the Taxi network on ten million rows.
+/// The peak memory of training the Taxi network on ten million rows.
 fn memory() -> f64 {
     let program = std::env::current_exe().expect("this program");
     let output = Command::new(program).env(CHILD, "1").output().expect("runs");

@@ -1,6 +1,7 @@
-//! The linear learner's measurements, one JSON object a line: `name`, `ours`, `unit`.
+//! The linear learner's measurements, one JSON object per line: `name`, `ours`, `unit`.
 //!
-//! Best of several runs, on one core. What a peer measures too has the same name and unit in `xtask/peers/learn_linear.py`.
+//! Best of several runs, on one core. Measurements that a peer has too have the same name and unit in
+//! `xtask/peers/learn_linear.py`.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -14,12 +15,12 @@ use sage_kernel::{
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::{AdaSsp, Ridge};
 
-/// Ten categorical fields with six values each: with the one that every row has, 61 features.
+/// Ten categorical fields with six values each: with the constant one, 61 features.
 const FIELDS: u32 = 10;
 const VALUES: u32 = 6;
 const LAYOUT: Layout = Layout { numbers: 0, named: FIELDS, places: FIELDS * VALUES };
 
-/// A gate with one stream, which hands out permits on all of its blocks.
+/// A gate with one stream, which grants permits on all of its blocks.
 struct Yard {
     gate: Gate<MemoryLog>,
     blocks: u32,
@@ -58,7 +59,7 @@ impl Yard {
     }
 }
 
-/// Made-up rows from a seed.
+/// Synthetic rows from a seed.
 fn rows(count: usize, seed: u64) -> Encoded {
     let mut state = seed;
     let mut draw = || {
@@ -82,12 +83,12 @@ fn plan() -> AdaSsp {
     AdaSsp::new(LAYOUT, (0.0, 1.0), Sigma::cost("50").expect("a multiplier"), Ridge::Adaptive).expect("bounds")
 }
 
-/// The shortest time of `runs`, each with a session of its own.
+/// The shortest time of `runs`, each with a new session.
 fn best_of(runs: usize, mut run: impl FnMut() -> Duration) -> f64 {
     (0..runs).map(|_| run().as_secs_f64()).fold(f64::INFINITY, f64::min)
 }
 
-/// Rows a second, from encoded rows to a model.
+/// Rows per second, from encoded rows to a model.
 fn adassp() -> f64 {
     let count = 1 << 20;
     let plan = plan();
@@ -178,7 +179,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
     for Measurement { name, unit, measure } in MEASUREMENTS {
-        if names.is_empty() || names.iter().any(|wanted| wanted == name) {
+        if names.is_empty() || names.iter().any(|known| known == name) {
             let ours = measure();
             println!(r#"{{"name": "{name}", "ours": {ours:?}, "unit": "{unit}"}}"#);
         }

@@ -1,8 +1,8 @@
-//! What serving takes, one JSON object a line: `name`, `ours`, `peer`, `ratio`, `unit`.
+//! Serving times, one JSON object per line: `name`, `ours`, `peer`, `ratio`, `unit`.
 //!
-//! The bundle is the Taxi network's, from times and numbers to a prediction. One row is held against what was
-//! asked of it; a thousand rows against the network's matrix products alone, by the product that training uses,
-//! of rows without a zero.
+//! The bundle is the Taxi network's, from times and numbers to a prediction. A single row is compared
+//! with its target; a thousand rows with the network's matrix products alone, by the product that training uses, of rows
+//! without a zero.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -22,13 +22,13 @@ fn key(column: u32, kind: KeyKind) -> FieldKind {
     FieldKind::Category(Key { column, kind })
 }
 
-/// Hour, weekday, month, and two numbers in buckets: 61 places.
+/// Hour, weekday, month, and two numbers in buckets: 61 one-hot columns.
 fn encoding() -> Encoding {
     let wholes = |first: i64, last: i64| KeyKind::OneOf(Categories::Integers((first..last).collect()));
     let edges = |count: u32| KeyKind::Bucket((1..count).map(f64::from).collect());
     let kinds =
         [key(0, wholes(0, 23)), key(1, wholes(0, 6)), key(2, wholes(1, 12)), key(3, edges(7)), key(4, edges(9))];
-    let field = |(place, kind)| Field { name: format!("field {place}"), kind };
+    let field = |(index, kind)| Field { name: format!("field {index}"), kind };
     let label = Label { column: 5, kind: LabelKind::Number { low: 0.0, high: 1.0 } };
     Encoding::new(Stated { fields: kinds.into_iter().enumerate().map(field).collect(), label }).expect("an encoding")
 }
@@ -44,7 +44,7 @@ fn graph() -> Graph {
     let of = |name: &str| Formula::Column(name.to_owned());
     let part = |part| Formula::Part(part, Box::new(of("at")));
     let sources = [part(Part::Hour), part(Part::DayOfWeek), part(Part::Month), of("speed"), of("miles")];
-    let feature = |(place, formula)| Feature { name: format!("feature {place}"), formula };
+    let feature = |(index, formula)| Feature { name: format!("feature {index}"), formula };
     let sources: Vec<Feature> = sources.into_iter().enumerate().map(feature).collect();
     let encoding = encoding();
     assert_eq!(encoding.layout(), Layout { numbers: 0, named: 5, places: 61 });
@@ -53,11 +53,11 @@ fn graph() -> Graph {
     fields(&columns, &sources, &encoding).expect("fields").with(Model::Network(&network)).expect("a graph")
 }
 
-/// Made-up rows.
+/// Synthetic rows.
 fn rows(count: usize) -> Vec<Vec<Cell>> {
-    let row = |place: usize| {
-        let number = |factor: usize| Cell::Number((place * factor % 2_000) as f64 / 100.0);
-        vec![Cell::Whole((place * 7_919_003 % 2_000_000_000) as i64), number(379), number(831)]
+    let row = |index: usize| {
+        let number = |factor: usize| Cell::Number((index * factor % 2_000) as f64 / 100.0);
+        vec![Cell::Whole((index * 7_919_003 % 2_000_000_000) as i64), number(379), number(831)]
     };
     (0..count).map(row).collect()
 }
@@ -74,7 +74,7 @@ fn seconds(runs: usize, mut run: impl FnMut()) -> Vec<f64> {
     seconds
 }
 
-/// The middle one of many single rows, from cells to a number.
+/// The median time of a single row, from cells to a number.
 fn one(predictor: &Predictor) -> f64 {
     let rows = rows(64);
     let mut next = rows.chunks(1).cycle();
@@ -92,12 +92,12 @@ fn batch(predictor: &Predictor) -> f64 {
     seconds(60, || drop(black_box(predictor.batch(&batch).expect("predictions"))))[0] * 1e3
 }
 
-/// The matrix products of the dense layers alone; places are no product.
+/// The matrix products of the dense layers alone; one-hot columns need none.
 fn products() -> f64 {
     let layout = Layout { numbers: 5000, named: 0, places: 0 };
     let shape = Shape::new(layout, Inputs::Direct, vec![100], Loss::Squared).expect("a shape");
     let network = Network::new(shape, 1);
-    let numbers = (0..ROWS * 5000).map(|place| (place % 997) as f32 / 997.0 + 0.001).collect();
+    let numbers = (0..ROWS * 5000).map(|index| (index % 997) as f32 / 997.0 + 0.001).collect();
     let rows = Encoded::from_parts(layout, numbers, Vec::new(), vec![0.0; ROWS]).expect("rows that fit");
     seconds(60, || drop(black_box(network.predict(&rows))))[0] * 1e3
 }

@@ -18,7 +18,7 @@ use sage_numerics::{
 /// What a loop computes, bit by bit.
 pub(crate) type Bits = Vec<u64>;
 
-/// A loop that is ready to run once.
+/// A prepared loop, to be run once.
 type Prepared = Box<dyn FnOnce() -> Output>;
 
 /// What a loop computes. Turning it into bits is not part of the loop.

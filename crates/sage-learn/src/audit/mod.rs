@@ -3,14 +3,14 @@
 //!
 //! A proof gives an upper bound of the privacy loss; an audit measures a lower bound. If the lower bound is above
 //! the upper one, something between the proof and the released numbers is wrong. Otherwise nothing is proved, but
-//! an audit that gets close to the claim would have noticed a wrong one.
+//! an audit whose bound is close to the claim would have detected a wrong claim.
 //!
-//! - [`canary`]: many plays with and without one row made to be found, seen by an attacker who sees all;
-//! - [`one_run`]: one training with many such rows;
-//! - [`judge`]: from scores to a bound, for any mechanism.
+//! - [`canary`]: many trainings with and without one canary row, and an attacker who sees every release;
+//! - [`one_run`]: one training with many canaries;
+//! - [`judge`]: from an attacker's scores to a bound, for any mechanism.
 //!
-//! Everything is charged at a gate of its own with a log in memory, on synthetic rows. An audit must never be
-//! given real rows: what it prints is not private.
+//! Everything is charged at a separate gate with an in-memory log, on synthetic rows. An audit must never read real
+//! rows: its report is not private.
 
 mod binomial;
 mod bound;

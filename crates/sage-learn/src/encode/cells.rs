@@ -1,4 +1,4 @@
-//! Rows of categories alone as one key: the index of their combination of categories.
+//! Rows that have only categorical fields as one key: the index of their combination of categories.
 
 use std::num::NonZeroU32;
 
@@ -22,23 +22,24 @@ impl Cells {
     }
 
     /// The index of the combination of these one-hot indices; `None` if they are out of range.
-    pub fn of(&self, places: &[u32]) -> Option<u32> {
+    pub fn of(&self, indices: &[u32]) -> Option<u32> {
         let (mut cell, mut first) = (0u32, 0u32);
-        for (place, &size) in places.iter().zip(&self.sizes) {
-            let own = place.checked_sub(first).filter(|own| *own < size)?;
-            // Below the count, which has 23 bits.
-            cell = cell * size + own;
+        for (index, &size) in indices.iter().zip(&self.sizes) {
+            let category = index.checked_sub(first).filter(|category| *category < size)?;
+            // It cannot overflow: it is below the count, which has 23 bits.
+            cell = cell * size + category;
             first += size;
         }
-        (places.len() == self.sizes.len()).then_some(cell)
+        (indices.len() == self.sizes.len()).then_some(cell)
     }
 }
 
 impl Encoding {
-    /// The combinations of categories of a row; `None` if rows have other fields, or there are more than 2^23.
+    /// The combinations of categories of a row; `None` if rows have numeric fields, or there are more than 2^23
+    /// combinations.
     pub fn cells(&self) -> Option<Cells> {
-        let named = self.stated().fields.iter().map(|field| field.kind.places()).filter(|&places| places > 0);
-        let sizes: Option<Vec<u32>> = named.map(|places| u32::try_from(places).ok()).collect();
+        let counts = self.stated().fields.iter().map(|field| field.kind.places()).filter(|&count| count > 0);
+        let sizes: Option<Vec<u32>> = counts.map(|count| u32::try_from(count).ok()).collect();
         let sizes = sizes.filter(|_| self.layout().numbers == 0)?;
         let count =
             sizes.iter().try_fold(1u64, |count, &size| Some(count * u64::from(size)).filter(|&all| all <= MOST));
@@ -71,9 +72,9 @@ mod tests {
         for one in 0..sizes[0] {
             for two in 0..sizes[1] {
                 for three in 0..sizes[2] {
-                    let places = [one, sizes[0] + two, sizes[0] + sizes[1] + three];
-                    let cell = cells.of(&places).unwrap() as usize;
-                    assert!(!std::mem::replace(&mut seen[cell], true), "{places:?}");
+                    let indices = [one, sizes[0] + two, sizes[0] + sizes[1] + three];
+                    let cell = cells.of(&indices).unwrap() as usize;
+                    assert!(!std::mem::replace(&mut seen[cell], true), "{indices:?}");
                 }
             }
         }

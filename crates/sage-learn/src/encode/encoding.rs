@@ -121,7 +121,7 @@ pub enum LabelKind {
         /// The upper bound.
         high: f64,
     },
-    /// True from one half on, as one; every other number is zero.
+    /// One for a number of at least one half, else zero.
     Truth,
 }
 
@@ -172,8 +172,10 @@ impl std::fmt::Display for EncodingError {
             Self::Name => "two fields have one name",
             Self::Bounds => "bounds must be finite, the lower one first",
             Self::Missing => "what a missing number becomes must lie in the span",
-            Self::Categories => "categories must be different, edges finite and rising, and a hash needs a place",
-            Self::Places => "there are more than 2^24 places",
+            Self::Categories => {
+                "categories must be different, edges finite and ascending, and a hash needs at least one index"
+            }
+            Self::Places => "there are more than 2^24 category indices",
             Self::Table => "a joined table does not fit its key, its span, or a numeric field",
         })
     }
@@ -232,8 +234,8 @@ impl Encoding {
         let mut layout = Layout::default();
         let mut prepared = Vec::with_capacity(stated.fields.len());
         let mut places: u64 = 0;
-        for (at, field) in stated.fields.iter().enumerate() {
-            if stated.fields[..at].iter().any(|other| other.name == field.name) {
+        for (index, field) in stated.fields.iter().enumerate() {
+            if stated.fields[..index].iter().any(|other| other.name == field.name) {
                 return Err(EncodingError::Name);
             }
             field.kind.check(&stated.fields)?;
@@ -276,23 +278,23 @@ impl Encoding {
 
     /// The joined fields: name, index among the numbers of a row, and the join.
     pub fn joins(&self) -> impl Iterator<Item = (&str, usize, &Join)> {
-        self.numeric().filter_map(|(place, field)| match &field.kind {
-            FieldKind::Join(join) => Some((field.name.as_str(), place, join)),
+        self.numeric().filter_map(|(index, field)| match &field.kind {
+            FieldKind::Join(join) => Some((field.name.as_str(), index, join)),
             _ => None,
         })
     }
 
     /// The index of a numeric field among the numbers of a row, and its scale.
     pub fn number(&self, name: &str) -> Option<(usize, Scale)> {
-        self.numeric().find(|(_, field)| field.name == name).and_then(|(place, field)| match field.kind {
-            FieldKind::Number { scale, .. } => Some((place, scale)),
+        self.numeric().find(|(_, field)| field.name == name).and_then(|(index, field)| match field.kind {
+            FieldKind::Number { scale, .. } => Some((index, scale)),
             _ => None,
         })
     }
 
     /// The index of an auxiliary number, and its scale.
     pub fn beside(&self, name: &str) -> Option<(usize, Scale)> {
-        self.besides().enumerate().find(|(_, (own, _))| *own == name).map(|(place, (_, scale))| (place, scale))
+        self.besides().enumerate().find(|(_, (own, _))| *own == name).map(|(index, (_, scale))| (index, scale))
     }
 
     fn besides(&self) -> impl Iterator<Item = (&str, Scale)> {
@@ -350,16 +352,16 @@ impl Encoding {
                     beside.push(scale.apply(row.number(*column)).unwrap_or(f32::NAN));
                 }
                 (FieldKind::Join(join), [Some(key), _]) => {
-                    let place = join.key.place(key, row);
-                    numbers.push(join.table.get(place as usize).copied().unwrap_or(place as f32));
+                    let key = join.key.category(key, row);
+                    numbers.push(join.table.get(key as usize).copied().unwrap_or(key as f32));
                 }
                 (FieldKind::Category(key), [Some(prepared), _]) => {
-                    places.push(first + key.place(prepared, row));
-                    first += prepared.places;
+                    places.push(first + key.category(prepared, row));
+                    first += prepared.categories;
                 }
                 (FieldKind::Cross(one, other), [Some(left), Some(right)]) => {
-                    places.push(first + one.place(left, row) * right.places + other.place(right, row));
-                    first += left.places * right.places;
+                    places.push(first + one.category(left, row) * right.categories + other.category(right, row));
+                    first += left.categories * right.categories;
                 }
                 _ => unreachable!("every key was prepared when the encoding was made"),
             }

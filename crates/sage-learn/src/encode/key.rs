@@ -6,8 +6,8 @@ use super::encoding::{EncodingError, Source};
 use super::hash::{integer_place, text_place};
 use super::scale::present;
 
-/// The most categories of a key: as many as a table of the kernel has, and all are exact in `f32`.
-const PLACES_LIMIT: usize = 1 << 24;
+/// The most categories of a key: the size limit of a table of the kernel; all indices are exact in `f32`.
+const CATEGORY_LIMIT: usize = 1 << 24;
 
 /// The category of a row by one of its columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ impl Key {
             KeyKind::OneOf(Categories::Texts(texts)) => texts.len(),
             KeyKind::OneOf(Categories::Integers(integers)) => integers.len(),
             KeyKind::Bucket(edges) => edges.len() + 1,
-            KeyKind::HashInteger(places) | KeyKind::HashText(places) => *places as usize,
+            KeyKind::HashInteger(count) | KeyKind::HashText(count) => *count as usize,
         };
         u32::try_from(named + 1).unwrap_or(u32::MAX)
     }
@@ -64,12 +64,12 @@ impl Key {
                 let finite = edges.iter().all(|edge| edge.is_finite());
                 !edges.is_empty() && finite && edges.windows(2).all(|pair| pair[0] < pair[1])
             }
-            KeyKind::HashInteger(places) | KeyKind::HashText(places) => *places > 0,
+            KeyKind::HashInteger(count) | KeyKind::HashText(count) => *count > 0,
         };
         if !distinct {
             return Err(EncodingError::Categories);
         }
-        if self.places() as usize <= PLACES_LIMIT { Ok(()) } else { Err(EncodingError::Places) }
+        if self.places() as usize <= CATEGORY_LIMIT { Ok(()) } else { Err(EncodingError::Places) }
     }
 
     pub(super) fn prepare(&self) -> Prepared {
@@ -78,28 +78,26 @@ impl Key {
             KeyKind::OneOf(Categories::Integers(integers)) => sorted(integers).unwrap_or_default(),
             _ => Vec::new(),
         };
-        Prepared { order, places: self.places() }
+        Prepared { order, categories: self.places() }
     }
 
     /// The category index of a row: below [`Key::places`] for every row.
-    pub(super) fn place(&self, prepared: &Prepared, row: &impl Source) -> u32 {
+    pub(super) fn category(&self, prepared: &Prepared, row: &impl Source) -> u32 {
         let found = match &self.kind {
             KeyKind::OneOf(Categories::Texts(texts)) => {
-                row.text(self.column).and_then(|text| prepared.find(|place| texts[place].as_str().cmp(text)))
+                row.text(self.column).and_then(|text| prepared.find(|index| texts[index].as_str().cmp(text)))
             }
             KeyKind::OneOf(Categories::Integers(integers)) => {
-                row.integer(self.column).and_then(|integer| prepared.find(|place| integers[place].cmp(&integer)))
+                row.integer(self.column).and_then(|integer| prepared.find(|index| integers[index].cmp(&integer)))
             }
             KeyKind::Bucket(edges) => row
                 .number(self.column)
                 .and_then(present)
                 .map(|number| edges.partition_point(|edge| *edge <= number) as u32),
-            KeyKind::HashInteger(places) => {
-                row.integer(self.column).and_then(|integer| integer_place(integer, *places))
-            }
-            KeyKind::HashText(places) => row.text(self.column).map(|text| text_place(text, *places)),
+            KeyKind::HashInteger(count) => row.integer(self.column).and_then(|integer| integer_place(integer, *count)),
+            KeyKind::HashText(count) => row.text(self.column).map(|text| text_place(text, *count)),
         };
-        found.unwrap_or(prepared.places - 1)
+        found.unwrap_or(prepared.categories - 1)
     }
 }
 
@@ -108,19 +106,20 @@ impl Key {
 pub(super) struct Prepared {
     /// Category indices in the order of their values.
     order: Vec<u32>,
-    pub(super) places: u32,
+    /// The number of categories.
+    pub(super) categories: u32,
 }
 
 impl Prepared {
     fn find(&self, compare: impl Fn(usize) -> std::cmp::Ordering) -> Option<u32> {
-        self.order.binary_search_by(|&place| compare(place as usize)).ok().map(|at| self.order[at])
+        self.order.binary_search_by(|&index| compare(index as usize)).ok().map(|position| self.order[position])
     }
 }
 
-/// Category indices in the order of their values; an error if a value is there twice.
+/// Category indices in the order of their values; an error if a value is duplicated.
 fn sorted<T: Ord>(values: &[T]) -> Result<Vec<u32>, EncodingError> {
-    let mut order: Vec<u32> = (0..values.len()).map(|place| place as u32).collect();
+    let mut order: Vec<u32> = (0..values.len()).map(|index| index as u32).collect();
     order.sort_by(|&one, &other| values[one as usize].cmp(&values[other as usize]));
-    let twice = order.windows(2).any(|pair| values[pair[0] as usize] == values[pair[1] as usize]);
-    if twice { Err(EncodingError::Categories) } else { Ok(order) }
+    let duplicate = order.windows(2).any(|pair| values[pair[0] as usize] == values[pair[1] as usize]);
+    if duplicate { Err(EncodingError::Categories) } else { Ok(order) }
 }

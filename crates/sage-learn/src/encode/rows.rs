@@ -41,7 +41,7 @@ impl Encoded {
         Self::beside(layout, 0)
     }
 
-    /// Rows one after the other; `None` if the sizes do not fit the layout.
+    /// Row-major parts of rows; `None` if the sizes do not match the layout.
     pub fn from_parts(layout: Layout, numbers: Vec<f32>, places: Vec<u32>, labels: Vec<f32>) -> Option<Self> {
         let rows = labels.len();
         let fits = numbers.len() == rows * layout.numbers as usize && places.len() == rows * layout.named as usize;
@@ -55,8 +55,8 @@ impl Encoded {
             return None;
         }
         let mut beside = Vec::with_capacity(self.beside.len() + column.len());
-        for (place, number) in column.iter().enumerate() {
-            beside.extend_from_slice(&self.beside[place * self.width_beside..][..self.width_beside]);
+        for (row, number) in column.iter().enumerate() {
+            beside.extend_from_slice(&self.beside[row * self.width_beside..][..self.width_beside]);
             beside.push(*number);
         }
         self.beside = beside;
@@ -72,20 +72,20 @@ impl Encoded {
     /// Replaces the key that every row carries in the number at this index by the table's number.
     ///
     /// Row by row, and total: a key that is not in the table, or an index that a row does not have, changes nothing.
-    pub fn join(&mut self, place: usize, table: &[f32]) {
+    pub fn join(&mut self, index: usize, table: &[f32]) {
         let width = self.layout.numbers as usize;
-        if place >= width {
+        if index >= width {
             return;
         }
-        for number in self.numbers.iter_mut().skip(place).step_by(width) {
+        for number in self.numbers.iter_mut().skip(index).step_by(width) {
             *number = table.get(*number as usize).copied().unwrap_or(*number);
         }
     }
 
-    /// Separate from the rest of a row: most rows have none, and learners read millions of rows.
+    /// The auxiliary numbers of a row. Out of line: most rows have none, and learners read millions of rows.
     #[cold]
-    fn beside_of(&self, place: usize) -> &[f32] {
-        &self.beside[place * self.width_beside..][..self.width_beside]
+    fn beside_of(&self, row: usize) -> &[f32] {
+        &self.beside[row * self.width_beside..][..self.width_beside]
     }
 
     /// No rows yet, each with `width` auxiliary numbers.
@@ -132,8 +132,8 @@ impl Example<'_> {
     pub fn fill_features(&self, features: &mut [f64]) {
         let (numbers, rest) = features.split_at_mut(self.numbers.len());
         numbers.iter_mut().zip(self.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
-        for &place in self.places {
-            if let Some(feature) = rest.get_mut(place as usize) {
+        for &index in self.places {
+            if let Some(feature) = rest.get_mut(index as usize) {
                 *feature = 1.0;
             }
         }
@@ -150,13 +150,13 @@ impl Rows for Encoded {
     }
 
     #[inline]
-    fn row(&self, place: usize) -> Example<'_> {
-        let (numbers, named) = (self.layout.numbers as usize, self.layout.named as usize);
+    fn row(&self, index: usize) -> Example<'_> {
+        let (numbers, active) = (self.layout.numbers as usize, self.layout.named as usize);
         Example {
-            numbers: &self.numbers[place * numbers..][..numbers],
-            places: &self.places[place * named..][..named],
-            label: self.labels[place],
-            beside: if self.width_beside == 0 { &[] } else { self.beside_of(place) },
+            numbers: &self.numbers[index * numbers..][..numbers],
+            places: &self.places[index * active..][..active],
+            label: self.labels[index],
+            beside: if self.width_beside == 0 { &[] } else { self.beside_of(index) },
         }
     }
 }

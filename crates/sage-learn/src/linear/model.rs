@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::encode::{Example, Layout};
 
-/// Weights for the inputs of a layout, and how a prediction becomes a label.
+/// A linear model: weights for the inputs of a layout, a bias and the bounds of the label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinearModel {
@@ -19,7 +19,7 @@ pub struct LinearModel {
 }
 
 impl LinearModel {
-    /// Whether the weights are those of rows of this layout.
+    /// Whether the number of weights matches rows of this layout.
     pub fn fits(&self, layout: Layout) -> bool {
         self.weights.len() == layout.inputs() as usize
     }
@@ -35,7 +35,7 @@ impl LinearModel {
     /// The prediction for a row, always within the label's bounds.
     pub fn predict(&self, row: &Example<'_>) -> f64 {
         let numbers = row.numbers.iter().zip(&self.weights).map(|(&number, weight)| f64::from(number) * weight);
-        let weight = |&place: &u32| self.weights.get(row.numbers.len() + place as usize).copied().unwrap_or(0.0);
+        let weight = |&index: &u32| self.weights.get(row.numbers.len() + index as usize).copied().unwrap_or(0.0);
         let sum: f64 = numbers.sum::<f64>() + row.places.iter().map(weight).sum::<f64>() + self.bias;
         let (low, high) = self.label;
         if sum.is_nan() { low } else { sum.clamp(low, high) }

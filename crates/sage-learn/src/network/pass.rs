@@ -33,13 +33,13 @@ struct Layer<'net> {
 }
 
 /// Number of weights from which packing on a second thread pays off.
-const WORTH: u32 = 1 << 16;
+const PARALLEL_WEIGHTS: u32 = 1 << 16;
 
 /// The dense layers of a network, each with the weights of its numeric inputs.
 fn dense(network: &Network) -> impl Iterator<Item = (LayerShape, &[f32])> {
     let layers = network.shape().layers().into_iter().zip(network.parameters());
-    let met = |shape: LayerShape| shape.numeric as usize * shape.outputs as usize;
-    layers.skip(network.shape().embeddings()).map(move |(shape, weights)| (shape, &weights[..met(shape)]))
+    let numeric_weights = |shape: LayerShape| shape.numeric as usize * shape.outputs as usize;
+    layers.skip(network.shape().embeddings()).map(move |(shape, weights)| (shape, &weights[..numeric_weights(shape)]))
 }
 
 /// Packs the weights for the forward pass, reusing allocations.
@@ -79,7 +79,7 @@ pub(super) struct PackedNetwork<'net> {
     layers: Vec<Layer<'net>>,
 }
 
-/// Allocations that steps hand on: for the forward and the backward pass.
+/// Allocations that are passed from step to step: for the forward and the backward pass.
 pub(super) type Memory = [Vec<Vec<f32>>; 2];
 
 /// Buffers for the activations of a block of rows at every dense layer.
@@ -99,7 +99,7 @@ impl Buffers {
 /// The part of one layer's rows that a block works on.
 struct Block<'data> {
     values: &'data mut [f32],
-    places: &'data mut [u32],
+    indices: &'data mut [u32],
     errors: &'data mut [f32],
 }
 
@@ -109,10 +109,11 @@ impl<'net> PackedNetwork<'net> {
         Self::new(network, forward(network, Vec::new()), Vec::new())
     }
 
-    /// For a step: with the way back wherever errors go on. Takes memory that an earlier step has left.
+    /// For a training step: with the transposed weights of layers that propagate errors. Reuses the allocations of an
+    /// earlier step.
     pub(super) fn for_training(network: &'net Network, [one, other]: &mut Memory, threads: usize) -> Self {
         let (one, other) = (std::mem::take(one), std::mem::take(other));
-        if threads == 1 || network.shape().parameters() < WORTH {
+        if threads == 1 || network.shape().parameters() < PARALLEL_WEIGHTS {
             return Self::new(network, forward(network, one), back(network, other));
         }
         std::thread::scope(|scope| {
@@ -123,7 +124,7 @@ impl<'net> PackedNetwork<'net> {
         })
     }
 
-    /// Hands its allocations to the next step.
+    /// Returns its allocations for the next step.
     pub(super) fn recycle(self, [forward, back]: &mut Memory) {
         for layer in self.layers.into_iter().rev() {
             forward.push(layer.forward.into_memory());
@@ -163,7 +164,7 @@ impl<'net> PackedNetwork<'net> {
         }
     }
 
-    /// Fills in the gradient factors that a step of the kernel asks for.
+    /// Computes the gradient factors that a step of the kernel needs.
     pub(super) fn backward(&self, sample: &Sample<'_, Encoded>, filled: &mut [LayerRows]) {
         let examples: Vec<Example<'_>> = (0..sample.count()).map(|index| sample.row(index)).collect();
         let mut blocks: Vec<Block<'_>> = filled.iter_mut().map(Block::whole).collect();
@@ -175,7 +176,7 @@ impl<'net> PackedNetwork<'net> {
     fn block(&self, examples: &[Example<'_>], blocks: &mut [Block<'_>], spare: &mut [f32]) {
         let (embedded, dense) = blocks.split_at_mut(self.embeddings.len());
         self.fill_first(examples, dense[0].values);
-        self.fill_places(examples, embedded, dense[0].places);
+        self.fill_indices(examples, embedded, dense[0].indices);
         for (index, layer) in self.layers.iter().enumerate() {
             let (before, after) = dense.split_at_mut(index + 1);
             if let Some(next) = after.first_mut() {
@@ -229,18 +230,18 @@ impl<'net> PackedNetwork<'net> {
 
     /// The rows' one-hot indices, for the layers that have them. A row that does not fit the layout gets an index that
     /// does not exist: the kernel then leaves the row out.
-    fn fill_places(&self, examples: &[Example<'_>], embedded: &mut [Block<'_>], direct: &mut [u32]) {
-        let named = self.network.shape().layout().named as usize;
+    fn fill_indices(&self, examples: &[Example<'_>], embedded: &mut [Block<'_>], direct: &mut [u32]) {
+        let active = self.network.shape().layout().named as usize;
         for (row, example) in examples.iter().enumerate() {
-            let places = Some(example.places).filter(|places| places.len() == named);
-            let index = |field: usize| places.and_then(|places| places.get(field)).copied();
+            let indices = Some(example.places).filter(|indices| indices.len() == active);
+            let index = |field: usize| indices.and_then(|indices| indices.get(field)).copied();
             for (field, (block, start)) in embedded.iter_mut().zip(&self.starts).enumerate() {
-                block.places[row] = index(field).and_then(|index| index.checked_sub(*start)).unwrap_or(u32::MAX);
+                block.indices[row] = index(field).and_then(|index| index.checked_sub(*start)).unwrap_or(u32::MAX);
             }
             if embedded.is_empty() {
-                let target = &mut direct[row * named..][..named];
-                match places {
-                    Some(places) => target.copy_from_slice(places),
+                let target = &mut direct[row * active..][..active];
+                match indices {
+                    Some(indices) => target.copy_from_slice(indices),
                     None => target.fill(u32::MAX),
                 }
             }
@@ -271,7 +272,7 @@ impl<'net> PackedNetwork<'net> {
 
 impl<'data> Block<'data> {
     fn whole(rows: &'data mut LayerRows) -> Self {
-        Self { values: &mut rows.values, places: &mut rows.indices, errors: &mut rows.errors }
+        Self { values: &mut rows.values, indices: &mut rows.indices, errors: &mut rows.errors }
     }
 }
 
@@ -285,7 +286,7 @@ fn copy_short(from: &[f32], to: &mut [f32]) {
     }
 }
 
-/// ReLU in index. NaN stays NaN, so that the kernel leaves the row out.
+/// ReLU in place. NaN stays NaN, so that the kernel leaves the row out.
 pub fn relu(values: &mut [f32]) {
     dispatch(Relu { values });
 }
@@ -297,7 +298,7 @@ struct Relu<'data> {
 impl WithSimd for Relu<'_> {
     type Output = ();
 
-    #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN is kept, so that it shows")]
+    #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN must stay NaN")]
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         for value in self.values {
@@ -377,14 +378,14 @@ impl WithSimd for OneHotSum<'_> {
             }
             return;
         }
-        let places = table.len() / outputs;
+        let columns = table.len() / outputs;
         for first in (0..outputs).step_by(OUTPUTS) {
             let some = first..outputs.min(first + OUTPUTS);
             for (example, out) in examples.iter().zip(out.chunks_exact_mut(outputs)) {
                 let out = &mut out[some.clone()];
                 out.copy_from_slice(&bias[some.clone()]);
                 let weights = |index: u32| &table[index as usize * outputs..][some.clone()];
-                let mut known = example.places.iter().copied().filter(|&index| (index as usize) < places);
+                let mut known = example.places.iter().copied().filter(|&index| (index as usize) < columns);
                 // Two indices at a time, in order: half as many passes over the outputs.
                 while let Some(one) = known.next() {
                     let Some(other) = known.next() else {

@@ -11,7 +11,7 @@ pub struct Work {
     pub rows: f64,
     /// The expected number of rows of a step.
     pub batch: f64,
-    /// How many steps.
+    /// The number of steps.
     pub steps: u32,
     /// The norm to which the gradient of one row is clipped.
     pub clip: f64,
@@ -25,13 +25,13 @@ impl Work {
     }
 }
 
-/// Why there is no plan.
+/// Why a training could not be planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
     /// A size is missing, zero, negative or not finite; the text names it.
     Parameter(&'static str),
-    /// The rule needs declarations made in advance, and plans nothing by itself.
+    /// The rule charges only declared queries, so there is nothing to plan.
     Rule,
     /// No noise of at most 10⁶ times the sensitivity brings the steps within the target.
     OutOfReach,
@@ -66,7 +66,7 @@ pub struct Plan {
 const MILLIONTH: Delta = Delta::from_units(1_000_000_000_000).expect("below one");
 /// The most noise that is tried, over sensitivity.
 const MOST: u64 = 1_000_000_000_000_000;
-/// The search ends within one part in this many of the least noise.
+/// The search stops within one part in this many of the least noise.
 const CLOSE: u64 = 100_000;
 
 impl Plan {
@@ -108,7 +108,7 @@ impl Plan {
 
     /// Steps with noise that was chosen elsewhere, and a public divisor.
     ///
-    /// The δ at which they are stated is one in a million until [`Plan::stated_at`] says another.
+    /// The δ at which they are stated is one in a million, unless [`Plan::stated_at`] sets another.
     ///
     /// # Errors
     /// When a number is out of range.
@@ -155,7 +155,7 @@ impl Plan {
         self.step
     }
 
-    /// How many steps.
+    /// The number of steps.
     pub const fn steps(&self) -> u32 {
         self.steps
     }
@@ -166,7 +166,7 @@ impl Plan {
     }
 }
 
-/// How much of a budget's δ the steps may take: under the strong rule half of it belongs to its own theorem.
+/// The share of a budget's δ that the steps may use: the strong rule needs half of it for its composition theorem.
 fn stated(rule: Rule, delta: Delta) -> Delta {
     let parts = if rule == Rule::Strong { 2 } else { 1 };
     Delta::from_units(delta.units() / parts).unwrap_or(Delta::ZERO)
@@ -178,7 +178,7 @@ fn admitted(filter: &Filter, plan: &Plan) -> bool {
     filter.price(&cost, Lane::Train, &blocks).is_ok_and(|amounts| filter.admits(&spent, &amounts))
 }
 
-/// The least number of units that fits, nearly, if more of them fit better.
+/// Approximately the least number of units for which `fits` returns true, if `fits` is monotone.
 fn least(fits: impl Fn(u64) -> bool) -> Option<u64> {
     let mut within = 1_000_000_000;
     let mut outside = 0;
@@ -187,7 +187,7 @@ fn least(fits: impl Fn(u64) -> bool) -> Option<u64> {
         within = within.checked_mul(2).filter(|&next| next <= MOST)?;
     }
     if outside == 0 {
-        // Below a thousandth of the sensitivity noise has no meaning.
+        // Noise below a thousandth of the sensitivity gives no useful guarantee.
         outside = 1_000_000;
         if fits(outside) {
             return Some(outside);

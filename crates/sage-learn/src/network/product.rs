@@ -145,7 +145,7 @@ struct Target<'data> {
 
 impl Target<'_> {
     #[inline(always)]
-    fn keep(&mut self, sums: &[f32], index: usize) {
+    fn store(&mut self, sums: &[f32], index: usize) {
         if index >= self.height {
             return;
         }
@@ -181,7 +181,7 @@ fn tile<S: Simd, const WIDE: usize>(simd: S, rows: [&[f32]; TILE], panel: &[f32]
     // Only a copy is read as memory, so that the sums themselves stay in registers.
     let done: [[S::f32s; WIDE]; TILE] = std::array::from_fn(|row| std::array::from_fn(|index| sums[row][index]));
     for (index, sums) in done.iter().enumerate() {
-        target.keep(pulp::bytemuck::cast_slice(sums.as_slice()), index);
+        target.store(pulp::bytemuck::cast_slice(sums.as_slice()), index);
     }
 }
 
@@ -198,12 +198,13 @@ mod tests {
         for inner in [1usize, 3, 255, 256, 300] {
             for columns in [1usize, 8, 16, 17, 32, 33, 100] {
                 let weights = matrix(inner * columns, 1);
-                let mut turned = vec![0.0; inner * columns];
+                let mut column_major = vec![0.0; inner * columns];
                 for row in 0..inner {
-                    (0..columns).for_each(|column| turned[column * inner + row] = weights[row * columns + column]);
+                    (0..columns)
+                        .for_each(|column| column_major[column * inner + row] = weights[row * columns + column]);
                 }
                 let right = Right::new(&weights, inner, columns, Vec::new());
-                let other = Right::transposed(&turned, inner, columns, vec![1.0; 3]);
+                let other = Right::transposed(&column_major, inner, columns, vec![1.0; 3]);
                 for count in [0usize, 1, 5, 6, 13] {
                     let left = matrix(count * inner, 2);
                     let mut out = vec![0.5; count * columns];

@@ -319,13 +319,14 @@ mod tests {
         for inner in [1usize, 3, 31, 32, 33, 49, 50, 51, 63, 64, 65, 130] {
             for columns in [1usize, 8, 17, 64, 100, 128, 129, 208, 221, 300] {
                 let weights = relu_output(inner * columns, 1);
-                let mut turned = vec![0.0; inner * columns];
+                let mut column_major = vec![0.0; inner * columns];
                 for row in 0..inner {
-                    (0..columns).for_each(|column| turned[column * inner + row] = weights[row * columns + column]);
+                    (0..columns)
+                        .for_each(|column| column_major[column * inner + row] = weights[row * columns + column]);
                 }
                 let right = SparseRight::new(&weights, inner, columns, vec![1.0; 3]);
-                let other = SparseRight::transposed(&turned, inner, columns, vec![f32::NAN; 2 * inner * columns]);
-                let whole = Right::new(&weights, inner, columns, Vec::new());
+                let other = SparseRight::transposed(&column_major, inner, columns, vec![f32::NAN; 2 * inner * columns]);
+                let dense = Right::new(&weights, inner, columns, Vec::new());
                 for count in [0usize, 1, 5, 13] {
                     let left = relu_output(count * inner, 2);
                     let bias = relu_output(columns, 3);
@@ -333,7 +334,7 @@ mod tests {
                         let start = if initial == Initial::Existing { 0.5 } else { f32::NAN };
                         let (mut out, mut expected) = (vec![start; count * columns], vec![start; count * columns]);
                         right.product(&left, &mut out, initial);
-                        whole.product(&left, &mut expected, initial);
+                        dense.product(&left, &mut expected, initial);
                         let close = |(one, other): (&f32, &f32)| (one - other).abs() < 1e-6 * inner as f32;
                         assert!(out.iter().zip(&expected).all(close), "{inner} {columns} {count}");
                         for (row, out) in out.chunks_exact(columns).enumerate() {

@@ -36,7 +36,7 @@ pub struct Shape {
     loss: Loss,
 }
 
-/// Why layers are not a network.
+/// Why layers do not form a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShapeError {
@@ -55,7 +55,9 @@ impl std::fmt::Display for ShapeError {
         out.write_str(match self {
             Self::NoInputs => "a network needs at least one input",
             Self::Empty => "hidden layers and embeddings need at least one number",
-            Self::Fields => "embedded fields must be as many as the places a row names, and have as many places",
+            Self::Fields => {
+                "the embedded fields must be the categorical fields of the rows, with the same numbers of categories"
+            }
             Self::TooLarge => "a network has at most 2^31 - 1 parameters",
         })
     }
@@ -76,8 +78,8 @@ impl Shape {
             return Err(ShapeError::Empty);
         }
         if let Inputs::Embedded { fields, width } = &inputs {
-            let places = fields.iter().map(|&places| u64::from(places)).sum::<u64>();
-            if fields.len() != layout.named as usize || places != u64::from(layout.places) || fields.contains(&0) {
+            let columns = fields.iter().map(|&categories| u64::from(categories)).sum::<u64>();
+            if fields.len() != layout.named as usize || columns != u64::from(layout.places) || fields.contains(&0) {
                 return Err(ShapeError::Fields);
             }
             if *width == 0 {
@@ -108,7 +110,7 @@ impl Shape {
         &self.hidden
     }
 
-    /// What is predicted.
+    /// The loss, which determines what is predicted.
     pub const fn loss(&self) -> Loss {
         self.loss
     }
@@ -129,7 +131,7 @@ impl Shape {
         match &self.inputs {
             Inputs::Direct => (first.active, first.columns) = (self.layout.named, self.layout.places),
             Inputs::Embedded { fields, width } => {
-                layers.extend(fields.iter().map(|&places| LayerShape::embedding(places, *width)));
+                layers.extend(fields.iter().map(|&categories| LayerShape::embedding(categories, *width)));
             }
         }
         for &outputs in self.hidden.iter().chain(&[1]) {

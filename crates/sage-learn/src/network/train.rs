@@ -1,4 +1,4 @@
-//! Training: steps of noisy gradients, and what they do to the weights.
+//! Training: noisy gradient steps and the optimizer.
 
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Session, SessionError};
@@ -59,7 +59,7 @@ pub struct Diverged {
     pub step: u32,
 }
 
-/// Why there is no trained network. What was charged stays charged.
+/// Why training failed. The charge is not refunded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrainError {
@@ -82,7 +82,7 @@ impl std::fmt::Display for TrainError {
             Self::Session(error) => error.fmt(out),
             Self::Diverged(Diverged { step }) => write!(
                 out,
-                "training diverged: after step {step} a weight was no finite number; take a smaller learning rate, \
+                "training diverged: after step {step} a weight was not finite; use a smaller learning rate, \
                  a smaller clip or less momentum"
             ),
             Self::Parameter(text) => out.write_str(text),
@@ -108,13 +108,13 @@ pub fn train<N: NoiseSource>(
     train_while(session, lane, plan, training, network, &mut |_| true)
 }
 
-/// Like [`train`], but stops as soon as `goes_on` returns false; it is called before each step with its index.
+/// Like [`train`], but stops as soon as `keep_going` returns false; it is called before each step with its index.
 ///
 /// # Errors
 /// As [`train`], and if it was stopped. The steps done so far stay charged, and the network is discarded.
 pub fn train_while<N: NoiseSource>(
     session: &mut Session<Encoded, N>, lane: Lane, plan: &Plan, training: &Training, mut network: Network,
-    goes_on: &mut dyn FnMut(u32) -> bool,
+    keep_going: &mut dyn FnMut(u32) -> bool,
 ) -> Result<Network, TrainError> {
     check(training)?;
     session.use_threads(training.threads);
@@ -122,7 +122,7 @@ pub fn train_while<N: NoiseSource>(
     let mut velocity: Vec<Vec<f32>> = network.parameters().iter().map(|weights| vec![0.0; weights.len()]).collect();
     let mut spare = Default::default();
     for step in 0..plan.steps() {
-        if !goes_on(step) {
+        if !keep_going(step) {
             return Err(TrainError::Stopped { step });
         }
         let packed = PackedNetwork::for_training(&network, &mut spare, training.threads);
@@ -168,7 +168,7 @@ struct Update {
     decay: f32,
 }
 
-/// Maximum number of weights in a piece of work of one thread.
+/// Maximum number of weights in one work item.
 const PIECE: usize = 1 << 15;
 
 /// Weights, their momentum and the noisy sums.

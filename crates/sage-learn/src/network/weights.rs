@@ -111,11 +111,12 @@ impl Network {
             let examples: Vec<Example<'_>> = (0..predicted.len()).map(|index| rows.row(block * ROWS + index)).collect();
             packed.predict(&mut buffers, &examples, predicted);
         }
-        predicted.iter_mut().for_each(|value| *value = self.shown(*value));
+        predicted.iter_mut().for_each(|value| *value = self.activate(*value));
         predicted
     }
 
-    fn shown(&self, value: f32) -> f32 {
+    /// The prediction from the last layer's output.
+    fn activate(&self, value: f32) -> f32 {
         match self.shape.loss() {
             Loss::Squared => value,
             Loss::Logistic => logistic(value),
@@ -128,9 +129,9 @@ impl Network {
             Inputs::Direct => Vec::new(),
             Inputs::Embedded { fields, .. } => fields
                 .iter()
-                .scan(0, |start, &places| {
+                .scan(0, |start, &categories| {
                     let first = *start;
-                    *start += places;
+                    *start += categories;
                     Some(first)
                 })
                 .collect(),
@@ -150,7 +151,7 @@ impl RowPredictor<'_> {
     pub fn forward(&self, example: &Example<'_>) -> f32 {
         let mut predicted = [0.0];
         self.packed.predict(&mut self.buffers.borrow_mut(), &[*example], &mut predicted);
-        self.network.shown(predicted[0])
+        self.network.activate(predicted[0])
     }
 }
 

@@ -69,7 +69,7 @@ impl Comparison {
     }
 }
 
-/// The largest number up to `most` for which `holds`, if it holds below every number it holds for.
+/// The largest number up to `most` for which `holds` returns true, if `holds` is monotone.
 fn largest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     if holds(most) {
         return most;

@@ -1,6 +1,6 @@
 //! Formulas for planning: the noise that meets a target, other composition theorems, quantiles of noise.
 //!
-//! Each rounds against the spender like the kernel's own. None is used by a ledger: the kernel charges by its own
+//! Each rounds conservatively, like the kernel's accountant. No ledger uses them: the kernel charges by its own
 //! accountant, whatever was planned. Proofs are in `proofs/`.
 
 mod calibrate;

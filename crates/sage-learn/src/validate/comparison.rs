@@ -17,7 +17,7 @@ use crate::estimate::Estimate;
 /// A test on the test lane of whether a new model's mean loss is below an old one's: accept or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ComparisonCheck {
-    /// By how much it must be.
+    /// The margin by which the new model must be better.
     pub target: ComparisonTarget,
     /// The bound behind the test.
     pub tail: Tail,
@@ -28,7 +28,7 @@ pub struct ComparisonCheck {
 }
 
 impl ComparisonCheck {
-    /// What must be charged, and where.
+    /// The lane and the mechanism to charge.
     ///
     /// # Errors
     /// When the noise has no price.
@@ -65,16 +65,16 @@ impl ComparisonCheck {
         };
         let confidence = 1.0 - self.risk.chance();
         let found = found("the new model's mean loss less the old one's", estimate, confidence);
-        let wanted = match self.target.margin {
+        let claim = match self.target.margin {
             0.0 => "lower".to_owned(),
             margin => format!("lower by more than {}", short(margin)),
         };
         let (decision, explanation) = if decide(1.0, 1.0) {
             let chance = short(self.risk.chance());
-            (Decision::Accept, format!("{found}; it is {wanted} but for a chance of {chance}."))
+            (Decision::Accept, format!("{found}; it is {claim} but for a chance of {chance}."))
         } else {
             let remedy = remedy(estimate, decide);
-            (Decision::Retry, format!("{found}; that does not show it to be {wanted}: {remedy}."))
+            (Decision::Retry, format!("{found}; that does not show it to be {claim}: {remedy}."))
         };
         Verdict { decision, estimates: vec![estimate], confidence, explanation }
     }

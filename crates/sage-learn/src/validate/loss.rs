@@ -14,9 +14,9 @@ use crate::estimate::Estimate;
 /// The bound behind a loss test, as pipelines name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// From two sums.
+    /// From two noisy sums, by a tail bound.
     OfPair(Tail),
-    /// From three, the squares among them: [`accepts_by_variance`].
+    /// From three noisy sums, one of them of squares: [`accepts_by_variance`].
     EmpiricalBernstein,
 }
 
@@ -27,7 +27,7 @@ impl Default for Bound {
 }
 
 impl Bound {
-    /// Their names.
+    /// The bounds with their names.
     pub const NAMES: [(&'static str, Self); 4] = [
         ("kl", Self::OfPair(Tail::KullbackLeibler)),
         ("bernstein", Self::OfPair(Tail::Bernstein)),
@@ -48,7 +48,7 @@ impl Bound {
 pub struct LossCheck {
     /// The mean loss to stay below.
     pub target: LossTarget,
-    /// How rows are taken into account.
+    /// The concentration bound.
     pub bound: Bound,
     /// The noise, and with it the cost.
     pub noise: TableNoise,
@@ -57,7 +57,7 @@ pub struct LossCheck {
 }
 
 impl LossCheck {
-    /// What must be charged, and where.
+    /// The lane and the mechanism to charge.
     ///
     /// # Errors
     /// When the noise has no price.
@@ -65,23 +65,23 @@ impl LossCheck {
         Ok((Lane::Test, self.noise.mechanism()?))
     }
 
-    /// Runs the test on the test lane. A row for which `loss` returns `None`, such as one without a label, is left out
-    /// of the sum and of the count: the test is about the rows that have a loss. A loss that is NaN counts as the bound.
+    /// Runs the test on the test lane. Rows for which `loss` returns `None`, such as rows without a label, are left out
+    /// of the sum and of the count. A loss that is NaN counts as the bound.
     ///
     /// # Errors
     /// When the charge does not cover it or there is no randomness.
     pub fn run<R: Rows, N: NoiseSource, L: Into<Option<f64>>>(
         &self, session: &mut Session<R, N>, loss: impl Fn(R::Row<'_>) -> L,
     ) -> Result<Verdict, SessionError> {
-        let (range, taken) = (self.target.range, Rounding::Up);
+        let (range, rounding) = (self.target.range, Rounding::Up);
         let value = |row: R::Row<'_>| loss(row).into().map(|loss| (0, loss));
         match self.bound {
             Bound::OfPair(tail) => {
-                let sums = session.pairs(Lane::Test, 1, range, taken, self.noise, value)?;
+                let sums = session.pairs(Lane::Test, 1, range, rounding, self.noise, value)?;
                 Ok(self.judge_pair(tail, sums[0]))
             }
             Bound::EmpiricalBernstein => {
-                let sums = session.triples(Lane::Test, 1, range, taken, self.noise, value)?;
+                let sums = session.triples(Lane::Test, 1, range, rounding, self.noise, value)?;
                 Ok(self.judge_triple(sums[0]))
             }
         }

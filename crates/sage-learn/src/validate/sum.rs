@@ -1,7 +1,6 @@
 //! Tests whether a released statistic is precise enough.
 //!
-//! The test uses only the released sums and costs nothing more. It never rejects: with enough rows any precision
-//! is reached.
+//! The test uses only the released sums and has no extra cost. It never rejects: enough rows reach any precision.
 
 use std::num::NonZeroU32;
 
@@ -17,7 +16,7 @@ use super::verdict::{Decision, Verdict};
 use crate::encode::present;
 use crate::estimate::Estimate;
 
-/// A test of means of a bounded value, one for each of some groups: accept or retry.
+/// A test of the precision of the means of a bounded value by group: accept or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SumCheck {
     low: f64,
@@ -34,7 +33,7 @@ impl SumCheck {
     /// target of the true mean; the risk is that of any group being further off.
     ///
     /// # Errors
-    /// When the range is none.
+    /// When the bounds are not finite and in order.
     pub fn new(
         (low, high): (f64, f64), groups: NonZeroU32, target: PrecisionTarget, noise: TableNoise, risk: Risk,
     ) -> Result<Self, OutOfRange> {
@@ -42,7 +41,7 @@ impl SumCheck {
         Ok(Self { low, width: high - low, range, groups, target, noise, risk })
     }
 
-    /// What must be charged, and where: the lane is the one the statistic is about.
+    /// The lane and the mechanism to charge; the statistic is about the rows of this lane.
     ///
     /// # Errors
     /// When the noise has no price.
@@ -105,11 +104,11 @@ impl SumCheck {
         let (low, high) = interval(sums, margin);
         // Values were rounded to the nearest of 2^20 steps.
         let step = 0.5 / SCALE as f64;
-        let place = |share: f64| self.low + self.width * share;
+        let denormalise = |share: f64| self.low + self.width * share;
         Estimate {
-            value: mean(sums).map(place),
-            low: place((low - step).max(0.0)),
-            high: place((high + step).min(1.0)),
+            value: mean(sums).map(denormalise),
+            low: denormalise((low - step).max(0.0)),
+            high: denormalise((high + step).min(1.0)),
         }
     }
 }

@@ -29,13 +29,13 @@ pub(crate) fn opened(cost: Cost, rows: Vec<Encoded>, noise: SeededNoise) -> Sess
         access: AccessMode::Enforced,
         purpose: "test".to_owned(),
     };
-    let answer = gate.charge(0, vec![request]).expect("the log takes it").remove(0);
-    let ChargeOutcome::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+    let outcome = gate.charge(0, vec![request]).expect("the log takes it").remove(0);
+    let ChargeOutcome::Granted(grant) = outcome else { panic!("not granted: {outcome:?}") };
     let permit = gate.start(0, grant).expect("starts");
     permit.open(noise, |_| Ok::<_, ()>([rows, Vec::new()])).expect("opens")
 }
 
-/// The seed of this run: printed, and taken from `SAGE_SEED` to repeat one.
+/// The seed of this run: from `SAGE_SEED` if it is set, and printed so that a run can be repeated.
 pub(crate) fn run_seed(test: &str) -> u64 {
     let given = std::env::var("SAGE_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or(0x5a6e_0001);
@@ -43,7 +43,7 @@ pub(crate) fn run_seed(test: &str) -> u64 {
     seed
 }
 
-/// Numbers for synthetic rows.
+/// Pseudo-random numbers for synthetic rows.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -62,12 +62,12 @@ impl Dice {
         (self.word() % u64::from(limit)) as u32
     }
 
-    /// From minus one to one.
-    pub(crate) fn even(&mut self) -> f64 {
+    /// Uniform from minus one to one.
+    pub(crate) fn signed(&mut self) -> f64 {
         (self.word() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
-    /// The dice after the weights of a shape were drawn with them.
+    /// The generator after the weights of a shape have been drawn from it.
     pub(crate) fn after(mut self, shape: &Shape) -> Self {
         for _ in 0..shape.parameters() {
             self.word();

@@ -1,4 +1,4 @@
-//! What the tests of the learners share: permits on one stream, and numbers for making up rows.
+//! Shared by the tests of the learners: permits on one stream, and random numbers for synthetic rows.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
@@ -8,7 +8,7 @@ use sage_kernel::{
     MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, Session, StreamId,
 };
 
-/// Leave to read the blocks of a stream of its own, both lanes charged alike.
+/// A permit for the blocks of a new stream, with the same charge on both lanes.
 pub(crate) fn permit(parts: Vec<Mechanism>, blocks: u32) -> Permit {
     let ceiling = Ceiling {
         epsilon: Epsilon::ceiling("20").expect("a ceiling"),
@@ -46,7 +46,7 @@ pub(crate) fn noise() -> SecureNoise {
     SecureNoise::new().expect("randomness")
 }
 
-/// Numbers for making up rows.
+/// Pseudo-random numbers for synthetic rows.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -77,7 +77,7 @@ impl Rows for Numbers {
         self.0.len()
     }
 
-    fn row(&self, place: usize) -> f64 {
-        self.0[place]
+    fn row(&self, index: usize) -> f64 {
+        self.0[index]
     }
 }

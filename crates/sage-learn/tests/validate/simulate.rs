@@ -1,6 +1,6 @@
-//! Rates of wrong verdicts, simulated: rows whose mean is exactly at the target, losses at both ends of their
-//! range (the worst case of these bounds), the kernel's exact noise, over numbers of rows from none to ten
-//! thousand, ε from almost nothing to almost no noise, and targets from rare to common.
+//! Simulated rates of wrong verdicts: rows whose mean is exactly at the target, losses at both ends of their range (the
+//! worst case of these bounds) and the kernel's exact noise, for zero to ten thousand rows, very small to very large ε,
+//! and rare to common targets.
 
 use std::num::NonZeroU32;
 
@@ -69,10 +69,10 @@ pub fn count<const DECISIONS: usize>(
     counts
 }
 
-/// Checks the rates at one point and gives the worst, over its risk.
+/// Checks the rates at one point and returns the largest, divided by the risk.
 fn check<const DECISIONS: usize>(point: Point, what: &str, counts: [usize; DECISIONS], risk: f64) -> f64 {
-    for (place, count) in counts.into_iter().enumerate() {
-        assert!(within(count, runs(), risk), "{what} {place}: {count} wrong of {} at {point:?}, risk {risk}", runs());
+    for (index, count) in counts.into_iter().enumerate() {
+        assert!(within(count, runs(), risk), "{what} {index}: {count} wrong of {} at {point:?}, risk {risk}", runs());
     }
     counts.into_iter().max().unwrap_or(0) as f64 / runs() as f64 / risk
 }
@@ -100,7 +100,7 @@ fn losses_are_wrongly_accepted_within_the_risk() {
         }
     }
     println!("worst rate over risk: {worst}");
-    // The statistical half is used: the tests are not idle.
+    // The half of the risk for the rows is used: the tests are not vacuous.
     assert!(worst > 0.2);
 }
 
@@ -111,9 +111,9 @@ fn classes_are_wrongly_rejected_within_the_risk() {
     let mut worst = 0.0f64;
     for point in points() {
         let source = Source::with_sensitivity(SCALE + 2 * GAP_STEPS, point.epsilon);
-        let noise_law = Noise::of_best_loss(Epsilon::from_units(point.epsilon).unwrap(), gap);
+        let noise_distribution = Noise::of_best_loss(Epsilon::from_units(point.epsilon).unwrap(), gap);
         for risk in RISKS {
-            let margin = Margin::one_sided(noise_law, Risk::new(risk).unwrap());
+            let margin = Margin::one_sided(noise_distribution, Risk::new(risk).unwrap());
             let counts = count(point, &source, point.seed(seed), |sum, noise| {
                 // The computed least loss lies above the true one by as much as the gap allows.
                 let mut sums = noisy(point, sum, noise);
@@ -150,8 +150,8 @@ fn accuracies_are_wrongly_decided_within_the_risk() {
     assert!(worst > 0.3);
 }
 
-/// Rows fall on some keys, and each key has a right answer with the same chance, so that the best function has exactly
-/// this accuracy. The best on the rows has more, by chance: with few rows and many keys by much.
+/// Rows are spread over some keys, and the majority class of each key has the same probability, so the best function
+/// has exactly this accuracy. The best function on the sample has a higher one: much higher with few rows and many keys.
 #[test]
 fn classes_of_answers_are_wrongly_rejected_within_the_risk() {
     let seed = run_seed("answers rejected");
@@ -253,9 +253,9 @@ fn gaussian_noise_keeps_the_risk_too() {
     {
         let point = Point { rows, mean, epsilon: sigma };
         let source = Source::gaussian(sigma);
-        let noise_law = Noise::from(TableNoise::Gaussian(Sigma::from_units(sigma * 1_000_000_000).unwrap()));
+        let noise_distribution = Noise::from(TableNoise::Gaussian(Sigma::from_units(sigma * 1_000_000_000).unwrap()));
         for risk in RISKS {
-            let margin = Margin::one_sided(noise_law, Risk::new(risk).unwrap());
+            let margin = Margin::one_sided(noise_distribution, Risk::new(risk).unwrap());
             let counts = count(point, &source, point.seed(seed), |sum, noise| {
                 let sums = noisy(point, sum, noise);
                 [
@@ -269,7 +269,7 @@ fn gaussian_noise_keeps_the_risk_too() {
     }
 }
 
-/// A model that is better than its target is accepted once there are as many rows as there should have to be.
+/// A model that is better than its target is accepted with the expected number of rows.
 #[test]
 fn good_models_are_accepted() {
     let seed = run_seed("power");
@@ -293,8 +293,8 @@ fn good_models_are_accepted() {
     }
 }
 
-/// Twelve attempts, each with a new model exactly at the target: with the schedule the chance that any is
-/// accepted stays within the risk, with the whole risk each time it does not.
+/// Twelve attempts, each with a new model exactly at the target: with the schedule the probability that any is accepted
+/// stays within the risk; with the whole risk for each attempt it does not.
 #[test]
 fn attempts_share_the_risk() {
     let seed = run_seed("attempts");
@@ -319,6 +319,6 @@ fn attempts_share_the_risk() {
         }
         let [scheduled, flat] = accepted.map(|runs| runs.into_iter().filter(|&accepted| accepted).count());
         assert!(within(scheduled, runs(), risk), "{scheduled} of {} at risk {risk}", runs());
-        assert!(!within(flat, runs(), risk), "{flat} of {}: the simulation would not notice", runs());
+        assert!(!within(flat, runs(), risk), "{flat} of {}: the simulation would not detect it", runs());
     }
 }

@@ -18,7 +18,7 @@ use sage_learn::network::{Inputs, Loss, Network};
 /// The most integers of a list that are compared one by one.
 const LISTED: usize = 400;
 
-/// What was trained.
+/// A trained model.
 #[derive(Clone, Copy)]
 pub enum Model<'model> {
     /// A linear model.
@@ -45,30 +45,31 @@ pub fn fields(columns: &[Column], sources: &[Feature], encoding: &Encoding) -> R
     let declared = columns.iter().filter(|column| named.contains(&column.name.as_str())).cloned().collect();
     let declared = Schema::new(declared, Vec::new()).map_err(schema_refused)?;
     let sources: Vec<Feature> = sources.iter().map(|source| finite(source, &declared)).collect();
-    let mut writing = Writing { sources: &sources, features: Vec::new(), tables: Vec::new() };
+    let mut builder = GraphBuilder { sources: &sources, features: Vec::new(), tables: Vec::new() };
     let mut fields = Vec::new();
     for field in &encoding.stated().fields {
         fields.push(match &field.kind {
             FieldKind::Beside { .. } => continue,
             FieldKind::Number { column, scale } => {
-                let feature = writing.source(*column)?;
+                let feature = builder.source(*column)?;
                 Field::Number(scaled(feature, scale))
             }
             FieldKind::Missing { column } => {
-                let feature = writing.indicator(*column)?;
+                let feature = builder.indicator(*column)?;
                 Field::Number(Scaled { feature, low: 0.0, high: 1.0, shift: 0.0, factor: 1.0, missing: Some(1.0) })
             }
-            FieldKind::Category(key) => Field::Place(writing.place(&field.name, key)?),
-            FieldKind::Cross(one, other) => {
-                Field::Place(Place::Cross(vec![writing.place(&field.name, one)?, writing.place(&field.name, other)?]))
-            }
-            FieldKind::Join(join) => writing.join(&field.name, join)?,
+            FieldKind::Category(key) => Field::Place(builder.category(&field.name, key)?),
+            FieldKind::Cross(one, other) => Field::Place(Place::Cross(vec![
+                builder.category(&field.name, one)?,
+                builder.category(&field.name, other)?,
+            ])),
+            FieldKind::Join(join) => builder.join(&field.name, join)?,
         });
     }
-    let used: Vec<&str> = writing.features.iter().flat_map(|feature| feature.formula.columns()).collect();
+    let used: Vec<&str> = builder.features.iter().flat_map(|feature| feature.formula.columns()).collect();
     let columns = columns.iter().filter(|column| used.contains(&column.name.as_str())).cloned().collect();
-    let schema = Schema::new(columns, writing.tables).map_err(schema_refused)?;
-    Ok(Fields { schema, features: writing.features, fields })
+    let schema = Schema::new(columns, builder.tables).map_err(schema_refused)?;
+    Ok(Fields { schema, features: builder.features, fields })
 }
 
 impl Fields {
@@ -101,30 +102,30 @@ impl Fields {
 }
 
 /// The graph built so far.
-struct Writing<'encoding> {
+struct GraphBuilder<'encoding> {
     sources: &'encoding [Feature],
     features: Vec<Feature>,
     tables: Vec<Table>,
 }
 
-impl Writing<'_> {
-    /// The name of the feature that a column of the encoding is.
+impl GraphBuilder<'_> {
+    /// The name of the feature for a column of the encoding.
     fn source(&mut self, column: u32) -> Result<String, GraphRefusal> {
         let source = self.sources.get(column as usize);
-        let source = source.ok_or_else(|| refused("encoding", "it looks at a column that has no formula"))?;
+        let source = source.ok_or_else(|| refused("encoding", "it reads a column that has no formula"))?;
         Ok(self.feature(source.clone()))
     }
 
     /// The name of a feature that is 1 where a column of the encoding is missing and 0 elsewhere.
     fn indicator(&mut self, column: u32) -> Result<String, GraphRefusal> {
         let source = self.sources.get(column as usize);
-        let source = source.ok_or_else(|| refused("encoding", "it looks at a column that has no formula"))?;
+        let source = source.ok_or_else(|| refused("encoding", "it reads a column that has no formula"))?;
         let missing = Formula::IsNull(Box::new(source.formula.clone()));
         let (name, formula) = (format!("{} is missing", source.name), Formula::AsNumber(Box::new(missing)));
         Ok(self.feature(Feature { name, formula }))
     }
 
-    /// The name of a feature, which is added unless it is known. A name that another formula has gets a prime.
+    /// Adds a feature unless it exists, and returns its name. If another formula has the name, a prime is appended.
     fn feature(&mut self, mut feature: Feature) -> String {
         while let Some(known) = self.features.iter().find(|known| known.name == feature.name) {
             if known.formula == feature.formula {
@@ -136,7 +137,7 @@ impl Writing<'_> {
         feature.name
     }
 
-    fn place(&mut self, field: &str, key: &Key) -> Result<Place, GraphRefusal> {
+    fn category(&mut self, field: &str, key: &Key) -> Result<Place, GraphRefusal> {
         let feature = self.source(key.column)?;
         let otherwise = key.places() - 1;
         Ok(match &key.kind {
@@ -159,27 +160,27 @@ impl Writing<'_> {
     /// A feature that is the index of an integer in a list.
     fn listed(&mut self, field: &str, column: u32, integers: &[i64]) -> Result<String, GraphRefusal> {
         if integers.len() > LISTED {
-            return Err(refused(field, "of numbers that do not follow each other a graph tells 400 apart; hash them"));
+            return Err(refused(field, "a graph lists at most 400 integers that are not consecutive; hash them"));
         }
         let source = &self.sources[column as usize].formula;
         let name = format!("{field} in its list");
-        let formula = place_in(source, integers);
+        let formula = index_in(source, integers);
         Ok(self.feature(Feature { name, formula }))
     }
 
-    /// A number that a table has for the key, as a table of released means and a lookup in it.
+    /// A joined field: a table of released means and a lookup by key.
     fn join(&mut self, field: &str, join: &Join) -> Result<Field, GraphRefusal> {
         let missing = || refused(field, "its table has not been fitted");
         let (&otherwise, named) = join.table.split_last().ok_or_else(missing)?;
         let source = self.sources.get(join.key.column as usize);
-        let source = &source.ok_or_else(|| refused(field, "it looks at a column that has no formula"))?.formula;
+        let source = &source.ok_or_else(|| refused(field, "it reads a column that has no formula"))?.formula;
         let counted = |count: usize| Keys::From { first: 0, count: count as u32 };
         let (keys, key) = match &join.key.kind {
             KeyKind::OneOf(Categories::Texts(texts)) => (Keys::Texts(texts.clone()), source.clone()),
             KeyKind::OneOf(Categories::Integers(integers)) => match consecutive(integers) {
                 Some(first) => (Keys::From { first, count: integers.len() as u32 }, source.clone()),
-                None if integers.len() <= LISTED => (counted(integers.len()), place_in(source, integers)),
-                None => return Err(refused(field, "a table's keys follow each other, or are at most 400")),
+                None if integers.len() <= LISTED => (counted(integers.len()), index_in(source, integers)),
+                None => return Err(refused(field, "a table's keys must be consecutive, or at most 400")),
             },
             KeyKind::Bucket(edges) if edges.len() <= LISTED => (counted(edges.len() + 1), reached(source, edges)),
             _ => return Err(refused(field, "a graph looks up categories, whole numbers and buckets, not hashes")),
@@ -220,20 +221,21 @@ fn consecutive(integers: &[i64]) -> Option<i64> {
     integers.first().copied().filter(|_| follows)
 }
 
-fn place_in(source: &Formula, integers: &[i64]) -> Formula {
+/// The index of a number in a list of integers; null if it is not listed.
+fn index_in(source: &Formula, integers: &[i64]) -> Formula {
     let equal = |&integer: &i64| {
         Formula::Compare(Comparison::Equal, Box::new(source.clone()), Box::new(Formula::Number(integer as f64)))
     };
-    let branches = integers.iter().zip(0..).map(|(integer, place)| (equal(integer), Formula::Number(f64::from(place))));
+    let branches = integers.iter().zip(0..).map(|(integer, index)| (equal(integer), Formula::Number(f64::from(index))));
     Formula::Case(Case { branches: branches.collect(), otherwise: None })
 }
 
-/// How many of the edges a number reaches; null for null and NaN.
+/// The number of edges that a number reaches; null for null and NaN.
 fn reached(source: &Formula, edges: &[f64]) -> Formula {
     let below =
         |&edge: &f64| Formula::Compare(Comparison::Less, Box::new(source.clone()), Box::new(Formula::Number(edge)));
     let mut branches: Vec<(Formula, Formula)> =
-        edges.iter().zip(0..).map(|(edge, place)| (below(edge), Formula::Number(f64::from(place)))).collect();
+        edges.iter().zip(0..).map(|(edge, index)| (below(edge), Formula::Number(f64::from(index)))).collect();
     if let Some(last) = edges.last() {
         let above = Formula::Compare(Comparison::AtLeast, Box::new(source.clone()), Box::new(Formula::Number(*last)));
         branches.push((above, Formula::Number(edges.len() as f64)));
@@ -285,12 +287,12 @@ fn layers(network: &Network) -> (Vec<Shape>, Weights, Link) {
     let last = dense.len().saturating_sub(1);
     let mut layers = Vec::with_capacity(dense.len());
     let mut outline = Vec::with_capacity(dense.len());
-    for (place, (parameters, shape)) in dense.iter().zip(&shapes[embedded..]).enumerate() {
+    for (depth, (parameters, shape)) in dense.iter().zip(&shapes[embedded..]).enumerate() {
         let outputs = shape.outputs as usize;
         let (weights, bias) = parameters.split_at(parameters.len() - outputs);
         let of = |output: usize| weights.iter().skip(output).step_by(outputs).copied();
         layers.push(Layer { weights: (0..outputs).flat_map(of).collect(), bias: bias.to_vec() });
-        let activation = if place == last { Activation::Identity } else { Activation::Relu };
+        let activation = if depth == last { Activation::Identity } else { Activation::Relu };
         outline.push(Shape { outputs: shape.outputs, activation });
     }
     let link = match network.shape().loss() {

@@ -1,7 +1,7 @@
-//! The model card: what a model is for and what it cost, in words and as YAML at the head of a Markdown page.
+//! The model card: the intended use and the privacy cost of a model, as a Markdown page with YAML front matter.
 //!
-//! It states nothing that was not paid for: no accuracy, no count of rows, no example. What was validated is stated
-//! as the claim that was tested, not as the number that was seen. Declared bounds and tables come from the graph, so
+//! It contains nothing that was not charged: no accuracy, no count of rows, no example. A validation is stated as the
+//! claim that was tested, not as the measured number. Declared bounds and tables come from the graph, so
 //! the card cannot contradict it.
 
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ pub struct Card {
     pub intended_use: String,
     /// The stream it was trained on.
     pub stream: String,
-    /// The ranges of blocks it has read.
+    /// The ranges of blocks that it was trained on.
     pub blocks: Vec<String>,
     /// The ε it was charged.
     pub epsilon: String,
@@ -37,7 +37,7 @@ pub struct Card {
     pub door: Door,
     /// The claim that was tested, if one was.
     pub validation: Option<Validation>,
-    /// How many times the pipeline ran before this.
+    /// The number of attempts of the pipeline.
     pub attempts: u32,
 }
 
@@ -126,7 +126,7 @@ pub(super) fn write(card: &Card, graph: &Graph) -> String {
 }
 
 fn front_matter(page: &mut String, card: &Card, graph: &Graph) {
-    // A JSON value is a YAML value, so everything free is written as JSON.
+    // Every JSON value is a YAML value, so free text is written as JSON.
     let mut entry = |name: &str, value: serde_json::Value| {
         // Writing to a string does not fail.
         let _ = writeln!(page, "{name}: {value}");
@@ -172,7 +172,7 @@ fn described(column: &Column) -> (&'static str, String) {
     }
 }
 
-/// Text that stays within its line and its cell.
+/// Escapes text for a cell of a Markdown table.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for character in text.chars() {

@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
         lowered
     }
 
-    /// A zero for each row, out of some column.
+    /// A zero for each row, computed from some column.
     fn zeros(&mut self) -> Tensor {
         let schema: &Schema = &self.outline.schema;
         let name = schema.columns().first().map(|column| column.name.clone()).unwrap_or_default();
@@ -50,8 +50,8 @@ impl<'a> Fields<'a> {
         let zero = self.number(0.0);
         if column.check(schema) == Ok(Kind::Text) {
             let text = self.lowering.text(&column);
-            let place = self.lowering.nodes.place_of_text(&text.value, &[String::new()]);
-            return self.node("Mul", &[&place, &zero]);
+            let index = self.lowering.nodes.text_index(&text.value, &[String::new()]);
+            return self.node("Mul", &[&index, &zero]);
         }
         let any = self.lowering.formula(&column);
         let itself = self.node("Equal", &[&any.value, &any.value]);
@@ -98,18 +98,18 @@ impl<'a> Fields<'a> {
         match field {
             Field::Number(scaled) => self.scaled(scaled),
             Field::Plain(feature) => self.plain(feature),
-            Field::Place(place) | Field::Embedded { place, .. } => self.place(place),
+            Field::Place(place) | Field::Embedded { place, .. } => self.category(place),
         }
     }
 
     /// A categorical field: the index of each row's category, as a whole number in an `f64`.
-    pub(super) fn place(&mut self, place: &Place) -> Tensor {
+    pub(super) fn category(&mut self, place: &Place) -> Tensor {
         match place {
             Place::Category { feature, categories, otherwise } => {
                 let outline = self.outline;
                 let formula = outline.feature(feature).map_or(&Formula::Null, |feature| &feature.formula);
                 let text = self.lowering.text(formula);
-                let found = self.lowering.nodes.place_of_text(&text.value, categories);
+                let found = self.lowering.nodes.text_index(&text.value, categories);
                 let zero = self.number(0.0);
                 let listed = self.node("GreaterOrEqual", &[&found, &zero]);
                 self.otherwise(&found, &listed, text.null, *otherwise)
@@ -117,7 +117,7 @@ impl<'a> Fields<'a> {
             Place::Index { feature, first, count, otherwise } => {
                 let (feature, first) = (self.feature(feature), self.number(*first as f64));
                 let found = self.node("Sub", &[&feature.value, &first]);
-                let (inside, _) = self.lowering.inside(&found, *count as usize);
+                let (inside, _) = self.lowering.checked_index(&found, *count as usize);
                 self.otherwise(&found, &inside, feature.null, *otherwise)
             }
             Place::Bucket { feature, edges, otherwise } => {
@@ -138,7 +138,7 @@ impl<'a> Fields<'a> {
             }
             Place::Cross(parts) => self.cross(parts),
             Place::Folded { of, seed, count } => {
-                let of = self.place(of);
+                let of = self.category(of);
                 self.hash(&of, *seed, *count)
             }
         }
@@ -171,13 +171,13 @@ impl<'a> Fields<'a> {
     fn cross(&mut self, parts: &[Place]) -> Tensor {
         let mut joined: Option<Tensor> = None;
         for part in parts {
-            let place = self.place(part);
+            let index = self.category(part);
             joined = Some(match joined {
-                None => place,
+                None => index,
                 Some(before) => {
-                    let places = self.number(part.places() as f64);
-                    let shifted = self.node("Mul", &[&before, &places]);
-                    self.node("Add", &[&shifted, &place])
+                    let count = self.number(part.places() as f64);
+                    let shifted = self.node("Mul", &[&before, &count]);
+                    self.node("Add", &[&shifted, &index])
                 }
             });
         }

@@ -23,7 +23,7 @@ const MLMODEL: &str = "MLmodel";
 const REQUIREMENTS: &str = "requirements.txt";
 const RECEIPT: &str = "receipt.json";
 
-/// How large files may be: those that are parsed as text, and all together.
+/// The largest sizes of text files, of the description, and of all files together.
 const LARGEST_TEXT: usize = 1 << 20;
 const LARGEST_GRAPH: usize = 1 << 26;
 const LARGEST: usize = 1 << 30;
@@ -43,7 +43,7 @@ pub enum BundleError {
     Missing(String),
     /// An unexpected or duplicate file.
     Unexpected(String),
-    /// A file is larger than such a file may be.
+    /// A file exceeds its size limit.
     TooLarge(String),
     /// A file is not of its format.
     Unreadable {
@@ -52,7 +52,7 @@ pub enum BundleError {
         /// What is wrong with it.
         why: String,
     },
-    /// A file is not what is written from the description and the weights.
+    /// A file differs from the one written from the description and the weights.
     Different(String),
     /// The description is invalid.
     Graph(GraphRefusal),
@@ -77,11 +77,11 @@ impl fmt::Display for BundleError {
 impl std::error::Error for BundleError {}
 
 impl BundleError {
-    /// The error without any content of the files: a program may have written into them what it saw in rows.
+    /// The error without any content of the files: a program may have written data of rows into them.
     pub fn without_contents(&self) -> String {
         match self {
             Self::Graph(GraphRefusal::Part { why, .. }) => format!("`{GRAPH}`: a part of it: {why}"),
-            Self::Graph(GraphRefusal::Formula { .. }) => format!("`{GRAPH}`: one of its formulas is not taken"),
+            Self::Graph(GraphRefusal::Formula { .. }) => format!("`{GRAPH}`: one of its formulas is invalid"),
             Self::Unexpected(_) => "a file does not belong here".to_owned(),
             named => named.to_string(),
         }
@@ -202,7 +202,7 @@ pub fn described(description: &[u8], weights: &[u8]) -> Result<Graph, BundleErro
         return Err(BundleError::TooLarge(GRAPH.to_owned()));
     }
     let description: Description<Outline> =
-        serde_json::from_slice(description).map_err(|error| unreadable(GRAPH, place_of(&error)))?;
+        serde_json::from_slice(description).map_err(|error| unreadable(GRAPH, position_of(&error)))?;
     if description.format != FORMAT {
         return Err(unreadable(GRAPH, "it is of another format"));
     }
@@ -213,11 +213,11 @@ pub fn described(description: &[u8], weights: &[u8]) -> Result<Graph, BundleErro
 }
 
 /// The position of an error in a description, without its content: see [`BundleError::without_contents`].
-fn place_of(error: &serde_json::Error) -> String {
+fn position_of(error: &serde_json::Error) -> String {
     let what = match error.classify() {
-        Category::Data => "what stands there is not of the form that docs/reference/bundle.md describes",
+        Category::Data => "the content there is not of the form that docs/reference/bundle.md describes",
         Category::Eof => "it ends there, too early",
-        Category::Io | Category::Syntax => "it is no JSON",
+        Category::Io | Category::Syntax => "it is not JSON",
     };
     format!("line {}, column {}: {what}", error.line(), error.column())
 }

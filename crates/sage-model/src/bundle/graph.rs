@@ -91,7 +91,7 @@ pub struct Scaled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// How many outputs it has.
+    /// The number of outputs.
     pub outputs: u32,
     /// The activation.
     pub activation: Activation,
@@ -240,7 +240,7 @@ impl Outline {
         last.and_then(|width| u32::try_from(width).ok()).unwrap_or(1)
     }
 
-    /// How many numbers each array of the steps has.
+    /// The length of each array of the steps.
     pub(super) fn arrays(&self) -> Result<Vec<u64>, GraphRefusal> {
         steps::widths(self).map(|widths| steps::arrays(self, &widths))
     }
@@ -264,12 +264,12 @@ impl Outline {
         sizes
     }
 
-    /// The features by name, each with the kind of its values.
+    /// The feature of this name.
     pub(super) fn feature(&self, name: &str) -> Option<&Feature> {
         self.features.iter().find(|feature| feature.name == name)
     }
 
-    /// Refuses what cannot be written or would be too large. Allocations do not depend on the stated sizes.
+    /// Checks that the graph can be written and is within all limits. Allocations do not depend on the stated sizes.
     pub fn check(&self) -> Result<(), GraphRefusal> {
         let layered = self.steps.is_empty();
         if !layered && (!self.layers.is_empty() || self.link != Link::Identity) {
@@ -285,7 +285,7 @@ impl Outline {
             match field {
                 Field::Number(scaled) => self.check_scaled(scaled)?,
                 Field::Plain(_) if layered => return Err(refused("field", "layers take scaled numbers")),
-                Field::Plain(feature) => self.wants(feature, Kind::Number)?,
+                Field::Plain(feature) => self.require_kind(feature, Kind::Number)?,
                 Field::Place(place) => place.check(self)?,
                 Field::Embedded { place, width } => {
                     place.check(self)?;
@@ -321,12 +321,12 @@ impl Outline {
             }
             used.extend(feature.formula.columns());
         }
-        let idle = self.schema.columns().iter().find(|column| !used.contains(column.name.as_str()));
-        idle.map_or(Ok(()), |column| Err(refused(&column.name, "no feature uses this column")))
+        let unused = self.schema.columns().iter().find(|column| !used.contains(column.name.as_str()));
+        unused.map_or(Ok(()), |column| Err(refused(&column.name, "no feature uses this column")))
     }
 
     fn check_scaled(&self, scaled: &Scaled) -> Result<(), GraphRefusal> {
-        self.wants(&scaled.feature, Kind::Number)?;
+        self.require_kind(&scaled.feature, Kind::Number)?;
         let numbers = [scaled.low, scaled.high, scaled.shift, scaled.factor, scaled.missing.unwrap_or_default()];
         if numbers.iter().all(|number| number.is_finite()) && scaled.low <= scaled.high {
             return Ok(());
@@ -334,15 +334,15 @@ impl Outline {
         Err(refused(&scaled.feature, "its bounds are not in order, or a number of its scale is not finite"))
     }
 
-    /// The feature must exist, and be a text or not.
-    pub(super) fn wants(&self, feature: &str, wanted: Kind) -> Result<(), GraphRefusal> {
+    /// Checks that the feature exists, and that it is text if and only if `required` is.
+    pub(super) fn require_kind(&self, feature: &str, required: Kind) -> Result<(), GraphRefusal> {
         let Some(found) = self.feature(feature) else {
             return Err(refused(feature, "there is no such feature"));
         };
         let text = found.formula.check(&self.schema) == Ok(Kind::Text);
-        match (text, wanted == Kind::Text) {
-            (true, false) => Err(refused(feature, "it is a text; give its categories places")),
-            (false, true) => Err(refused(feature, "it is no column of texts")),
+        match (text, required == Kind::Text) {
+            (true, false) => Err(refused(feature, "it is text; use a categorical field for it")),
+            (false, true) => Err(refused(feature, "it is not a text column")),
             _ => Ok(()),
         }
     }

@@ -33,7 +33,7 @@ enum FieldInput {
     /// As a row of this table, of this width.
     Embedded { table: Vec<f32>, width: usize },
     /// As a one-hot index, after those of the fields before it.
-    Place { before: f64 },
+    OneHot { before: f64 },
 }
 
 /// The layers of a graph.
@@ -41,7 +41,7 @@ pub(super) struct Layers {
     inputs: Vec<FieldInput>,
     /// Numeric inputs of the first layer, and one-hot indices of a row.
     numbers: usize,
-    named: usize,
+    active: usize,
     /// The first layer's weights for each one-hot index.
     table: Vec<f32>,
     layers: Vec<PackedLayer>,
@@ -58,14 +58,14 @@ impl Layers {
             Field::Embedded { width, .. } => {
                 FieldInput::Embedded { table: embeddings.next().cloned().unwrap_or_default(), width: *width as usize }
             }
-            Field::Place(place) => {
-                let input = FieldInput::Place { before };
-                before += place.places() as f64;
+            Field::Place(category) => {
+                let input = FieldInput::OneHot { before };
+                before += category.places() as f64;
                 input
             }
         };
         let inputs: Vec<FieldInput> = outline.fields.iter().map(input).collect();
-        let named = inputs.iter().filter(|input| matches!(input, FieldInput::Place { .. })).count();
+        let active = inputs.iter().filter(|input| matches!(input, FieldInput::OneHot { .. })).count();
         let [scaled, embedded, _] = outline.inputs();
         let numbers = (scaled + embedded) as usize;
         let (mut table, mut layers, mut left) = (Vec::new(), Vec::new(), LeftSide::Dense);
@@ -73,17 +73,17 @@ impl Layers {
             let outputs = shape.outputs as usize;
             let width = layer.weights.len() / outputs;
             let dense = if layers.is_empty() { numbers } else { width };
-            // The weights of all outputs, an input after the other.
-            let of = |input: usize| layer.weights[input..].iter().step_by(width).copied();
-            let mut turned: Vec<f32> = (0..width).flat_map(of).collect();
+            // Input-major: the weights of all outputs for one input after the other.
+            let weights_of = |input: usize| layer.weights[input..].iter().step_by(width).copied();
+            let mut input_major: Vec<f32> = (0..width).flat_map(weights_of).collect();
             if layers.is_empty() {
-                table = turned.split_off(dense * outputs);
+                table = input_major.split_off(dense * outputs);
             }
-            let packed = (dense > 0).then(|| PackedWeights::new(left, &turned, dense, outputs, Vec::new()));
+            let packed = (dense > 0).then(|| PackedWeights::new(left, &input_major, dense, outputs, Vec::new()));
             layers.push(PackedLayer { activation: shape.activation, packed, bias: layer.bias.clone() });
             left = if shape.activation == Activation::Relu { LeftSide::ReluSparse } else { LeftSide::Dense };
         }
-        Self { inputs, numbers, named, table, layers, link: outline.link }
+        Self { inputs, numbers, active, table, layers, link: outline.link }
     }
 
     /// The number of outputs of a prediction.
@@ -95,25 +95,25 @@ impl Layers {
     pub(super) fn run(&self, fields: &[FieldValues<'_>], count: usize) -> Vec<f32> {
         let outputs = self.outputs();
         let mut predicted = vec![0.0; count * outputs];
-        // What goes into each layer, and the places that go into the first.
+        // The inputs of each layer, and the one-hot indices of the first.
         let hidden = self.layers.iter().map(|layer| layer.bias.len()).take(self.layers.len() - 1);
         let widths: Vec<usize> = std::iter::once(self.numbers).chain(hidden).collect();
         let mut buffers: Vec<Vec<f32>> = widths.iter().map(|width| vec![0.0; ROWS.min(count) * width]).collect();
-        let mut places = vec![0; ROWS.min(count) * self.named];
+        let mut indices = vec![0; ROWS.min(count) * self.active];
         for (block, predicted) in predicted.chunks_mut(ROWS * outputs).enumerate() {
             let rows = predicted.len() / outputs;
-            self.fill(fields, block * ROWS, rows, &mut buffers[0], &mut places);
-            for (place, (layer, width)) in self.layers.iter().zip(&widths).enumerate() {
-                let (before, after) = buffers.split_at_mut(place + 1);
-                let values = &before[place][..rows * width];
+            self.fill(fields, block * ROWS, rows, &mut buffers[0], &mut indices);
+            for (depth, (layer, width)) in self.layers.iter().zip(&widths).enumerate() {
+                let (before, after) = buffers.split_at_mut(depth + 1);
+                let values = &before[depth][..rows * width];
                 let out = match after.first_mut() {
                     Some(next) => &mut next[..rows * layer.bias.len()],
                     None => &mut *predicted,
                 };
-                let initial = if place == 0 && self.named > 0 {
+                let initial = if depth == 0 && self.active > 0 {
                     let example = |row: usize| Example {
                         numbers: &[],
-                        places: &places[row * self.named..][..self.named],
+                        places: &indices[row * self.active..][..self.active],
                         label: 0.0,
                         beside: &[],
                     };
@@ -135,10 +135,10 @@ impl Layers {
     }
 
     /// Fills the inputs of the first layer, for `rows` rows from `first` on.
-    fn fill(&self, fields: &[FieldValues<'_>], first: usize, rows: usize, numbers: &mut [f32], places: &mut [u32]) {
-        // Numbers come first and embedded fields behind them, each in the order of the fields.
+    fn fill(&self, fields: &[FieldValues<'_>], first: usize, rows: usize, numbers: &mut [f32], indices: &mut [u32]) {
+        // Numbers come first, then embedded fields, each in the order of the fields.
         let scaled = self.inputs.iter().filter(|input| matches!(input, FieldInput::Number)).count();
-        let (mut number, mut embedded, mut named) = (0, scaled, 0);
+        let (mut number, mut embedded, mut active) = (0, scaled, 0);
         for (input, values) in self.inputs.iter().zip(fields) {
             match (input, values) {
                 (FieldInput::Number, FieldValues::Numbers(found)) => {
@@ -147,8 +147,8 @@ impl Layers {
                     number += 1;
                 }
                 (FieldInput::Embedded { table, width }, FieldValues::Indices(found)) => {
-                    for (row, &place) in found[first..][..rows].iter().enumerate() {
-                        let start = (place as usize).saturating_mul(*width);
+                    for (row, &index) in found[first..][..rows].iter().enumerate() {
+                        let start = (index as usize).saturating_mul(*width);
                         let target = &mut numbers[row * self.numbers + embedded..][..*width];
                         match table.get(start..start.saturating_add(*width)) {
                             Some(found) => target.copy_from_slice(found),
@@ -157,10 +157,10 @@ impl Layers {
                     }
                     embedded += width;
                 }
-                (FieldInput::Place { before }, FieldValues::Indices(found)) => {
-                    let targets = places.iter_mut().skip(named).step_by(self.named);
+                (FieldInput::OneHot { before }, FieldValues::Indices(found)) => {
+                    let targets = indices.iter_mut().skip(active).step_by(self.active);
                     targets.zip(&found[first..][..rows]).for_each(|(target, found)| *target = (found + before) as u32);
-                    named += 1;
+                    active += 1;
                 }
                 _ => {}
             }

@@ -5,10 +5,10 @@ use super::onnx;
 use crate::formula::proto::DataType;
 use crate::formula::{Column, Missing};
 
-/// The Python packages that load it.
+/// The Python packages needed to load a bundle.
 pub(super) const REQUIREMENTS: &str = "mlflow-skinny\nnumpy\nonnx\nonnxruntime\npandas\n";
 
-/// The file. It holds no time and no random name, so the same graph has the same file.
+/// The content of the file. It contains no time and no random name, so the same graph has the same file.
 pub(super) fn write(graph: &Graph) -> String {
     let inputs: Vec<serde_json::Value> = graph.outline().schema.columns().iter().map(input).collect();
     let outputs = graph.outline().outputs();
@@ -44,8 +44,8 @@ fn input(column: &Column) -> serde_json::Value {
         DataType::Int64 => "long",
         _ => "double",
     };
-    // MLflow adds a column that is not required as one of nulls, which for numbers is NaN. It has no null for texts
-    // that a graph would take.
+    // MLflow fills a missing optional column with nulls, which for numbers is NaN. It has no null for texts that a
+    // graph accepts.
     let required = column.missing == Missing::Never || kind == "string";
     serde_json::json!({"name": column.name, "required": required, "type": kind})
 }

@@ -36,5 +36,5 @@ pub use predict::{Cells, PredictError, Predictor};
 pub use steps::{Map, Operand, Rule, Step};
 pub use trial::{TrialRefusal, synthetic_rows, try_out};
 
-/// The version of the form of bundles.
+/// The version of the bundle format.
 const FORMAT: u32 = 1;

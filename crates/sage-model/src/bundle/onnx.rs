@@ -1,8 +1,8 @@
 //! Writes a graph as an ONNX model: features in double precision, the model in single precision.
 //!
-//! Inputs are the columns, one value for each row. A column that can be null, but for texts, is of type double with
-//! NaN for null; otherwise whole numbers and times are of type int64, truth values bool. MLflow hands over a table
-//! with a single column as a matrix with one column, so a lone input has that shape. Categories are
+//! Inputs are the columns, one value for each row. A column that can be null, unless it is text, is of type double with
+//! NaN for null; otherwise whole numbers and times are of type int64, truth values bool. MLflow passes a table with a
+//! single column as a matrix with one column, so a single input has that shape. Categories are
 //! never one-hot encoded: the first layer's weights for them are rows of a table, from which one is gathered.
 
 use prost::Message as _;
@@ -18,10 +18,10 @@ use crate::formula::{CATEGORIES, Column, Domain, Lowering, Missing, Nodes, Tenso
 
 /// The name of the output.
 pub(super) const OUTPUT: &str = "prediction";
-/// The name of the number of rows.
+/// The name of the dimension of rows.
 const ROWS: &str = "rows";
 
-/// Versions that every reader of the last years knows.
+/// Versions of the format and the operator sets that all recent runtimes support.
 const FORMAT: i64 = 8;
 const OPERATORS: i64 = 17;
 const CATEGORY_OPERATORS: i64 = 3;
@@ -57,7 +57,7 @@ fn model(graph: &Graph) -> ModelProto {
         end.output = vec![OUTPUT.to_owned()];
     }
     let outputs = i64::from(graph.outline().outputs());
-    whole(graph, node, initializer, vec![value(OUTPUT, DataType::Float, Some(outputs))])
+    assemble(graph, node, initializer, vec![value(OUTPUT, DataType::Float, Some(outputs))])
 }
 
 /// An empty model with these columns as inputs.
@@ -72,7 +72,7 @@ fn begin(graph: &Graph) -> Fields<'_> {
     Fields::new(graph.outline(), Lowering::new(&graph.outline().schema, nodes, inputs))
 }
 
-fn whole(
+fn assemble(
     graph: &Graph, node: Vec<NodeProto>, initializer: Vec<TensorProto>, output: Vec<ValueInfoProto>,
 ) -> ModelProto {
     let columns = graph.outline().schema.columns();
@@ -118,14 +118,14 @@ fn inputs(graph: &Graph, fields: &mut Fields<'_>) -> (Option<Tensor>, Vec<Tensor
                 let rows = &graph.weights().embeddings[embedded.len()];
                 let name = format!("embedding/{}", embedded.len());
                 let shape = [rows.len() / *width as usize, *width as usize];
-                let index = fields.place(place);
+                let index = fields.category(place);
                 let nodes = &mut fields.lowering.nodes;
                 let index = nodes.cast(&index, DataType::Int64);
                 let rows = nodes.floats(&name, &shape, rows.iter().copied());
                 embedded.push(nodes.node("Gather", &[&rows, &index]));
             }
             Field::Place(place) => {
-                let index = fields.place(place);
+                let index = fields.category(place);
                 let offset = fields.lowering.nodes.number(before as f64);
                 let nodes = &mut fields.lowering.nodes;
                 let index = nodes.node("Add", &[&index, &offset]);
@@ -150,35 +150,35 @@ fn layers(graph: &Graph, fields: &mut Fields<'_>) -> Tensor {
     let nodes = &mut fields.lowering.nodes;
     let mut current = matrix;
     let outline = graph.outline();
-    let places = outline.inputs()[2] as usize;
+    let columns = outline.inputs()[2] as usize;
     for (number, (shape, layer)) in outline.layers.iter().zip(&graph.weights().layers).enumerate() {
         let outputs = shape.outputs as usize;
         let width = layer.weights.len() / outputs;
-        let dense = if number == 0 { width - places } else { width };
+        let dense = if number == 0 { width - columns } else { width };
         // Products and tables are input-major, the weights output-major.
-        let turned = |from: usize, to: usize| {
+        let input_major = |from: usize, to: usize| {
             (from..to).flat_map(move |input| (0..outputs).map(move |output| layer.weights[output * width + input]))
         };
         let mut sum = current.map(|current| {
-            let weights = nodes.floats(&format!("layer/{number}/weights"), &[dense, outputs], turned(0, dense));
+            let weights = nodes.floats(&format!("layer/{number}/weights"), &[dense, outputs], input_major(0, dense));
             nodes.node("MatMul", &[&current, &weights])
         });
         if number == 0 && !indices.is_empty() {
-            let rows = nodes.floats("layer/0/places", &[places, outputs], turned(dense, width));
+            let rows = nodes.floats("layer/0/places", &[columns, outputs], input_major(dense, width));
             for index in &indices {
                 let row = nodes.node("Gather", &[&rows, index]);
                 sum = Some(sum.map_or(row.clone(), |sum| nodes.node("Add", &[&sum, &row])));
             }
         }
         let bias = nodes.floats(&format!("layer/{number}/bias"), &[outputs], layer.bias.iter().copied());
-        // A graph without a field is refused.
+        // Every checked graph has a field, so there is a sum.
         let sum = sum.map_or(bias.clone(), |sum| nodes.node("Add", &[&sum, &bias]));
         current = Some(activate(shape.activation, nodes, sum));
     }
     current.unwrap_or_default()
 }
 
-/// NaN for the rows that are left out. What NaN inputs become on the way depends on the runtime.
+/// Sets the predictions of rows that are left out to NaN. How NaN inputs propagate depends on the runtime.
 fn masked(nodes: &mut Nodes, left_out: &Tensor, last: &Tensor) -> Tensor {
     let axis = nodes.wholes(&[1]);
     let left_out = nodes.node("Unsqueeze", &[left_out, &axis]);
@@ -195,7 +195,7 @@ fn activate(activation: Activation, nodes: &mut Nodes, sum: Tensor) -> Tensor {
     }
 }
 
-/// Always one more node, so that its output can have the name of the graph's.
+/// Applies the link. It always adds a node, so that its output can be renamed to the graph's output.
 fn link(link: Link, nodes: &mut Nodes, last: &Tensor) -> Tensor {
     match link {
         Link::Identity => nodes.node("Identity", &[last]),

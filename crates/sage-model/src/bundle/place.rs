@@ -9,11 +9,11 @@ use crate::formula::Kind;
 use sage_learn::encode::PRIME;
 
 /// The most categories of a field.
-const MOST_PLACES: u64 = 1 << 24;
+const MOST_CATEGORIES: u64 = 1 << 24;
 /// The most fields of a cross, and the deepest nesting of crosses and hashes.
 const MOST_CROSSED: usize = 8;
 const DEEPEST: usize = 4;
-/// How many categories or edges there may be.
+/// The most categories or edges of a field.
 const MOST_LISTED: usize = 1 << 20;
 
 /// How the category index of a row is computed.
@@ -35,12 +35,12 @@ pub enum Place {
         feature: String,
         /// The number with index 0.
         first: i64,
-        /// How many numbers have an index.
+        /// The number of integers that have an index.
         count: u32,
         /// The index of other numbers and of null, at most the count.
         otherwise: u32,
     },
-    /// How many of the edges a number reaches.
+    /// The number of edges that a number reaches.
     Bucket {
         /// The feature.
         feature: String,
@@ -55,7 +55,7 @@ pub enum Place {
         feature: String,
         /// The seed.
         seed: u64,
-        /// How many values it has.
+        /// The number of hash values.
         count: u32,
         /// The index of other numbers and of null, at most the count.
         otherwise: u32,
@@ -76,13 +76,13 @@ pub enum Place {
 impl Place {
     /// The number of indices.
     pub fn places(&self) -> u64 {
-        let with = |listed: u64, otherwise: u32| listed.max(u64::from(otherwise) + 1);
+        let with_fallback = |listed: u64, otherwise: u32| listed.max(u64::from(otherwise) + 1);
         match self {
-            Self::Category { categories, otherwise, .. } => with(categories.len() as u64, *otherwise),
+            Self::Category { categories, otherwise, .. } => with_fallback(categories.len() as u64, *otherwise),
             Self::Index { count, otherwise, .. } | Self::Hash { count, otherwise, .. } => {
-                with(u64::from(*count), *otherwise)
+                with_fallback(u64::from(*count), *otherwise)
             }
-            Self::Bucket { edges, otherwise, .. } => with(edges.len() as u64 + 1, *otherwise),
+            Self::Bucket { edges, otherwise, .. } => with_fallback(edges.len() as u64 + 1, *otherwise),
             Self::Cross(parts) => parts.iter().map(Self::places).fold(1, u64::saturating_mul),
             Self::Folded { count, .. } => u64::from(*count),
         }
@@ -90,8 +90,8 @@ impl Place {
 
     pub(super) fn check(&self, outline: &Outline) -> Result<(), GraphRefusal> {
         self.check_at(outline, 1)?;
-        if self.places() > MOST_PLACES {
-            return Err(refused("field", "it has more than 2^24 places; fold it"));
+        if self.places() > MOST_CATEGORIES {
+            return Err(refused("field", "it has more than 2^24 categories; hash it into fewer"));
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl Place {
     fn check_at(&self, outline: &Outline, depth: usize) -> Result<(), GraphRefusal> {
         let (listed, otherwise) = match self {
             Self::Category { feature, categories, otherwise } => {
-                outline.wants(feature, Kind::Text)?;
+                outline.require_kind(feature, Kind::Text)?;
                 let distinct: std::collections::BTreeSet<&String> = categories.iter().collect();
                 if distinct.len() != categories.len() {
                     return Err(refused(feature, "a category is listed twice"));
@@ -107,34 +107,34 @@ impl Place {
                 (categories.len() as u64, *otherwise)
             }
             Self::Index { feature, first, count, otherwise } => {
-                outline.wants(feature, Kind::Number)?;
+                outline.require_kind(feature, Kind::Number)?;
                 if first.unsigned_abs() > 1 << 52 {
                     return Err(refused(feature, "the first whole number is beyond 2^52"));
                 }
                 (u64::from(*count), *otherwise)
             }
             Self::Hash { feature, count, otherwise, .. } => {
-                outline.wants(feature, Kind::Number)?;
+                outline.require_kind(feature, Kind::Number)?;
                 (u64::from(*count), *otherwise)
             }
             Self::Bucket { feature, edges, otherwise } => {
-                outline.wants(feature, Kind::Number)?;
-                let growing = edges.windows(2).all(|pair| pair[0] < pair[1]);
-                if !growing || !edges.iter().all(|edge| edge.is_finite()) {
-                    return Err(refused(feature, "edges are finite and grow"));
+                outline.require_kind(feature, Kind::Number)?;
+                let ascending = edges.windows(2).all(|pair| pair[0] < pair[1]);
+                if !ascending || !edges.iter().all(|edge| edge.is_finite()) {
+                    return Err(refused(feature, "edges must be finite and ascending"));
                 }
                 (edges.len() as u64 + 1, *otherwise)
             }
             Self::Cross(parts) => return check_cross(parts, outline, depth),
             Self::Folded { of, count, .. } => {
                 if *count == 0 || u64::from(*count) >= PRIME || of.places() > 1 << 53 || depth > DEEPEST {
-                    return Err(refused("fold", "it leaves 1 to 2^24 places of at most 2^53, nested at most 4 deep"));
+                    return Err(refused("fold", "it maps at most 2^53 categories to 1 to 2^24, nested at most 4 deep"));
                 }
                 return of.check_at(outline, depth + 1);
             }
         };
-        if listed == 0 || listed > MOST_LISTED.max(MOST_PLACES as usize) as u64 || u64::from(otherwise) > listed {
-            return Err(refused("field", "it has no places or too many, or its last resort is none of them"));
+        if listed == 0 || listed > MOST_LISTED.max(MOST_CATEGORIES as usize) as u64 || u64::from(otherwise) > listed {
+            return Err(refused("field", "it has no categories or too many, or its fallback index is out of range"));
         }
         Ok(())
     }
@@ -145,6 +145,6 @@ fn check_cross(parts: &[Place], outline: &Outline, depth: usize) -> Result<(), G
         return Err(refused("cross", "it joins 2 to 8 fields, nested at most 4 deep"));
     }
     parts.iter().try_for_each(|part| part.check_at(outline, depth + 1))?;
-    let places = parts.iter().map(Place::places).fold(1, u64::saturating_mul);
-    if places > 1 << 53 { Err(refused("cross", "it has more than 2^53 places")) } else { Ok(()) }
+    let combinations = parts.iter().map(Place::places).fold(1, u64::saturating_mul);
+    if combinations > 1 << 53 { Err(refused("cross", "it has more than 2^53 combinations")) } else { Ok(()) }
 }

@@ -16,8 +16,8 @@ use crate::formula::{Cell, Column, Domain, Missing};
 
 /// The most rows of one call.
 const MOST_ROWS: usize = 1 << 20;
-/// How many unchecked rows are evaluated together.
-const TOGETHER: usize = 1 << 13;
+/// The number of unchecked rows that are evaluated together.
+const UNCHECKED_ROWS: usize = 1 << 13;
 
 /// A compiled graph.
 pub struct Predictor {
@@ -58,7 +58,7 @@ pub enum Cells {
     Texts(Vec<String>),
 }
 
-/// Why there is no prediction.
+/// Why a prediction failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PredictError {
@@ -104,8 +104,8 @@ impl Predictor {
         self.outline.schema.columns()
     }
 
-    /// Whether the model leaves this row out, which has a cell for each column: a number that it has no rule for is
-    /// missing, so neither training nor the test had such rows.
+    /// Whether the model leaves this row out, which has a cell for each column: a number without a rule for missing
+    /// values is missing. Neither training nor the test had such rows.
     pub fn leaves_out(&self, row: &[Cell]) -> bool {
         self.outline.leaves_out(row)
     }
@@ -128,12 +128,12 @@ impl Predictor {
     /// column without nulls, gets NaN, and the others are not affected.
     pub fn each(&self, rows: &[Vec<Cell>]) -> Vec<f32> {
         let mut found: Vec<f32> = Vec::with_capacity(rows.len());
-        for some in rows.chunks(TOGETHER) {
-            match self.rows(some) {
+        for chunk in rows.chunks(UNCHECKED_ROWS) {
+            match self.rows(chunk) {
                 Ok(numbers) => found.extend(numbers.iter().step_by(self.outputs())),
-                Err(_) if some.len() == 1 => found.push(f32::NAN),
+                Err(_) if chunk.len() == 1 => found.push(f32::NAN),
                 Err(_) => {
-                    let (one, other) = some.split_at(some.len() / 2);
+                    let (one, other) = chunk.split_at(chunk.len() / 2);
                     found.extend(self.each(one));
                     found.extend(self.each(other));
                 }

@@ -26,7 +26,7 @@ pub(super) fn names(tables: &[Table]) -> Vec<String> {
         let word: String = table.name.chars().map(plain).take(60).collect();
         let mut name = format!("features/{word}.parquet");
         if !taken.insert(name.clone()) {
-            // No other name ends so: a dot is in none of them.
+            // It is unique: `word` contains no dot.
             name = format!("features/{word}.{number}.parquet");
         }
         names.push(name);
@@ -54,7 +54,7 @@ pub(super) fn write(table: &Table) -> Result<Vec<u8>, ParquetError> {
     if let Some(mut keys) = group.next_column()? {
         match &table.keys {
             Keys::From { first, count } => {
-                let wholes: Vec<i64> = (0..i64::from(*count)).map(|place| first + place).collect();
+                let wholes: Vec<i64> = (0..i64::from(*count)).map(|offset| first + offset).collect();
                 keys.typed::<Int64Type>().write_batch(&wholes, None, None)?;
             }
             Keys::Texts(texts) => {

@@ -9,7 +9,7 @@ use super::graph::Graph;
 use super::predict::{PredictError, Predictor};
 use crate::formula::{Cell, Column, Domain, Missing, Schema};
 
-/// How many rows a graph is tried on.
+/// The number of synthetic rows.
 const ROWS: u64 = 256;
 
 /// Why a graph is not fit to be released.
@@ -18,7 +18,7 @@ const ROWS: u64 = 256;
 pub enum TrialRefusal {
     /// It does not run.
     Broken(PredictError),
-    /// Its prediction is not finite for a row that it does not leave out, or is for one that it does.
+    /// Its prediction is not finite for a row that it accepts, or not NaN for one that it leaves out.
     NotFinite,
     /// The prediction of a row depends on the rows beside it.
     Unsteady,
@@ -40,7 +40,7 @@ impl std::error::Error for TrialRefusal {}
 pub fn synthetic_rows(schema: &Schema, count: u64) -> Vec<Vec<Cell>> {
     let row = |number| {
         let columns = schema.columns().iter().zip(0_u64..);
-        columns.map(|(column, place)| cell(column, number, mixed(number << 16 | place))).collect()
+        columns.map(|(column, index)| cell(column, number, mixed(number << 16 | index))).collect()
     };
     (0..count).map(row).collect()
 }
@@ -93,10 +93,10 @@ fn cell(column: &Column, row: u64, drawn: u64) -> Cell {
         }
         Domain::Truth => Cell::Truth(share >= 0.5),
         Domain::Text { categories } => {
-            // One more than there are: a text that is not declared.
-            let place = (share * (categories.len() + 1) as f64) as usize;
+            // One index beyond the categories: an undeclared text.
+            let index = (share * (categories.len() + 1) as f64) as usize;
             let undeclared = "neither declared nor seen".to_owned();
-            Cell::Text(categories.get(place).cloned().unwrap_or(undeclared))
+            Cell::Text(categories.get(index).cloned().unwrap_or(undeclared))
         }
     }
 }

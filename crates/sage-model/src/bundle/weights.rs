@@ -7,7 +7,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use super::graph::{Graph, Layer, Outline, Weights};
 
-/// The file.
+/// The bytes of the safetensors file.
 pub(super) fn write(graph: &Graph) -> Option<Vec<u8>> {
     let weights = graph.weights();
     let bytes = |floats: &[f32]| -> Vec<u8> { floats.iter().flat_map(|float| float.to_le_bytes()).collect() };
@@ -28,9 +28,9 @@ pub(super) fn write(graph: &Graph) -> Option<Vec<u8>> {
         TensorView::new(Dtype::F32, shape.clone(), bytes).ok().map(|view| (name.as_str(), view))
     });
     let views = views.collect::<Option<Vec<_>>>()?;
-    // One entry: the writer keeps them in a map without an order.
-    let facts = HashMap::from([("sage.format".to_owned(), super::FORMAT.to_string())]);
-    safetensors::serialize(views, Some(facts)).ok()
+    // Only one entry: the writer takes an unordered map, and the bytes must be reproducible.
+    let metadata = HashMap::from([("sage.format".to_owned(), super::FORMAT.to_string())]);
+    safetensors::serialize(views, Some(metadata)).ok()
 }
 
 /// The weights of an outline; `None` if the file is not a safetensors file or has other tensors.

@@ -1,7 +1,7 @@
-//! Parts of a time given in seconds from 1970, in UTC, by the calendar in use today.
+//! Parts of a time given in seconds since 1970, in UTC, by the proleptic Gregorian calendar.
 //!
-//! The method counts days from the first of March of year 0, so that the leap day is the last of its year. Here it
-//! is done on whole numbers; `lower` writes the same steps for a graph, on `f64`.
+//! Days are counted from the first of March of year 0, so that the leap day is the last day of its year. This module
+//! computes with integers; `lower` writes the same computation as a graph, on `f64`.
 
 use super::tree::Part;
 
@@ -9,7 +9,7 @@ pub(super) const DAY: i64 = 86_400;
 /// The days, counted from 1970, of the years 1700 to 2199: other times are null, as in the engine's queries.
 pub(super) const DAYS: std::ops::Range<i64> = -98_615..84_006;
 
-/// Whether a time is inside the years.
+/// Whether a time is within the supported years.
 #[inline]
 pub(crate) fn is_time(seconds: f64) -> bool {
     seconds >= (DAYS.start * DAY) as f64 && seconds < (DAYS.end * DAY) as f64
@@ -56,7 +56,7 @@ fn date(days: i64) -> (i64, i64, i64) {
 mod tests {
     use super::*;
 
-    /// The calendar as everyone knows it, a day after the other.
+    /// Compares with a calendar that advances day by day.
     #[test]
     fn every_day_of_the_years_is_the_day_after_the_one_before() {
         let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -81,7 +81,7 @@ mod tests {
     fn a_time_of_day() {
         let seconds = 1_700_000_000.0;
         let parts = [Part::Year, Part::Quarter, Part::Month, Part::Day, Part::Hour, Part::Minute, Part::Second];
-        let found: Vec<f64> = parts.iter().filter_map(|wanted| part(*wanted, seconds)).collect();
+        let found: Vec<f64> = parts.iter().filter_map(|name| part(*name, seconds)).collect();
         assert_eq!(found, [2023.0, 4.0, 11.0, 14.0, 22.0, 13.0, 20.0]);
         assert_eq!(part(Part::Hour, -1.0), Some(23.0));
         assert_eq!(part(Part::Year, f64::NAN), None);

@@ -5,12 +5,11 @@ use std::fmt;
 use super::schema::{Domain, Keys, Schema};
 use super::tree::{Case, Formula, Kind, Lookup};
 
-/// How deep a formula may be nested, a CASE counting twice: written as JSON it must be read back by a reader that
-/// stops at 128 levels.
+/// The deepest nesting of a formula, where a CASE counts twice: serde_json reads at most 128 levels.
 const DEEPEST: usize = 60;
-/// How many nodes a formula may have.
+/// The most nodes of a formula.
 const HEAVIEST: usize = 2_000;
-/// How many texts a list may have.
+/// The most texts of a list.
 const LONGEST_LIST: usize = 10_000;
 
 /// Why a formula is refused: the part that is wrong, and what is wrong with it.
@@ -52,34 +51,34 @@ impl Formula {
                 }),
                 None => self.refused("there is no such column"),
             },
-            Self::Number(number) if !number.is_finite() => self.refused("a written number is finite"),
+            Self::Number(number) if !number.is_finite() => self.refused("a constant must be finite"),
             Self::Number(_) | Self::Null => Ok(Kind::Number),
             Self::Truth(_) => Ok(Kind::Truth),
-            Self::Function(_, of) => of.wants(schema, Kind::Number).map(|()| Kind::Number),
+            Self::Function(_, of) => of.require_kind(schema, Kind::Number).map(|()| Kind::Number),
             Self::Arithmetic(_, left, right) => {
-                left.wants(schema, Kind::Number)?;
-                right.wants(schema, Kind::Number).map(|()| Kind::Number)
+                left.require_kind(schema, Kind::Number)?;
+                right.require_kind(schema, Kind::Number).map(|()| Kind::Number)
             }
             Self::Compare(_, left, right) => {
-                left.wants(schema, Kind::Number)?;
-                right.wants(schema, Kind::Number).map(|()| Kind::Truth)
+                left.require_kind(schema, Kind::Number)?;
+                right.require_kind(schema, Kind::Number).map(|()| Kind::Truth)
             }
             Self::Both(left, right) | Self::Either(left, right) => {
-                left.wants(schema, Kind::Truth)?;
-                right.wants(schema, Kind::Truth).map(|()| Kind::Truth)
+                left.require_kind(schema, Kind::Truth)?;
+                right.require_kind(schema, Kind::Truth).map(|()| Kind::Truth)
             }
-            Self::Not(of) => of.wants(schema, Kind::Truth).map(|()| Kind::Truth),
+            Self::Not(of) => of.require_kind(schema, Kind::Truth).map(|()| Kind::Truth),
             Self::IsNull(of) => of.kind(schema).map(|_| Kind::Truth),
-            Self::Finite(of) => of.wants(schema, Kind::Number).map(|()| Kind::Number),
+            Self::Finite(of) => of.require_kind(schema, Kind::Number).map(|()| Kind::Number),
             Self::Coalesce(all) => self.one_kind(schema, all.iter()),
             Self::Case(case) => self.check_case(schema, case),
-            Self::AsNumber(of) => of.wants(schema, Kind::Truth).map(|()| Kind::Number),
-            Self::Part(_, of) => of.wants(schema, Kind::Time).map(|()| Kind::Number),
+            Self::AsNumber(of) => of.require_kind(schema, Kind::Truth).map(|()| Kind::Number),
+            Self::Part(_, of) => of.require_kind(schema, Kind::Time).map(|()| Kind::Number),
             Self::Among(of, texts) => {
                 if texts.is_empty() || texts.len() > LONGEST_LIST {
                     return self.refused("a list has 1 to 10000 texts");
                 }
-                of.wants(schema, Kind::Text).map(|()| Kind::Truth)
+                of.require_kind(schema, Kind::Text).map(|()| Kind::Truth)
             }
             Self::Lookup(lookup) => self.check_lookup(schema, lookup),
         }
@@ -87,7 +86,7 @@ impl Formula {
 
     fn check_case(&self, schema: &Schema, case: &Case) -> Result<Kind, FormulaRefusal> {
         for (condition, _) in &case.branches {
-            condition.wants(schema, Kind::Truth)?;
+            condition.require_kind(schema, Kind::Truth)?;
         }
         if case.branches.is_empty() {
             return self.refused("a CASE has at least one condition");
@@ -100,31 +99,32 @@ impl Formula {
         let Some((table, _)) = schema.table(&lookup.table, &lookup.column) else {
             return self.refused("there is no such table or column of it");
         };
-        let wanted = if matches!(table.keys, Keys::Texts(_)) { Kind::Text } else { Kind::Number };
-        lookup.key.wants(schema, wanted).map(|()| Kind::Number)
+        let key_kind = if matches!(table.keys, Keys::Texts(_)) { Kind::Text } else { Kind::Number };
+        lookup.key.require_kind(schema, key_kind).map(|()| Kind::Number)
     }
 
     /// The one kind that all of them have: numbers or truth values.
     fn one_kind<'a>(&self, schema: &Schema, mut all: impl Iterator<Item = &'a Self>) -> Result<Kind, FormulaRefusal> {
         let Some(first) = all.next() else {
-            return self.refused("it chooses among nothing");
+            return self.refused("it has no alternatives");
         };
         let kind = first.kind(schema)?;
         if !matches!(kind, Kind::Number | Kind::Truth) {
             return first.refused("only numbers and truth values can be chosen among");
         }
-        all.try_for_each(|other| other.wants(schema, kind)).map(|()| kind)
+        all.try_for_each(|other| other.require_kind(schema, kind)).map(|()| kind)
     }
 
-    fn wants(&self, schema: &Schema, wanted: Kind) -> Result<(), FormulaRefusal> {
-        if self.kind(schema)? == wanted {
+    /// Checks that the formula has the required kind.
+    fn require_kind(&self, schema: &Schema, required: Kind) -> Result<(), FormulaRefusal> {
+        if self.kind(schema)? == required {
             return Ok(());
         }
-        self.refused(match wanted {
-            Kind::Number => "a number is wanted here",
-            Kind::Truth => "a truth value is wanted here",
-            Kind::Text => "a column of texts is wanted here",
-            Kind::Time => "a column of times is wanted here",
+        self.refused(match required {
+            Kind::Number => "a number is required here",
+            Kind::Truth => "a truth value is required here",
+            Kind::Text => "a text column is required here",
+            Kind::Time => "a time column is required here",
         })
     }
 

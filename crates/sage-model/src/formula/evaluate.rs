@@ -94,15 +94,15 @@ impl Formula {
 }
 
 fn column(schema: &Schema, name: &str, row: &[Cell]) -> Cell {
-    let Some((place, column)) = schema.column(name) else {
+    let Some((index, column)) = schema.column(name) else {
         return Cell::Null;
     };
-    let number = match row.get(place) {
+    let number = match row.get(index) {
         Some(Cell::Number(x)) if !x.is_nan() => Some(*x),
         Some(Cell::Whole(x)) => Some(*x as f64),
         _ => None,
     };
-    match (&column.domain, row.get(place)) {
+    match (&column.domain, row.get(index)) {
         (Domain::Number { .. } | Domain::Whole { .. }, _) => number.map_or(Cell::Null, Cell::Number),
         (Domain::Time { .. }, _) => {
             let seconds = number.and_then(|seconds| calendar::part(super::tree::Part::Epoch, seconds));
@@ -110,7 +110,7 @@ fn column(schema: &Schema, name: &str, row: &[Cell]) -> Cell {
         }
         (Domain::Truth, Some(Cell::Truth(truth))) => Cell::Truth(*truth),
         (Domain::Text { .. }, Some(Cell::Text(text))) => {
-            // At the boundary the empty text stands for null.
+            // In the columns of a batch the empty text represents null.
             let null = text.is_empty() && column.missing == Missing::Possible;
             if null { Cell::Null } else { Cell::Text(text.clone()) }
         }
@@ -181,13 +181,13 @@ fn look_up(lookup: &Lookup, schema: &Schema, row: &[Cell]) -> Cell {
     let Some((table, column)) = schema.table(&lookup.table, &lookup.column) else {
         return Cell::Null;
     };
-    let place = match (&table.keys, lookup.key.evaluate(schema, row)) {
+    let index = match (&table.keys, lookup.key.evaluate(schema, row)) {
         (Keys::From { first, .. }, Cell::Number(key)) => {
-            let place = key - *first as f64;
-            (place >= 0.0 && place < table.keys.count() as f64 && place.floor() == place).then_some(place as usize)
+            let index = key - *first as f64;
+            (index >= 0.0 && index < table.keys.count() as f64 && index.floor() == index).then_some(index as usize)
         }
         (Keys::Texts(texts), Cell::Text(key)) => texts.iter().position(|text| *text == key),
         _ => None,
     };
-    place.and_then(|place| column.values.get(place)).map_or(Cell::Null, |value| Cell::Number(*value))
+    index.and_then(|index| column.values.get(index)).map_or(Cell::Null, |value| Cell::Number(*value))
 }

@@ -1,7 +1,7 @@
 //! Nodes and constants of an ONNX graph as it is being written.
 //!
-//! Common subexpressions are shared: a node with the same operator, inputs and attributes as an earlier one is that
-//! one. Names are numbered, so the same graph has the same bytes.
+//! Common subexpressions are shared: a node with the same operator, inputs and attributes as an earlier one is
+//! not added again. Names are numbered, so the same graph has the same bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ pub(crate) struct Nodes {
 pub(crate) type Tensor = String;
 
 impl Nodes {
-    /// What was written.
+    /// The nodes and constants.
     pub(crate) fn into_parts(self) -> (Vec<NodeProto>, Vec<TensorProto>) {
         (self.nodes, self.constants)
     }
@@ -49,7 +49,7 @@ impl Nodes {
             domain: domain.to_owned(),
             attribute: attributes,
         });
-        // What is gathered has the shape of the index, whatever it is gathered from.
+        // The output of Gather has the shape of the index.
         let shaping = if operator == "Gather" { &inputs[1..] } else { inputs };
         if shaping.iter().all(|input| self.scalars.contains(*input)) {
             self.scalars.insert(name.clone());
@@ -58,7 +58,7 @@ impl Nodes {
         name
     }
 
-    /// Whether a value is one for all rows.
+    /// Whether a value is a scalar, the same for all rows.
     pub(crate) fn is_scalar(&self, tensor: &Tensor) -> bool {
         self.scalars.contains(tensor)
     }
@@ -91,7 +91,7 @@ impl Nodes {
         self.constant(DataType::Int64, &[wholes.len()], bytes)
     }
 
-    /// A constant array of `f32` under a name of its own.
+    /// A constant array of `f32` with this name.
     pub(crate) fn floats(&mut self, name: &str, shape: &[usize], floats: impl Iterator<Item = f32>) -> Tensor {
         let bytes = floats.flat_map(f32::to_le_bytes).collect();
         self.constants.push(tensor(name, DataType::Float, shape, bytes));
@@ -109,20 +109,20 @@ impl Nodes {
         name
     }
 
-    /// Turns values into another type.
+    /// Casts values to another type.
     pub(crate) fn cast(&mut self, tensor: &Tensor, to: DataType) -> Tensor {
         self.node_with("Cast", &[tensor], vec![whole_attribute("to", to as i64)])
     }
 
     /// For each text its index in the list, and −1 for others.
-    pub(crate) fn place_of_text(&mut self, text: &Tensor, texts: &[String]) -> Tensor {
-        let places = (0_i64..).take(texts.len()).collect();
+    pub(crate) fn text_index(&mut self, text: &Tensor, texts: &[String]) -> Tensor {
+        let indices = (0_i64..).take(texts.len()).collect();
         let strings = texts.iter().map(|text| text.clone().into_bytes()).collect();
         let attributes = vec![
             AttributeProto {
                 name: "cats_int64s".to_owned(),
                 r#type: AttributeType::Ints as i32,
-                ints: places,
+                ints: indices,
                 ..AttributeProto::default()
             },
             AttributeProto {
@@ -133,8 +133,8 @@ impl Nodes {
             },
             whole_attribute("default_int64", -1),
         ];
-        let place = self.node_with("CategoryMapper", &[text], attributes);
-        self.cast(&place, DataType::Double)
+        let index = self.node_with("CategoryMapper", &[text], attributes);
+        self.cast(&index, DataType::Double)
     }
 }
 

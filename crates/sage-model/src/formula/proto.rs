@@ -1,7 +1,7 @@
-//! The messages of the ONNX format that graphs are written with, and of these only the fields that are set.
+//! The protobuf messages of the ONNX format that are written, with only the fields that are set.
 //!
-//! The numbers of messages' fields are those of the public `onnx.proto3`. Fields stand in the order of their numbers,
-//! which is the order of the bytes. Imported files are parsed by `bundle::import`, which refuses unknown fields.
+//! Field numbers are those of the public `onnx.proto3`. Fields are declared in the order of their numbers, which is the
+//! order of the bytes. Imported files are parsed by `bundle::import`, which refuses unknown fields.
 
 use prost::Message;
 
@@ -77,7 +77,7 @@ pub(crate) struct NodeProto {
     pub(crate) domain: String,
 }
 
-/// An attribute of a node: its type says which of the other fields is set.
+/// An attribute of a node: its type determines which of the other fields is set.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AttributeProto {
     #[prost(string, tag = "1")]

@@ -1,18 +1,17 @@
-//! The columns and tables that formulas may name.
+//! The columns and tables that formulas may refer to.
 //!
-//! A bundle is run by programs that have no nulls. So each column that can be null has a value that stands for it
-//! at the boundary: NaN in a column of numbers, the empty text in a column of texts. Inside a formula
-//! null is a state of its own.
+//! ONNX runtimes have no nulls. So in the inputs of a graph null is represented by a value: NaN in a column of numbers,
+//! the empty text in a column of texts. Inside a formula null is a separate state.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How many columns or tables there may be, and how long a name may be.
+/// The most columns or tables, and the longest name in bytes.
 const MOST: usize = 4_096;
 const LONGEST_NAME: usize = 200;
-/// How many keys a table may have.
+/// The most keys of a table.
 const MOST_KEYS: usize = 1 << 20;
 
 /// A column of the stream.
@@ -66,7 +65,7 @@ pub enum Domain {
     },
     /// Texts.
     Text {
-        /// Those that were declared.
+        /// The declared categories.
         categories: Vec<String>,
     },
 }
@@ -77,11 +76,11 @@ pub enum Domain {
 pub struct Table {
     /// Its name.
     pub name: String,
-    /// What its key is called.
+    /// The name of its key.
     pub key: String,
     /// The keys.
     pub keys: Keys,
-    /// The values, a column after the other.
+    /// The columns of values.
     pub columns: Vec<TableColumn>,
 }
 
@@ -89,11 +88,11 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Keys {
-    /// Whole numbers, one after the other.
+    /// Consecutive whole numbers.
     From {
         /// The first of them.
         first: i64,
-        /// How many there are.
+        /// The number of keys.
         count: u32,
     },
     /// Texts.
@@ -143,7 +142,7 @@ impl fmt::Display for SchemaRefusal {
 impl std::error::Error for SchemaRefusal {}
 
 impl Keys {
-    /// How many there are.
+    /// The number of keys.
     pub fn count(&self) -> usize {
         match self {
             Self::From { count, .. } => *count as usize,
@@ -206,7 +205,7 @@ fn refusal(what: &str, why: &'static str) -> SchemaRefusal {
 fn unique<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), SchemaRefusal> {
     let mut seen = BTreeSet::new();
     for name in names {
-        // A slash is left to the names inside a graph.
+        // Slashes are reserved for names inside the graph.
         let plain =
             !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(|c: char| c.is_control() || c == '/');
         if !plain {
@@ -232,11 +231,14 @@ fn check_column(column: &Column) -> Result<(), SchemaRefusal> {
         Domain::Text { categories } => distinct(categories),
     };
     if !in_order {
-        return Err(refusal(&column.name, "its bounds are not in order, not finite, or a category is there twice"));
+        return Err(refusal(&column.name, "its bounds are not in order, not finite, or a category is a duplicate"));
     }
     let empty = matches!(&column.domain, Domain::Text { categories } if categories.iter().any(String::is_empty));
     if empty && column.missing == Missing::Possible {
-        return Err(refusal(&column.name, "where text can be null the empty text stands for it and is no category"));
+        return Err(refusal(
+            &column.name,
+            "in a column that can be null the empty text means null and cannot be a category",
+        ));
     }
     Ok(())
 }
@@ -249,7 +251,7 @@ fn check_table(table: &Table) -> Result<(), SchemaRefusal> {
         Keys::Texts(texts) => distinct(texts),
     };
     if !keys || count == 0 || count > MOST_KEYS {
-        return Err(refusal(&table.name, "its keys are none, too many, too far out, or one is there twice"));
+        return Err(refusal(&table.name, "it has no keys, too many, one out of range, or a duplicate"));
     }
     let values = table
         .columns

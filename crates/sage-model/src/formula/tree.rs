@@ -1,4 +1,4 @@
-//! The tree of a formula, and how it is shown to people.
+//! The syntax tree of a formula, and its display form.
 
 use std::fmt;
 
@@ -28,19 +28,19 @@ pub enum Formula {
     Either(Box<Formula>, Box<Formula>),
     /// NOT, with null as unknown.
     Not(Box<Formula>),
-    /// Whether anything is null.
+    /// Whether a value of any kind is null.
     IsNull(Box<Formula>),
     /// A number where it is finite, and null where it is NaN or infinite: missing values are one state.
     Finite(Box<Formula>),
     /// The first number or truth value that is not null.
     Coalesce(Vec<Formula>),
-    /// The result that belongs to the first condition that is true.
+    /// The result of the first condition that is true.
     Case(Case),
     /// 1 for true and 0 for false.
     AsNumber(Box<Formula>),
     /// A part of a time, in UTC.
     Part(Part, Box<Formula>),
-    /// Whether a text column holds one of these; `=` is a list with one text in it.
+    /// Whether a text column is one of these texts; `=` is a list with one text.
     Among(Box<Formula>, Vec<String>),
     /// A value of a table, looked up by key.
     Lookup(Lookup),
@@ -129,7 +129,7 @@ pub enum Part {
     Second,
 }
 
-/// What kind of value a formula has.
+/// The kind of a formula's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number.

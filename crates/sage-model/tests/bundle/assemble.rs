@@ -1,4 +1,4 @@
-//! What was trained and what is served give the same: an encoding of every kind, models of every kind.
+//! Training and serving agree: an encoding with every kind of field, and every kind of model.
 
 use sage_kernel::Rows;
 use sage_learn::encode::{
@@ -13,7 +13,7 @@ use super::draw::Draw;
 use super::exported::{self, try_out};
 use super::files::card;
 
-/// The columns of the stream; the label is none of them.
+/// The columns of the stream, without the label.
 fn columns() -> Vec<Column> {
     let column = |name: &str, domain| Column { name: name.to_owned(), domain, missing: Missing::Possible };
     vec![
@@ -25,7 +25,7 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-/// What the encoding's columns are: the hour, then the stream's columns as they are.
+/// The sources of the encoding: the hour, then the stream's columns unchanged.
 fn sources() -> Vec<Feature> {
     let column = |name: &str| Formula::Column(name.to_owned());
     let hour = Formula::Part(Part::Hour, Box::new(column("at")));
@@ -86,7 +86,7 @@ fn encoding() -> Encoding {
         FieldKind::Cross(key(3, texts()), key(1, miles())),
         join(key(2, zones()), Mean::Label, scale(-2.0, 3.0, Span::Unit, 0.0)),
     ];
-    let fields = kinds.into_iter().enumerate().map(|(place, kind)| Field { name: format!("field {place}"), kind });
+    let fields = kinds.into_iter().enumerate().map(|(index, kind)| Field { name: format!("field {index}"), kind });
     let label = Label { column: LABEL, kind: LabelKind::Number { low: -2.0, high: 3.0 } };
     let encoding = Encoding::new(Stated { fields: fields.collect(), label }).unwrap();
     let mut draw = Draw(5);
@@ -144,7 +144,7 @@ fn a_graph_predicts_what_the_trainer_predicts() {
         network(embedded, vec![6], Loss::Logistic, &mut draw),
     ];
     let models = networks.iter().map(Model::Network).chain([Model::Linear(&linear)]);
-    for (place, model) in models.enumerate() {
+    for (index, model) in models.enumerate() {
         let graph = fields(&columns(), &sources(), &encoding).unwrap().with(model).unwrap();
         assert!(graph.outline().schema.columns().iter().all(|column| column.name != "idle"));
         let bundle = Bundle::write(graph, &card(), b"{}").unwrap();
@@ -152,23 +152,23 @@ fn a_graph_predicts_what_the_trainer_predicts() {
         let inputs: Vec<Vec<Cell>> = rows.iter().map(|row| row[..4].to_vec()).collect();
         let predictor = Predictor::new(graph).unwrap();
         let served = predictor.rows(&inputs).unwrap();
-        // One row goes the short way, all of them together the long one; these formulas leave no last bit open.
+        // Single rows, a few and all together must agree to the last bit; these formulas are exact.
         let alone = inputs.iter().flat_map(|row| predictor.rows(std::slice::from_ref(row)).unwrap());
-        assert!(alone.eq(served.iter().copied()), "model {place}: a row alone is predicted otherwise");
+        assert!(alone.eq(served.iter().copied()), "model {index}: a single row has another prediction");
         let few = inputs.chunks(3).flat_map(|rows| predictor.rows(rows).unwrap());
-        assert!(few.eq(served.iter().copied()), "model {place}: a few rows are predicted otherwise");
+        assert!(few.eq(served.iter().copied()), "model {index}: a few rows have other predictions");
         for (at, served) in served.iter().enumerate() {
             let trained = match model {
                 Model::Network(network) => network.forward(&encoded.row(at)),
                 Model::Linear(linear) => linear.predict(&encoded.row(at)) as f32,
             };
-            assert!((served - trained).abs() <= 1e-5 * trained.abs().max(1.0), "model {place}: {served:?} {trained}");
+            assert!((served - trained).abs() <= 1e-5 * trained.abs().max(1.0), "model {index}: {served:?} {trained}");
         }
     }
 }
 
 #[test]
-fn what_a_graph_cannot_hold_is_refused_before_training() {
+fn unsupported_encodings_are_refused_before_training() {
     let label = Label { column: LABEL, kind: LabelKind::Truth };
     let refused = |kind: FieldKind| {
         let fields_ = vec![Field { name: "odd".to_owned(), kind }];
@@ -185,8 +185,8 @@ fn what_a_graph_cannot_hold_is_refused_before_training() {
     assert!(refused(FieldKind::Number { column: 7, scale }).contains("no formula"));
 }
 
-/// A prediction for a row whose number is missing was that of the low bound. The rules for missing numbers hold in the
-/// encoding that is trained on, in what is served and in the exported graph alike, for nulls, NaN and infinities.
+/// Regression test: a row with a missing number got the prediction of the lower bound. The rules for missing numbers are
+/// the same in training, in serving and in the exported graph, for nulls, NaN and infinities.
 #[test]
 fn missing_numbers_follow_their_rules_in_training_serving_and_onnx() {
     let divided = Formula::Arithmetic(
@@ -225,13 +225,13 @@ fn missing_numbers_follow_their_rules_in_training_serving_and_onnx() {
         let together = predictor.rows(&rows).unwrap();
         let exported = exported::predict(&graph, &rows).unwrap();
         let (mut missing, mut present) = (0, 0);
-        for (place, row) in rows.iter().enumerate() {
+        for (index, row) in rows.iter().enumerate() {
             let batch = encoding.encode(std::iter::once(Seen(vec![Cell::Number(value(row))])));
             let trained = (batch.count() == 1).then(|| network.forward(&batch.row(0)));
             assert_eq!(trained.is_none(), left_out && !value(row).is_finite(), "{row:?}");
             assert_eq!(predictor.leaves_out(row), trained.is_none(), "{row:?}");
             let alone = predictor.rows(std::slice::from_ref(row)).unwrap()[0];
-            for served in [together[place], alone, exported[place]] {
+            for served in [together[index], alone, exported[index]] {
                 match trained {
                     Some(trained) => assert!((served - trained).abs() <= 1e-5, "{row:?}: {served} {trained}"),
                     None => assert!(served.is_nan(), "{row:?}: {served}"),

@@ -1,4 +1,4 @@
-//! Formulas and fields over columns give what the evaluation of one row gives, to the last bit.
+//! Formulas and fields over columns equal the evaluation of single rows, to the last bit.
 
 use sage_model::bundle::{
     Activation, Feature, Field, Graph, Layer, Link, Outline, Place, Predictor, Scaled, Shape, Weights,
@@ -21,7 +21,7 @@ fn graph_of(schema: &Schema, formula: Formula, field: Field) -> Graph {
     // The weight of an index is the index.
     let weights = match outline.inputs() {
         [1, 0, 0] => vec![1.0],
-        [_, _, places] => (0..places).map(|place| place as f32).collect(),
+        [_, _, columns] => (0..columns).map(|index| index as f32).collect(),
     };
     let layer = Layer { weights, bias: vec![0.0] };
     Graph::new(outline, Weights { embeddings: Vec::new(), layers: vec![layer], arrays: Vec::new() }).unwrap()
@@ -74,7 +74,7 @@ fn indices_are_those_of_a_single_row() {
                 let categories = draw::texts(&["blue", "", "red", "violet"]);
                 Place::Category { feature, categories, otherwise: draw.below(5) as u32 }
             }
-            // From 0 on: from elsewhere, the distance of a number very close to a whole one is rounded to an index.
+            // Starting at 0: with another start the difference of a number very close to an integer rounds to an index.
             0 => Place::Index { feature, first: 0, count: 10, otherwise: draw.below(11) as u32 },
             1 => Place::Hash { feature, seed, count: 13, otherwise: draw.below(14) as u32 },
             2 => Place::Bucket { feature, edges: vec![-1.0, 0.0, 0.5], otherwise: draw.below(5) as u32 },
@@ -89,7 +89,7 @@ fn indices_are_those_of_a_single_row() {
     }
 }
 
-/// More rows than one block has, and one more than two blocks have.
+/// More rows than one block, and one row more than two blocks.
 #[test]
 fn rows_of_every_block_are_those_of_a_single_row() {
     for seed in 0..3 {
@@ -102,7 +102,7 @@ fn rows_of_every_block_are_those_of_a_single_row() {
     }
 }
 
-/// Texts that stand for null at the border are null, also where a list names them.
+/// The empty text is null in a column with nulls, even if a list contains it.
 #[test]
 fn the_empty_text_is_null_only_where_there_can_be_null() {
     let schema = draw::schema();

@@ -1,4 +1,4 @@
-//! Random graphs and rows of the worst kind, from a seed.
+//! Random graphs and rows with edge cases, from a seed.
 
 use sage_model::bundle::{Activation, Feature, Field, Graph, Layer, Link, Outline, Place, Scaled, Shape, Weights};
 use sage_model::formula::{
@@ -53,7 +53,7 @@ pub fn schema() -> Schema {
         columns.push(column(&format!("time{suffix}"), time.clone(), missing));
         columns.push(column(&format!("text{suffix}"), text.clone(), missing));
     }
-    let values = |count: u32| (0..count).map(|place| f64::from(place) * 0.3 - 1.0).collect();
+    let values = |count: u32| (0..count).map(|index| f64::from(index) * 0.3 - 1.0).collect();
     let by_hour = Table {
         name: "speed by hour".to_owned(),
         key: "hour".to_owned(),
@@ -97,8 +97,8 @@ pub fn column(draw: &mut Draw, name: &str) -> Formula {
     Formula::Column(format!("{name}{}", suffix(draw)))
 }
 
-/// A formula whose value is known to the last bits but one. It is outermost, and no place depends on it: nothing is
-/// promised of edges drawn exactly at such a value.
+/// A formula whose last bits may differ between runtimes. It is outermost, and no category index depends on it: a
+/// comparison exactly at such a value may differ too.
 pub fn smooth(draw: &mut Draw, depth: usize) -> Formula {
     let inner = Box::new(number(draw, depth));
     let functions = [Function::Exp, Function::Ln, Function::Sin, Function::Cos, Function::Tan, Function::Tanh];
@@ -255,7 +255,7 @@ pub fn graph(seed: u64) -> Graph {
             if column.name.starts_with("time") { Formula::Part(Part::Hour, Box::new(formula)) } else { formula };
         features.push(Feature { name: column.name.clone(), formula });
     }
-    // Those of which no place is taken come last.
+    // The features that no categorical field uses come last.
     features.sort_by_key(|feature| feature.name.starts_with("text") || feature.name.starts_with("smooth"));
     let mut fields = Vec::new();
     for index in 0..6 {
@@ -280,17 +280,17 @@ pub fn graph(seed: u64) -> Graph {
 }
 
 pub fn weights(draw: &mut Draw, outline: &Outline) -> Weights {
-    let mut some = |count: u64| -> Vec<f32> { (0..count).map(|_| (2.0 * draw.unit() - 1.0) as f32).collect() };
+    let mut random = |count: u64| -> Vec<f32> { (0..count).map(|_| (2.0 * draw.unit() - 1.0) as f32).collect() };
     let embeddings = outline.fields.iter().filter_map(|field| match field {
         Field::Embedded { place, width } => Some(place.places() * u64::from(*width)),
         _ => None,
     });
-    let embeddings = embeddings.map(&mut some).collect();
+    let embeddings = embeddings.map(&mut random).collect();
     let mut inputs: u64 = outline.inputs().iter().sum();
     let mut layers = Vec::new();
     for shape in &outline.layers {
         let outputs = u64::from(shape.outputs);
-        layers.push(Layer { weights: some(outputs * inputs), bias: some(outputs) });
+        layers.push(Layer { weights: random(outputs * inputs), bias: random(outputs) });
         inputs = outputs;
     }
     Weights { embeddings, layers, arrays: Vec::new() }

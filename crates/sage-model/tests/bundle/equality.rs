@@ -1,4 +1,4 @@
-//! What is served, and the exported file in tract, give what the plain forward pass gives.
+//! The predictor and the exported file in tract agree with the reference forward pass.
 
 use sage_model::bundle::{Activation, Field, Graph, Layer, Link, Predictor, Shape, Weights};
 use sage_model::formula::Cell;
@@ -6,7 +6,7 @@ use sage_model::formula::Cell;
 use crate::draw::{self, Draw};
 use crate::{exported, reference};
 
-/// How far a graph's answers may be from the plain ones, of values around one.
+/// The largest relative difference from the reference.
 const TOLERANCE: f32 = 1e-5;
 
 #[test]
@@ -23,19 +23,23 @@ fn random_graphs_agree_with_the_plain_forward_pass() {
                 let plain = reference::predict(&graph, row);
                 for (found, plain) in found.iter().zip(plain) {
                     let close = (found - plain).abs() <= TOLERANCE * plain.abs().max(1.0);
-                    assert!(close, "seed {seed}: {found} instead of {plain} for {row:?}: {}", culprits(&graph, row));
+                    assert!(
+                        close,
+                        "seed {seed}: {found} instead of {plain} for {row:?}: {}",
+                        differing_fields(&graph, row)
+                    );
                 }
             }
         }
         let alone = rows.iter().flat_map(|row| predictor.rows(std::slice::from_ref(row)).unwrap());
-        assert!(alone.eq(served.iter().copied()), "seed {seed}: a row alone is predicted otherwise");
+        assert!(alone.eq(served.iter().copied()), "seed {seed}: a single row has another prediction");
     }
 }
 
-/// A row that a graph does not take has no prediction, and changes no other row's: not to the last bit, wherever it
-/// stands, and however many there are.
+/// Rows that a graph does not accept have no prediction and do not change those of other rows by a single bit, wherever
+/// and however many they are.
 #[test]
-fn a_row_that_is_not_taken_changes_no_other() {
+fn a_refused_row_changes_no_other() {
     for seed in 0..12 {
         let graph = draw::graph(seed);
         let predictor = Predictor::new(&graph).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
@@ -48,28 +52,28 @@ fn a_row_that_is_not_taken_changes_no_other() {
         assert_eq!(found(&rows), expected, "seed {seed}");
         assert_eq!(found(&[]), Vec::<u32>::new());
         let nulls = vec![Cell::Null; schema.columns().len()];
-        for places in [vec![0], vec![40], vec![7, 8, 31], (0..40).collect()] {
+        for positions in [vec![0], vec![40], vec![7, 8, 31], (0..40).collect()] {
             let (mut with, mut kept) = (rows.clone(), expected.clone());
-            for &place in places.iter().rev() {
-                with.insert(place, nulls.clone());
-                kept.insert(place, f32::NAN.to_bits());
+            for &position in positions.iter().rev() {
+                with.insert(position, nulls.clone());
+                kept.insert(position, f32::NAN.to_bits());
             }
-            assert!(predictor.rows(&with).is_err(), "seed {seed}: a null was taken where there can be none");
-            assert_eq!(found(&with), kept, "seed {seed}: {places:?}");
+            assert!(predictor.rows(&with).is_err(), "seed {seed}: a null was accepted in a column without nulls");
+            assert_eq!(found(&with), kept, "seed {seed}: {positions:?}");
         }
     }
 }
 
-/// The fields that differ when each is a model of its own.
-fn culprits(graph: &Graph, row: &[Cell]) -> String {
+/// The fields that differ when each is the only field of a model.
+fn differing_fields(graph: &Graph, row: &[Cell]) -> String {
     let mut found = String::new();
     for field in &graph.outline().fields {
         let mut outline = graph.outline().clone();
-        let place = match field {
+        let one_hot = match field {
             Field::Embedded { place, .. } => Field::Place(place.clone()),
             other => other.clone(),
         };
-        outline.fields = vec![place];
+        outline.fields = vec![one_hot];
         outline.layers = vec![Shape { outputs: 1, activation: Activation::Identity }];
         outline.link = Link::Identity;
         let weights = (1_u16..).map(f32::from).take(outline.inputs().iter().sum::<u64>() as usize).collect();

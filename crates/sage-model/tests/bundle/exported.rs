@@ -1,7 +1,7 @@
 //! The exported file of a graph, run by tract from the columns to the prediction.
 //!
-//! tract's rewriting of expressions is left out: it divides by multiplying with the reciprocal, and 49 · (1/49) is less
-//! than 1, which a formula with a floor would show.
+//! tract's rewriting of expressions is disabled: it replaces a division by a multiplication with the reciprocal, and
+//! 49 · (1/49) is less than 1, which changes the result of a floor.
 
 use sage_model::bundle::{self, Bundle, Graph, Predictor, TrialRefusal, synthetic_rows};
 use sage_model::formula::{Cell, Column, Domain, Missing};
@@ -38,14 +38,14 @@ pub fn try_out(graph: &Graph) -> Result<Predictor, TrialRefusal> {
     let rows = synthetic_rows(&graph.outline().schema, 256);
     let (served, exported) = (predictor.rows(&rows).unwrap(), predict(graph, &rows).unwrap());
     assert_eq!(served.len(), exported.len());
-    for (place, (one, other)) in served.iter().zip(&exported).enumerate() {
+    for (index, (one, other)) in served.iter().zip(&exported).enumerate() {
         let close = (one - other).abs() <= 1e-5 * one.abs().max(1.0) || one.is_nan() && other.is_nan();
-        assert!(close, "number {place}: {one} is served, and the exported file gives {other}");
+        assert!(close, "number {index}: the predictor returns {one}, the exported file {other}");
     }
     Ok(predictor)
 }
 
-/// A column in the form that the exported file takes.
+/// A column as an input of the exported file.
 fn input(column: &Column, cells: &[&Cell]) -> Tensor {
     match (&column.domain, column.missing) {
         (Domain::Text { .. }, _) => {

@@ -1,4 +1,4 @@
-//! What a bundle holds, that it is the same every time, and that it can be read back.
+//! The content of a bundle, its reproducibility, and reading it back.
 
 use sage_model::bundle::{Activation, Bundle, Card, Door, Graph, Link, Predictor, TrialRefusal, Validation};
 
@@ -66,13 +66,13 @@ fn it_has_these_files_and_no_others() {
     assert_eq!(names, expected);
 }
 
-/// Releases are kept for ever, and reading one compares it with what is written today. Who changes these bytes needs
-/// a new format number and the old writer beside the new one.
+/// Releases are kept forever, and reading one compares it with the bytes that are written today. A change of these bytes
+/// needs a new format number, and the old writer must stay.
 #[test]
 fn the_bytes_of_a_format_never_change() {
     let bundle = bundle(1);
-    let hashes = ["model.onnx", "weights.safetensors", "MLmodel"].map(|wanted| {
-        let (_, bytes) = bundle.files().find(|(name, _)| *name == wanted).unwrap();
+    let hashes = ["model.onnx", "weights.safetensors", "MLmodel"].map(|expected| {
+        let (_, bytes) = bundle.files().find(|(name, _)| *name == expected).unwrap();
         blake3::hash(bytes).to_hex().to_string()
     });
     assert_eq!(hashes, OF_SEED_1);
@@ -103,11 +103,11 @@ fn a_graph_is_tried_before_it_is_released() {
 }
 
 #[test]
-fn the_card_says_what_was_given_and_stays_in_its_cells() {
+fn the_card_contains_its_facts_and_escapes_them() {
     let bundle = bundle(1);
     let page = bundle.files().find(|(name, _)| *name == "README.md").unwrap().1;
     let page = std::str::from_utf8(page).unwrap();
-    for said in [
+    for text in [
         "stream: \"rides\"",
         "blocks: [\"2026-01-01 to 2026-01-31\"]",
         "epsilon: \"0.5\"",
@@ -125,7 +125,7 @@ fn the_card_says_what_was_given_and_stays_in_its_cells() {
         "| number | number | -10 to 10 | never |",
         "`features/speed_by_hour.parquet`",
     ] {
-        assert!(page.contains(said), "{said} is not in\n{page}");
+        assert!(page.contains(text), "{text} is not in\n{page}");
     }
     assert_eq!(page.matches("---\n").count(), 2, "{page}");
 }

@@ -1,15 +1,15 @@
-//! Bytes of any kind are refused or read, and nothing else happens.
+//! Arbitrary bytes are either refused or read, without panics.
 
 use sage_model::bundle::{Bundle, BundleError};
 
 use crate::draw::Draw;
 use crate::files::{bundle, files};
 
-/// Files whose changes must be noticed even without a digest.
-const NOTICED: [&str; 4] = ["model.onnx", "weights.safetensors", "MLmodel", "requirements.txt"];
+/// Files whose changes must be detected even without a digest.
+const CHECKED: [&str; 4] = ["model.onnx", "weights.safetensors", "MLmodel", "requirements.txt"];
 
 #[test]
-fn flips_and_cuts_are_survived_and_noticed() {
+fn flips_and_cuts_are_detected() {
     let seed = 11;
     let bundle = bundle(seed);
     let digest = bundle.digest();
@@ -18,27 +18,27 @@ fn flips_and_cuts_are_survived_and_noticed() {
         let mut changed = files(&bundle);
         let which = draw.below(changed.len());
         let (name, bytes) = &mut changed[which];
-        let place = draw.below(bytes.len());
+        let position = draw.below(bytes.len());
         match round % 3 {
-            0 => bytes[place] ^= 1 << draw.below(8),
-            1 => bytes.truncate(place),
+            0 => bytes[position] ^= 1 << draw.below(8),
+            1 => bytes.truncate(position),
             _ => {
-                let length = draw.below(16).min(bytes.len() - place);
-                bytes[place..place + length].fill(draw.next() as u8);
+                let length = draw.below(16).min(bytes.len() - position);
+                bytes[position..position + length].fill(draw.next() as u8);
             }
         }
         let name = name.clone();
         let same = changed == files(&bundle);
         assert_eq!(Bundle::read_vouched(changed.clone(), &digest).is_ok(), same, "seed {seed} round {round} {name}");
         let read = Bundle::read(changed);
-        if NOTICED.contains(&name.as_str()) {
+        if CHECKED.contains(&name.as_str()) {
             assert_eq!(read.is_ok(), same, "seed {seed} round {round} {name}");
         }
     }
 }
 
 #[test]
-fn descriptions_that_ask_for_too_much_are_refused_before_anything_is_made() {
+fn descriptions_that_are_too_large_are_refused_before_allocation() {
     let good = bundle(11);
     let text = |bundle: &Bundle| {
         let (_, bytes) = bundle.files().find(|(name, _)| *name == "graph.json").unwrap();
@@ -53,8 +53,8 @@ fn descriptions_that_ask_for_too_much_are_refused_before_anything_is_made() {
         [(huge, "outputs"), (deep, "depth"), ("{}".to_owned(), "nothing"), (String::new(), "none")]
     {
         let mut changed = files(&good);
-        let place = changed.iter().position(|(name, _)| name == "graph.json").unwrap();
-        changed[place].1 = description.into_bytes();
+        let position = changed.iter().position(|(name, _)| name == "graph.json").unwrap();
+        changed[position].1 = description.into_bytes();
         let error = Bundle::read(changed).unwrap_err();
         let named = matches!(error, BundleError::Graph(_) | BundleError::Unreadable { .. });
         assert!(named, "{what}: {error}");
@@ -62,7 +62,7 @@ fn descriptions_that_ask_for_too_much_are_refused_before_anything_is_made() {
 }
 
 #[test]
-fn files_are_complete_and_without_company() {
+fn files_are_complete_and_no_others_are_accepted() {
     let good = bundle(11);
     for missing in 0..files(&good).len() {
         let mut fewer = files(&good);

@@ -1,4 +1,4 @@
-//! Bundles: one graph that gives the same here, in tract and in onnxruntime; files that survive hostile bytes.
+//! Bundles: one graph with the same predictions here, in tract and in onnxruntime; files that survive hostile bytes.
 
 #![allow(clippy::unwrap_used, unreachable_pub, reason = "a test that cannot get its value has failed")]
 

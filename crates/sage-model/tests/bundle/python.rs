@@ -1,6 +1,6 @@
 //! onnxruntime agrees with the reference forward pass, and the formats are read by their own libraries.
 //!
-//! It needs an interpreter with these packages, named by `SAGE_PYTHON`; `cargo xtask check --all` has one.
+//! These tests need a Python interpreter with these packages, given by `SAGE_PYTHON`; `cargo xtask check --all` sets it.
 
 use std::process::Command;
 
@@ -11,16 +11,16 @@ use crate::draw::{self, Draw};
 use crate::{files, formulas, import, reference};
 
 #[test]
-fn onnxruntime_agrees_with_the_plain_forward_pass() {
+fn onnxruntime_agrees_with_the_reference() {
     let Some(python) = std::env::var_os("SAGE_PYTHON") else {
-        println!("left out: SAGE_PYTHON names no interpreter with onnxruntime");
+        println!("skipped: SAGE_PYTHON is not set to an interpreter with onnxruntime");
         return;
     };
     let folder = tempfile::tempdir().unwrap();
     for seed in 0..40 {
         write(&folder.path().join(format!("seed {seed}")), draw::graph(seed), seed);
     }
-    write(&folder.path().join("lone"), formulas::lone(), 7);
+    write(&folder.path().join("lone"), formulas::single_column(), 7);
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/bundle/compare.py");
     let status = Command::new(python).arg(program).arg(folder.path()).status().unwrap();
     assert!(status.success());
@@ -38,8 +38,8 @@ fn write(folder: &std::path::Path, graph: Graph, seed: u64) {
     let rows: Vec<Vec<Cell>> = (0..64).map(|_| draw::row(draw, &graph.outline().schema)).collect();
     let expected: Vec<Vec<f32>> = rows.iter().map(|row| reference::predict(graph, row)).collect();
     let mut columns = serde_json::Map::new();
-    for (place, column) in graph.outline().schema.columns().iter().enumerate() {
-        let values: Vec<serde_json::Value> = rows.iter().map(|row| shown(&row[place], column.missing)).collect();
+    for (index, column) in graph.outline().schema.columns().iter().enumerate() {
+        let values: Vec<serde_json::Value> = rows.iter().map(|row| shown(&row[index], column.missing)).collect();
         let kind = match (&column.domain, column.missing) {
             (Domain::Text { .. }, _) => "object",
             (Domain::Truth, Missing::Never) => "bool",
@@ -53,7 +53,7 @@ fn write(folder: &std::path::Path, graph: Graph, seed: u64) {
     std::fs::write(folder.join("case.json"), serde_json::to_vec(&case).unwrap()).unwrap();
 }
 
-/// Numbers as text, so that infinities survive.
+/// A cell as JSON; numbers are text, since JSON has no infinities.
 fn shown(cell: &Cell, missing: Missing) -> serde_json::Value {
     match cell {
         Cell::Null => "nan".into(),
@@ -69,7 +69,7 @@ fn shown(cell: &Cell, missing: Missing) -> serde_json::Value {
 #[test]
 fn onnxruntime_agrees_with_the_imported_file() {
     let Some(python) = std::env::var_os("SAGE_PYTHON") else {
-        println!("left out: SAGE_PYTHON names no interpreter with onnxruntime");
+        println!("skipped: SAGE_PYTHON is not set to an interpreter with onnxruntime");
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -78,8 +78,8 @@ fn onnxruntime_agrees_with_the_imported_file() {
     let rows = sage_model::bundle::synthetic_rows(&graph.outline().schema, 200);
     let expected = sage_model::bundle::Predictor::new(&graph).unwrap().rows(&rows).unwrap();
     let mut columns = serde_json::Map::new();
-    for (place, column) in graph.outline().schema.columns().iter().enumerate() {
-        let value = |row: &Vec<Cell>| match &row[place] {
+    for (index, column) in graph.outline().schema.columns().iter().enumerate() {
+        let value = |row: &Vec<Cell>| match &row[index] {
             Cell::Number(number) => serde_json::json!(number),
             Cell::Whole(whole) => serde_json::json!(whole),
             Cell::Text(text) => serde_json::json!(text),

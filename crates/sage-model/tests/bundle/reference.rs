@@ -1,4 +1,4 @@
-//! The forward pass, written plainly: formulas by their own evaluation, places by looking them up, layers by loops.
+//! The reference forward pass: formulas row by row, categories by linear search, layers by plain loops.
 
 use sage_learn::encode::hash;
 use sage_model::bundle::{Activation, Field, Graph, Link, Outline, Place, Scaled};
@@ -44,24 +44,24 @@ fn activate(activation: Activation, x: f32) -> f32 {
 
 fn inputs(graph: &Graph, row: &[Cell]) -> Vec<f32> {
     let outline = graph.outline();
-    let (mut numbers, mut rows, mut places) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut numbers, mut rows, mut one_hot) = (Vec::new(), Vec::new(), Vec::new());
     let mut embeddings = graph.weights().embeddings.iter();
     for field in &outline.fields {
         match field {
             Field::Number(scaled) => numbers.push(number(outline, scaled, row)),
             Field::Plain(_) => unreachable!("layers take scaled numbers"),
             Field::Embedded { place: of, width } => {
-                let start = place(outline, of, row) as usize * *width as usize;
+                let start = category(outline, of, row) as usize * *width as usize;
                 rows.extend_from_slice(&embeddings.next().unwrap()[start..][..*width as usize]);
             }
             Field::Place(of) => {
-                let start = places.len();
-                places.resize(start + of.places() as usize, 0.0);
-                places[start + place(outline, of, row) as usize] = 1.0;
+                let start = one_hot.len();
+                one_hot.resize(start + of.places() as usize, 0.0);
+                one_hot[start + category(outline, of, row) as usize] = 1.0;
             }
         }
     }
-    [numbers, rows, places].concat()
+    [numbers, rows, one_hot].concat()
 }
 
 fn feature(outline: &Outline, name: &str, row: &[Cell]) -> Cell {
@@ -83,18 +83,18 @@ fn number(outline: &Outline, scaled: &Scaled, row: &[Cell]) -> f32 {
     found.map_or(scaled.missing.unwrap_or(f64::NAN), scale) as f32
 }
 
-fn place(outline: &Outline, of: &Place, row: &[Cell]) -> u64 {
+fn category(outline: &Outline, of: &Place, row: &[Cell]) -> u64 {
     match of {
         Place::Category { feature: name, categories, otherwise } => {
             let found = match feature(outline, name, row) {
                 Cell::Text(text) => categories.iter().position(|category| *category == text),
                 _ => None,
             };
-            found.map_or(u64::from(*otherwise), |place| place as u64)
+            found.map_or(u64::from(*otherwise), |index| index as u64)
         }
         Place::Index { feature: name, first, count, otherwise } => {
             let found = as_number(&feature(outline, name, row))
-                .and_then(|x| (0..*count).find(|place| x == (*first + i64::from(*place)) as f64));
+                .and_then(|x| (0..*count).find(|index| x == (*first + i64::from(*index)) as f64));
             u64::from(found.unwrap_or(*otherwise))
         }
         Place::Bucket { feature: name, edges, otherwise } => {
@@ -105,7 +105,9 @@ fn place(outline: &Outline, of: &Place, row: &[Cell]) -> u64 {
             let found = as_number(&feature(outline, name, row)).and_then(|x| hash(x, *seed, *count));
             u64::from(found.unwrap_or(*otherwise))
         }
-        Place::Cross(parts) => parts.iter().fold(0, |joined, part| joined * part.places() + place(outline, part, row)),
-        Place::Folded { of, seed, count } => u64::from(hash(place(outline, of, row) as f64, *seed, *count).unwrap()),
+        Place::Cross(parts) => {
+            parts.iter().fold(0, |joined, part| joined * part.places() + category(outline, part, row))
+        }
+        Place::Folded { of, seed, count } => u64::from(hash(category(outline, of, row) as f64, *seed, *count).unwrap()),
     }
 }

@@ -1,7 +1,7 @@
 //! Compiles formulas to instructions.
 //!
-//! A truth value is 0 where it is null, and rules below rely on that; a number is anything where it is null. An
-//! operation on constants is done here, and the same operation on the same operands is done once.
+//! A truth value is 0 where it is null, and the rules below rely on that; a number is unspecified where it is null.
+//! Operations on constants are folded, and common subexpressions are shared.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +22,7 @@ pub(super) struct Nullable {
 pub(super) struct Compiler<'a> {
     pub(super) outline: &'a Outline,
     pub(super) instructions: Vec<Instruction>,
-    /// The column that each operation makes, by its text.
+    /// The register of each operation, by its debug text.
     known: BTreeMap<String, usize>,
     pub(super) lists: Vec<Vec<f64>>,
     dictionaries: Vec<Dictionary>,
@@ -44,7 +44,7 @@ impl<'a> Compiler<'a> {
         Ok(Program { instructions, registers, lists: self.lists, dictionaries: self.dictionaries, fields })
     }
 
-    /// The column that an operation makes.
+    /// The register that holds the result of an operation.
     fn compute(&mut self, operation: Operation) -> Operand {
         let (key, output) = (format!("{operation:?}"), self.known.len());
         if let Some(known) = self.known.get(&key) {
@@ -98,7 +98,7 @@ impl<'a> Compiler<'a> {
         self.unary(Unary::Not, of)
     }
 
-    /// The number of a list that holds these values.
+    /// The index of a list with these values.
     pub(super) fn list(&mut self, values: &[f64]) -> usize {
         let known = self.lists.iter().position(|list| list == values);
         known.unwrap_or_else(|| {
@@ -107,7 +107,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// For each row the number that belongs to the text of a column.
+    /// For each row the number that a dictionary maps a column's text to.
     pub(super) fn text_number(
         &mut self, column: usize, numbers: impl Iterator<Item = (String, f64)>, otherwise: f64,
     ) -> Operand {
@@ -230,7 +230,7 @@ impl<'a> Compiler<'a> {
                 self.known_truth(truth, Some(null))
             }
             (Domain::Time { .. }, _) => Nullable { value, null: Some(self.unary(Unary::IsNoTime, value)) },
-            // A column of numbers can hold NaN whatever was declared; that is null.
+            // A column of numbers can contain NaN whatever was declared; NaN is null.
             _ => Nullable { value, null: Some(self.unary(Unary::IsNan, value)) },
         }
     }
@@ -331,8 +331,8 @@ const fn never_null(value: Operand) -> Nullable {
     Nullable { value, null: None }
 }
 
-/// Drops columns that nothing reads, and lets columns share a register where the one is last read before the other is
-/// made. Returns the number of registers too.
+/// Removes instructions whose result is never read, and assigns registers by liveness: two columns share a register if
+/// one is last read before the other is computed. Also returns the number of registers.
 fn assign_registers(instructions: Vec<Instruction>, columns: usize) -> (Vec<Instruction>, usize) {
     let mut read = vec![false; columns];
     // For each instruction the columns that no later one reads, found from the end.
@@ -353,7 +353,7 @@ fn assign_registers(instructions: Vec<Instruction>, columns: usize) -> (Vec<Inst
     let assign = |(mut instruction, last): (Instruction, Vec<usize>)| {
         instruction.reads().for_each(|column| *column = register[*column]);
         if let Instruction::Compute { output, .. } = &mut instruction {
-            // Before the operands are free: an instruction does not read the register that it writes.
+            // Chosen before the operands are freed: an instruction never writes a register that it reads.
             let chosen = free.pop().unwrap_or_else(|| {
                 registers += 1;
                 registers - 1

@@ -87,8 +87,8 @@ impl Compiler<'_> {
             Place::Cross(parts) => {
                 let mut joined = Operand::Constant(0.0);
                 for part in parts {
-                    let (index, places) = (self.index(part), Operand::Constant(part.places() as f64));
-                    let shifted = self.binary(Binary::Arithmetic(Arithmetic::Multiply), joined, places);
+                    let (index, count) = (self.index(part), Operand::Constant(part.places() as f64));
+                    let shifted = self.binary(Binary::Arithmetic(Arithmetic::Multiply), joined, count);
                     joined = self.binary(Binary::Arithmetic(Arithmetic::Add), shifted, index);
                 }
                 joined
@@ -100,7 +100,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The index that a rule gives a feature's numbers, and a constant where the feature is null.
+    /// The index that a rule computes from a feature, or a constant where the feature is null.
     fn index_of(&mut self, feature: &str, rule: Unary, otherwise: f64) -> Operand {
         let feature = self.feature(feature);
         let found = self.unary(rule, feature.value);

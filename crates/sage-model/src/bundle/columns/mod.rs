@@ -1,7 +1,7 @@
 //! Evaluates the formulas and fields of a graph, column by column.
 //!
-//! [`Program::new`] compiles them once into instructions, each of which makes one column of `f64` from others;
-//! [`Program::run`] executes the instructions over blocks of rows that stay in a near cache. Truth values are 1 and 0.
+//! [`Program::new`] compiles them once into instructions, each of which computes one column of `f64` from others;
+//! [`Program::run`] executes the instructions over blocks of rows that stay in the cache. Truth values are 1 and 0.
 //! A value that can be null has a second column, which is 1 where it is null. Every instruction works row by row, so
 //! a row's values do not depend on the rows beside it, and are those of [`Formula::evaluate`] to the last bit.
 //!
@@ -16,10 +16,10 @@ use std::collections::HashMap;
 use super::layers::FieldValues;
 use crate::formula::{Arithmetic, Comparison, Function, Part};
 
-/// The instructions that make the fields of a graph from its columns.
+/// The instructions that compute the fields of a graph from its columns.
 pub(super) struct Program {
     instructions: Vec<Instruction>,
-    /// Number of columns that exist at the same time.
+    /// The number of registers: the most columns that are live at the same time.
     registers: usize,
     /// Values of tables and edges of buckets.
     lists: Vec<Vec<f64>>,
@@ -53,26 +53,25 @@ impl FieldColumn {
 }
 
 enum Instruction {
-    /// Makes a column.
+    /// Computes a column into a register.
     Compute { output: usize, operation: Operation },
     /// Appends a column to a field's values.
     Emit { field: usize, from: Operand },
 }
 
-/// A column or a number that is the same for every row. In a program that is being compiled each column has a number
-/// of its own; the finished program reuses them.
+/// A column or a constant. During compilation each column has its own register; the finished program reuses them.
 #[derive(Clone, Copy, Debug)]
 enum Operand {
     Register(usize),
     Constant(f64),
 }
 
-/// How a column is made. An operation on constants alone is none: its result is a constant.
+/// How a column is computed. Operations on constants alone are folded, so none of them has only constants.
 #[derive(Clone, Debug)]
 enum Operation {
-    /// From an input that is not text: as numbers, NaN where it is null.
+    /// An input that is not text: as numbers, NaN where it is null.
     Load(usize),
-    /// From an input that is text: the number that a dictionary has for it.
+    /// An input that is text: the number that a dictionary maps it to.
     Text {
         column: usize,
         dictionary: usize,
@@ -87,7 +86,7 @@ enum Operation {
     },
 }
 
-/// A number made of one.
+/// A function of one number.
 #[derive(Clone, Copy, Debug)]
 enum Unary {
     Function(Function),
@@ -103,7 +102,7 @@ enum Unary {
     IsIndex {
         count: f64,
     },
-    /// The element of a list under an index, 0 for what is none.
+    /// The element of a list at an index, 0 if the index is invalid.
     Element {
         list: usize,
     },
@@ -132,7 +131,7 @@ enum Unary {
     },
 }
 
-/// A number made of two.
+/// A function of two numbers.
 #[derive(Clone, Copy, Debug)]
 enum Binary {
     Arithmetic(Arithmetic),

@@ -5,8 +5,8 @@ use crate::bundle::predict::Cells;
 use crate::formula::{Arithmetic, Comparison, Function, Part, apply, combine, compare, is_time, part_of_time};
 use sage_learn::encode::hash_with;
 
-/// Rows of a block, and how many numbers of a block all registers may have: programs with very many registers take
-/// fewer rows at a time.
+/// Rows of a block, and the most numbers in all registers together: programs with very many registers use smaller
+/// blocks.
 const ROWS: usize = 512;
 const FEWEST_ROWS: usize = 16;
 const NUMBERS: usize = 1 << 22;
@@ -137,7 +137,7 @@ fn select(conditions: &[f64], yes: Side<'_>, no: Side<'_>, out: &mut [f64]) {
 }
 
 pub(super) fn binary(of: Binary, left: Side<'_>, right: Side<'_>, out: &mut [f64]) {
-    // Each rule is a loop of its own, in which the compiler knows the rule.
+    // One loop for each rule, so that the rule is a constant in the loop.
     macro_rules! rules {
         ($of:expr, $rule:ident, $kind:ident: $($name:ident),*) => {
             match $of { $($kind::$name => zip(left, right, out, |x, y| $rule($kind::$name, x, y)),)* }
@@ -209,7 +209,7 @@ fn bucket(edges: &[f64], otherwise: f64, xs: &[f64], out: &mut [f64]) {
     out.iter_mut().zip(xs).for_each(|(out, x)| *out = if x.is_nan() { otherwise } else { *out });
 }
 
-/// Each part is a loop of its own, in which the compiler leaves out what other parts need.
+/// One loop for each part, so that the compiler removes the computations that only other parts need.
 fn part_of_times(part: Part, xs: &[f64], out: &mut [f64]) {
     let of = |part, x| part_of_time(part, x).unwrap_or(0.0);
     match part {

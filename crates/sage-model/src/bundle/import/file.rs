@@ -84,7 +84,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<File<'_>, ImportRefusal> {
     if !VERSIONS.contains(&file.version) {
         return Err(refused("its operators are of a version other than 13 to 28; export it with `opset 17`"));
     }
-    fill(&mut file, graph.ok_or_else(|| refused("it has no graph; it is no ONNX file"))?)?;
+    fill(&mut file, graph.ok_or_else(|| refused("it has no graph; it is not an ONNX file"))?)?;
     Ok(file)
 }
 
@@ -173,7 +173,7 @@ fn attribute_name(bytes: &[u8]) -> Result<&str, ImportRefusal> {
         match field? {
             (1, found) => name = found.text()?,
             (6 | 11, _) => {
-                return Err(refused("a node has a graph within it, as Loop, If and Scan have; none is taken"));
+                return Err(refused("a node has a graph within it, as Loop, If and Scan have; none is supported"));
             }
             (21, _) => return Err(refused("a node takes an attribute from a function")),
             _ => {}
@@ -227,7 +227,7 @@ fn array(declared: &mut Declared<'_>, bytes: &[u8]) -> Result<(), ImportRefusal>
 }
 
 impl<'file> Node<'file> {
-    /// All fields of an attribute with this number: a list may come in pieces.
+    /// All fields of an attribute with this number: a list may be split over several fields.
     fn attribute(&self, name: &str, number: u64) -> Result<Option<Vec<Found<'file>>>, ImportRefusal> {
         let Some(bytes) = self.attributes.get(name) else { return Ok(None) };
         let mut values = Vec::new();
@@ -253,7 +253,7 @@ impl<'file> Node<'file> {
     pub(super) fn whole(&self, name: &str, otherwise: i64) -> Result<i64, ImportRefusal> {
         match self.last(name, 3)? {
             Some(found) => found.whole(),
-            // Zero may be left unwritten.
+            // A writer may omit a zero value.
             None => Ok(if self.has(name) { 0 } else { otherwise }),
         }
     }

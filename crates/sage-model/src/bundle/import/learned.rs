@@ -1,15 +1,15 @@
-//! Operators that classical learners are exported with.
+//! Operators of the `ai.onnx.ml` domain, which classical learners are exported with.
 
 use super::file::Node;
-use super::shapes::picked;
+use super::shapes::select_columns;
 use super::translate::{Kind, Known, Rows, Translation};
 use super::{ImportRefusal, numbers, refused};
 use crate::bundle::steps::Rule;
 
-/// Numbers of rows in two dimensions.
+/// The first input, which must have two dimensions.
 fn matrix(all: &Translation<'_>, node: &Node<'_>) -> Result<Rows, ImportRefusal> {
     let rows = match all.input_of(node, 0)? {
-        // These operators take whole numbers and truth values as numbers.
+        // These operators accept whole numbers and truth values as numbers.
         Known::Rows(rows) => Rows { kind: Kind::Number, ..rows },
         _ => all.rows_of(node, 0)?,
     };
@@ -19,8 +19,8 @@ fn matrix(all: &Translation<'_>, node: &Node<'_>) -> Result<Rows, ImportRefusal>
 pub(super) fn scale(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let rows = matrix(all, node)?;
     let (offset, scale) = (node.floats("offset")?, node.floats("scale")?);
-    let shifted = numbers::with(all, Rule::Subtract, rows, offset.unwrap_or_else(|| vec![0.0]))?;
-    numbers::with(all, Rule::Multiply, shifted, scale.unwrap_or_else(|| vec![1.0])).map(Known::Rows)
+    let shifted = numbers::with_array(all, Rule::Subtract, rows, offset.unwrap_or_else(|| vec![0.0]))?;
+    numbers::with_array(all, Rule::Multiply, shifted, scale.unwrap_or_else(|| vec![1.0])).map(Known::Rows)
 }
 
 pub(super) fn linear(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
@@ -30,39 +30,39 @@ pub(super) fn linear(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known
     }
     let outputs = usize::try_from(node.whole("targets", 1)?).unwrap_or(0);
     let weights = node.floats("coefficients")?.unwrap_or_default();
-    all.hold(weights.len())?;
+    all.reserve(weights.len())?;
     let value = numbers::weighted(all, rows, weights, outputs)?;
     let sums = Rows { value, ..rows };
     match node.floats("intercepts")? {
         None => Ok(Known::Rows(sums)),
-        Some(intercepts) => numbers::with(all, Rule::Add, sums, intercepts).map(Known::Rows),
+        Some(intercepts) => numbers::with_array(all, Rule::Add, sums, intercepts).map(Known::Rows),
     }
 }
 
 pub(super) fn impute(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let rows = matrix(all, node)?;
     if !node.float("replaced_value_float", 0.0)?.is_nan() {
-        return Err(refused("it replaces a number; what stands for null is NaN"));
+        return Err(refused("it replaces a number; null is represented by NaN"));
     }
-    let instead = node.floats("imputed_value_floats")?.unwrap_or_default();
-    numbers::filled(all, rows, instead).map(Known::Rows)
+    let replacement = node.floats("imputed_value_floats")?.unwrap_or_default();
+    numbers::replace_missing(all, rows, replacement).map(Known::Rows)
 }
 
 pub(super) fn extract(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let rows = matrix(all, node)?;
-    let places = all.constant_of(node, 1)?;
-    picked(all, rows, &places, 2)
+    let indices = all.constant_of(node, 1)?;
+    select_columns(all, rows, &indices, 2)
 }
 
 pub(super) fn one_hot(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let Known::Text(column, rank) = all.input_of(node, 0)? else {
-        return Err(refused("it is taken for inputs that are columns of texts"));
+        return Err(refused("it is supported only for inputs that are text columns"));
     };
     let categories = node.texts("cats_strings")?.unwrap_or_default();
     if categories.is_empty() {
         return Err(refused("it lists no texts in `cats_strings`"));
     }
     let value = all.categories(column, categories)?;
-    // It puts the zeros and ones of each text behind the dimensions that are there.
+    // The one-hot dimension is appended to the existing ones.
     Ok(Known::Rows(Rows { value, kind: Kind::Number, rank: rank + 1 }))
 }

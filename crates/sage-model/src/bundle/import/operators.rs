@@ -8,7 +8,7 @@ use crate::bundle::steps::{Map, Rule};
 type Translate = fn(&mut Translation<'_>, &Node<'_>) -> Result<Known, ImportRefusal>;
 
 /// The supported operators.
-const TAKEN: &[(&str, Translate)] = &[
+const SUPPORTED: &[(&str, Translate)] = &[
     ("Abs", |all, node| numbers::map(all, node, Map::Abs)),
     ("Add", |all, node| numbers::pair(all, node, Rule::Add)),
     ("BatchNormalization", numbers::normalized),
@@ -48,7 +48,7 @@ const TAKEN: &[(&str, Translate)] = &[
 ];
 
 /// The supported operators of the `ai.onnx.ml` domain.
-const LEARNED: &[(&str, Translate)] = &[
+const SUPPORTED_ML: &[(&str, Translate)] = &[
     ("ArrayFeatureExtractor", learned::extract),
     ("Imputer", learned::impute),
     ("LinearRegressor", learned::linear),
@@ -61,7 +61,7 @@ const REFUSED: &[(&[&str], &str)] = &[
     (&["Loop", "If", "Scan"], "it has a graph within it; unroll it when it is exported"),
     (
         &["RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"],
-        "it draws at random, and a prediction follows from its row alone",
+        "it draws at random, and a prediction must depend on its row alone",
     ),
     (
         &["Shape", "Size", "Expand", "Tile", "NonZero", "ConstantOfShape", "Range"],
@@ -69,21 +69,21 @@ const REFUSED: &[(&[&str], &str)] = &[
     ),
     (
         &["CumSum", "Sort", "TopK", "Unique", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin", "LSTM", "GRU", "RNN"],
-        "it can look from one row to another",
+        "it can move values from one row to another",
     ),
     (&["Dropout"], "it is for training; export it for inference"),
     (
         &["ZipMap", "LinearClassifier", "SVMClassifier", "TreeEnsembleClassifier"],
         "it gives classes; give one number for each row, such as a probability",
     ),
-    (&["TreeEnsembleRegressor", "TreeEnsemble", "SVMRegressor"], "trees and kernels are not taken"),
+    (&["TreeEnsembleRegressor", "TreeEnsemble", "SVMRegressor"], "trees and kernels are not supported"),
 ];
 
 /// Translates a node; a refusal names the operator if it is known.
 pub(super) fn translate(all: &mut Translation<'_>, node: &Node<'_>, number: usize) -> Result<Known, ImportRefusal> {
     let table = match node.domain {
-        "" | "ai.onnx" => TAKEN,
-        "ai.onnx.ml" => LEARNED,
+        "" | "ai.onnx" => SUPPORTED,
+        "ai.onnx.ml" => SUPPORTED_ML,
         _ => &[],
     };
     let at = |operator, refusal: ImportRefusal| ImportRefusal { node: Some((number, operator)), why: refusal.why };
@@ -91,19 +91,22 @@ pub(super) fn translate(all: &mut Translation<'_>, node: &Node<'_>, number: usiz
         return translate(all, node).map_err(|refusal| at(Some(name), refusal));
     }
     if !matches!(node.domain, "" | "ai.onnx" | "ai.onnx.ml") {
-        return Err(at(None, refused("its operator is of a domain of its own; only ONNX's own operators are taken")));
+        return Err(at(
+            None,
+            refused("its operator is of a domain of its own; only the operators of ONNX are supported"),
+        ));
     }
     let known = REFUSED.iter().find_map(|(names, why)| {
         let name = names.iter().find(|name| **name == node.operator)?;
         Some(at(Some(name), refused(why)))
     });
-    Err(known.unwrap_or_else(|| at(None, refused("its operator is not one of those that are taken"))))
+    Err(known.unwrap_or_else(|| at(None, refused("its operator is not supported"))))
 }
 
 /// The names of the supported operators.
 #[cfg(test)]
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    TAKEN.iter().chain(LEARNED).map(|(name, _)| *name)
+    SUPPORTED.iter().chain(SUPPORTED_ML).map(|(name, _)| *name)
 }
 
 #[cfg(test)]
@@ -115,10 +118,10 @@ mod tests {
         let line = page.lines().find(|line| line.starts_with("- **Operators**")).expect("the page lists them");
         let words: std::collections::BTreeSet<&str> = line.split(|c: char| !c.is_ascii_alphanumeric()).collect();
         for name in super::names() {
-            assert!(words.contains(name), "{name} is taken and not on the page");
+            assert!(words.contains(name), "{name} is supported but not on the page");
         }
         for (names, _) in super::REFUSED {
-            assert!(names.iter().all(|name| !words.contains(name)), "{names:?} is on the page");
+            assert!(names.iter().all(|name| !words.contains(name)), "{names:?} is on the page but not supported");
         }
     }
 }

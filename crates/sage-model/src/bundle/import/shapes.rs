@@ -10,7 +10,7 @@ use crate::bundle::steps::Step;
 
 const ACROSS: &str = "it goes along the rows and not along the numbers of a row, so it would mix rows";
 
-/// Whether an axis is that of a row's numbers, in two dimensions.
+/// Checks that an axis is that of a row's numbers, in two dimensions.
 pub(super) fn along_a_row(axis: i64, rows: Rows) -> Result<(), ImportRefusal> {
     if rows.rank == 2 && (axis == 1 || axis == -1) { Ok(()) } else { Err(refused(ACROSS)) }
 }
@@ -20,7 +20,7 @@ pub(super) fn identity(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Kno
 }
 
 pub(super) fn constant(_: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
-    let lone = |data| Tensor { shape: Vec::new(), data };
+    let scalar = |data| Tensor { shape: Vec::new(), data };
     let tensor = if let Some(tensor) = node.tensor("value")? {
         tensor
     } else if let Some(floats) = node.floats("value_floats")? {
@@ -28,11 +28,11 @@ pub(super) fn constant(_: &mut Translation<'_>, node: &Node<'_>) -> Result<Known
     } else if let Some(wholes) = node.wholes("value_ints")? {
         Tensor { shape: vec![wholes.len()], data: Data::Wholes(wholes) }
     } else if node.has("value_float") {
-        lone(Data::Numbers(vec![node.float("value_float", 0.0)?]))
+        scalar(Data::Numbers(vec![node.float("value_float", 0.0)?]))
     } else if node.has("value_int") {
-        lone(Data::Wholes(vec![node.whole("value_int", 0)?]))
+        scalar(Data::Wholes(vec![node.whole("value_int", 0)?]))
     } else {
-        return Err(refused("it is a constant of numbers in no form that is known"));
+        return Err(refused("it is a constant in an unsupported form"));
     };
     Ok(Known::Constant(Rc::new(tensor)))
 }
@@ -45,7 +45,7 @@ pub(super) fn cast(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, 
         (Known::Rows(rows), TRUTH) if rows.kind == Kind::Truth => Ok(Known::Rows(rows)),
         (Known::Constant(tensor), FLOAT | DOUBLE) => {
             let Some(wholes) = tensor.wholes() else { return Ok(Known::Constant(tensor)) };
-            all.hold(wholes.len())?;
+            all.reserve(wholes.len())?;
             let data = Data::Numbers(wholes.iter().map(|whole| *whole as f32).collect());
             Ok(Known::Constant(Rc::new(Tensor { shape: tensor.shape.clone(), data })))
         }
@@ -57,13 +57,13 @@ pub(super) fn cast(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, 
 pub(super) fn concat(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let axis = node.whole("axis", 0)?;
     let (mut parts, mut width, mut first) = (Vec::new(), 0, None);
-    for place in 0..node.inputs.len() {
-        let Known::Rows(rows) = all.input_of(node, place)? else {
-            return Err(refused("it puts constants or texts beside numbers of rows"));
+    for input in 0..node.inputs.len() {
+        let Known::Rows(rows) = all.input_of(node, input)? else {
+            return Err(refused("it concatenates constants or texts with numbers of rows"));
         };
         along_a_row(axis, rows)?;
         if *first.get_or_insert(rows.kind) != rows.kind {
-            return Err(refused("it puts values of different types beside each other"));
+            return Err(refused("it concatenates values of different types"));
         }
         width += all.width(rows);
         parts.push(rows.value);
@@ -75,26 +75,28 @@ pub(super) fn concat(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known
 
 pub(super) fn gather(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Known, ImportRefusal> {
     let Known::Rows(rows) = all.input_of(node, 0)? else {
-        return Err(refused("it looks rows up in a constant; give the column as zeros and ones instead"));
+        return Err(refused("it looks rows up in a constant; use a one-hot encoding instead"));
     };
     along_a_row(node.whole("axis", 0)?, rows)?;
-    let places = all.constant_of(node, 1)?;
-    let rank = match places.shape.len() {
+    let indices = all.constant_of(node, 1)?;
+    let rank = match indices.shape.len() {
         0 => 1,
         1 => 2,
-        _ => return Err(refused("its list of places has more than one dimension")),
+        _ => return Err(refused("its list of indices has more than one dimension")),
     };
-    picked(all, rows, &places, rank)
+    select_columns(all, rows, &indices, rank)
 }
 
-/// Some of the numbers of each row.
-pub(super) fn picked(all: &mut Translation<'_>, rows: Rows, places: &Tensor, rank: u8) -> Result<Known, ImportRefusal> {
+/// Selects columns of a value by index; negative indices count from the end.
+pub(super) fn select_columns(
+    all: &mut Translation<'_>, rows: Rows, indices: &Tensor, rank: u8,
+) -> Result<Known, ImportRefusal> {
     let width = all.width(rows) as i64;
-    let inside = |place: &i64| {
-        let place = if *place < 0 { place.saturating_add(width) } else { *place };
-        u32::try_from(place).ok().filter(|place| i64::from(*place) < width)
+    let resolve = |index: &i64| {
+        let index = if *index < 0 { index.saturating_add(width) } else { *index };
+        u32::try_from(index).ok().filter(|index| i64::from(*index) < width)
     };
-    let places: Option<Vec<u32>> = places.wholes().and_then(|wholes| wholes.iter().map(inside).collect());
+    let places: Option<Vec<u32>> = indices.wholes().and_then(|wholes| wholes.iter().map(resolve).collect());
     let places = places.ok_or_else(|| refused("it picks a number that a row does not have"))?;
     let count = places.len();
     let value = all.push(Step::Pick { of: rows.value, places }, count)?;
@@ -149,9 +151,9 @@ pub(super) fn transpose(all: &mut Translation<'_>, node: &Node<'_>) -> Result<Kn
     let Known::Constant(tensor) = all.input_of(node, 0)? else { return Err(refused(ACROSS)) };
     let order = node.wholes("perm")?;
     if order.is_some_and(|order| order != [1, 0]) || tensor.shape.len() != 2 {
-        return Err(refused("it turns a constant that is no matrix"));
+        return Err(refused("it transposes a constant that is not a matrix"));
     }
-    all.hold(tensor.numbers().map_or(0, <[f32]>::len))?;
-    let turned = tensor.transposed().ok_or_else(|| refused("it turns a constant that is no matrix"))?;
-    Ok(Known::Constant(Rc::new(turned)))
+    all.reserve(tensor.numbers().map_or(0, <[f32]>::len))?;
+    let transposed = tensor.transposed().ok_or_else(|| refused("it transposes a constant that is not a matrix"))?;
+    Ok(Known::Constant(Rc::new(transposed)))
 }

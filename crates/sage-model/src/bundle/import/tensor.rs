@@ -67,8 +67,8 @@ impl Tensor {
     }
 
     fn complete(self) -> Result<Self, ImportRefusal> {
-        let wanted = self.shape.iter().try_fold(1_usize, |all, length| all.checked_mul(*length));
-        let there = match &self.data {
+        let expected = self.shape.iter().try_fold(1_usize, |all, length| all.checked_mul(*length));
+        let found = match &self.data {
             Data::Numbers(numbers) => numbers.len(),
             Data::Wholes(wholes) => wholes.len(),
         };
@@ -77,8 +77,8 @@ impl Tensor {
         {
             return Err(refused("a constant holds what is no finite number in single precision"));
         }
-        match wanted {
-            Some(wanted) if wanted == there && there as u64 <= MOST_NUMBERS => Ok(self),
+        match expected {
+            Some(expected) if expected == found && found as u64 <= MOST_NUMBERS => Ok(self),
             _ => Err(refused("a constant claims a shape that its data do not have, or more than 2^24 numbers")),
         }
     }
@@ -121,6 +121,6 @@ fn raw_wholes(raw: Found<'_>) -> Result<Vec<i64>, ImportRefusal> {
     if bytes.len() > 8 * MOST_WHOLES {
         return Err(refused("a list of whole numbers in it is too long"));
     }
-    let whole = |bytes: &[u8]| i64::from_le_bytes(std::array::from_fn(|place| bytes[place]));
+    let whole = |bytes: &[u8]| i64::from_le_bytes(std::array::from_fn(|index| bytes[index]));
     Ok(bytes.chunks_exact(8).map(whole).collect())
 }

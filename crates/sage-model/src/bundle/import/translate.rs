@@ -30,10 +30,10 @@ pub(super) enum Known {
 /// Numbers for each row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rows {
-    /// The value that they are.
+    /// The index of the value.
     pub(super) value: u32,
     pub(super) kind: Kind,
-    /// In how many dimensions the file has them: `[rows]`, `[rows, numbers]`, or `[rows, 1, numbers]`.
+    /// The number of dimensions in the file: `[rows]`, `[rows, numbers]`, or `[rows, 1, numbers]`.
     pub(super) rank: u8,
 }
 
@@ -53,11 +53,11 @@ pub(super) struct Translation<'columns> {
     fields: Vec<Field>,
     steps: Vec<Step>,
     arrays: Vec<Vec<f32>>,
-    /// How many numbers each value has; fields that are still to come have none.
+    /// The width of each value; zero for fields that are added later.
     widths: Vec<usize>,
     known: BTreeMap<String, Known>,
-    /// How many numbers are held beside those of the file.
-    held: u64,
+    /// The number of weights copied from constants of the file.
+    copied: u64,
 }
 
 /// Translates a file.
@@ -71,7 +71,7 @@ pub(super) fn translate(file: File<'_>, columns: &[Column]) -> Result<Graph, Imp
         arrays: Vec::new(),
         widths: Vec::new(),
         known: BTreeMap::new(),
-        held: 0,
+        copied: 0,
     };
     let File { properties, nodes, constants, inputs, outputs, .. } = file;
     for (name, tensor) in constants {
@@ -79,12 +79,12 @@ pub(super) fn translate(file: File<'_>, columns: &[Column]) -> Result<Graph, Imp
     }
     // Old files declare their constants as inputs too.
     let inputs: Vec<Declared<'_>> = inputs.into_iter().filter(|input| !all.known.contains_key(input.name)).collect();
-    // A field for each list of categories comes behind those of the inputs, in the order of the nodes.
+    // The fields of the one-hot encoders come after those of the inputs, in the order of the nodes.
     let listed = nodes.iter().filter(|node| node.operator == "OneHotEncoder").count();
     all.inputs(&inputs, properties.get(COLUMNS).copied(), listed)?;
     for (node, number) in nodes.iter().zip(1..) {
         let [output] = node.outputs.as_slice() else {
-            return Err(ImportRefusal { node: Some((number, None)), why: "it gives several values, or none" });
+            return Err(ImportRefusal { node: Some((number, None)), why: "it has several outputs, or none" });
         };
         let known = operators::translate(&mut all, node, number)?;
         all.learn(output, known)?;
@@ -101,7 +101,7 @@ impl Translation<'_> {
         Ok(())
     }
 
-    /// The columns that go in.
+    /// Records the inputs of the file as columns.
     fn inputs(&mut self, inputs: &[Declared<'_>], listed: Option<&str>, one_hot: usize) -> Result<(), ImportRefusal> {
         match (inputs, listed) {
             ([], _) => Err(refused("it has no inputs; they are named after columns of the stream")),
@@ -125,11 +125,11 @@ impl Translation<'_> {
     fn matrix(&mut self, input: &Declared<'_>, names: &str, one_hot: usize) -> Result<(), ImportRefusal> {
         let mut parts = Vec::new();
         for name in names.split(',') {
-            let place = self.place(name.trim())?;
-            if matches!(self.columns[place].domain, Domain::Text { .. }) {
+            let index = self.column_index(name.trim())?;
+            if matches!(self.columns[index].domain, Domain::Text { .. }) {
                 return Err(refused("its property `columns` names a column of texts, which has an input of its own"));
             }
-            parts.push(self.column(place)?);
+            parts.push(self.column(index)?);
         }
         let width = match input.shape.as_deref() {
             Some([None, width]) => *width,
@@ -144,9 +144,9 @@ impl Translation<'_> {
         self.learn(input.name, Known::Rows(Rows { value, kind: Kind::Number, rank: 2 }))
     }
 
-    fn place(&self, name: &str) -> Result<usize, ImportRefusal> {
-        let place = self.columns.iter().position(|column| column.name == name);
-        place.ok_or_else(|| refused("an input has a name that no column of the stream has which a model can look at"))
+    fn column_index(&self, name: &str) -> Result<usize, ImportRefusal> {
+        let index = self.columns.iter().position(|column| column.name == name);
+        index.ok_or_else(|| refused("an input is named after no column of the stream that a model can read"))
     }
 
     /// The column, the kind and the dimensions of an input; texts have no kind.
@@ -162,15 +162,15 @@ impl Translation<'_> {
             }
             _ => return Err(refused(SHAPE)),
         };
-        let place = self.place(input.name)?;
-        let column = &self.columns[place];
-        let sure = column.missing == Missing::Never;
+        let index = self.column_index(input.name)?;
+        let column = &self.columns[index];
+        let never_null = column.missing == Missing::Never;
         let kind = match (&column.domain, input.element) {
             (Domain::Text { .. }, Some(TEXT)) => None,
             (Domain::Text { .. }, _) => return Err(refused("an input that is a column of texts is of type string")),
             (_, Some(FLOAT | DOUBLE)) => Some(Kind::Number),
-            (Domain::Whole { .. } | Domain::Time { .. }, Some(WHOLE)) if sure => Some(Kind::Whole),
-            (Domain::Truth, Some(TRUTH)) if sure => Some(Kind::Truth),
+            (Domain::Whole { .. } | Domain::Time { .. }, Some(WHOLE)) if never_null => Some(Kind::Whole),
+            (Domain::Truth, Some(TRUTH)) if never_null => Some(Kind::Truth),
             _ => {
                 return Err(refused(
                     "an input has a type that its column cannot have: a number is float or double, a whole number or \
@@ -178,12 +178,12 @@ impl Translation<'_> {
                 ));
             }
         };
-        Ok((place, kind, rank))
+        Ok((index, kind, rank))
     }
 
     /// A column as a field of its own.
-    fn column(&mut self, place: usize) -> Result<u32, ImportRefusal> {
-        let name = self.feature(place);
+    fn column(&mut self, index: usize) -> Result<u32, ImportRefusal> {
+        let name = self.feature(index);
         if self.fields.contains(&Field::Plain(name.clone())) {
             return Err(refused("two of its inputs are the same column"));
         }
@@ -192,9 +192,9 @@ impl Translation<'_> {
         Ok(self.fields.len() as u32 - 1)
     }
 
-    /// The feature that a column is.
-    fn feature(&mut self, place: usize) -> String {
-        let column = &self.columns[place];
+    /// The name of the feature for a column, which is added on its first use.
+    fn feature(&mut self, index: usize) -> String {
+        let column = &self.columns[index];
         if !self.used.contains(column) {
             let formula = Formula::Column(column.name.clone());
             let formula = match column.domain {
@@ -242,20 +242,20 @@ impl Translation<'_> {
         self.push(step, width)
     }
 
-    /// Limits the total of held numbers: one constant can be referenced by thousands of nodes.
-    pub(super) fn hold(&mut self, numbers: usize) -> Result<(), ImportRefusal> {
-        self.held = self.held.saturating_add(numbers as u64);
-        if self.held > MOST_NUMBERS { Err(refused("all weights together are more than 2^24")) } else { Ok(()) }
+    /// Limits the total of copied weights: one constant can be referenced by thousands of nodes.
+    pub(super) fn reserve(&mut self, numbers: usize) -> Result<(), ImportRefusal> {
+        self.copied = self.copied.saturating_add(numbers as u64);
+        if self.copied > MOST_NUMBERS { Err(refused("all weights together are more than 2^24")) } else { Ok(()) }
     }
 
-    /// How many numbers a value has.
+    /// The width of a value.
     pub(super) fn width(&self, rows: Rows) -> usize {
         self.widths[rows.value as usize]
     }
 
     /// The value of an input of a node.
-    pub(super) fn input_of(&self, node: &Node<'_>, place: usize) -> Result<Known, ImportRefusal> {
-        let name = node.inputs.get(place).filter(|name| !name.is_empty());
+    pub(super) fn input_of(&self, node: &Node<'_>, index: usize) -> Result<Known, ImportRefusal> {
+        let name = node.inputs.get(index).filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| refused("one of its inputs is missing"))?;
         let known = self.known.get(*name).cloned();
         known.ok_or_else(|| {
@@ -263,32 +263,32 @@ impl Translation<'_> {
         })
     }
 
-    /// Numbers for each row that can be computed with.
-    pub(super) fn rows_of(&self, node: &Node<'_>, place: usize) -> Result<Rows, ImportRefusal> {
-        match self.input_of(node, place)? {
+    /// An input that is numbers of type float for each row.
+    pub(super) fn rows_of(&self, node: &Node<'_>, index: usize) -> Result<Rows, ImportRefusal> {
+        match self.input_of(node, index)? {
             Known::Rows(rows) if rows.kind == Kind::Number => Ok(rows),
             Known::Rows(_) => Err(refused("it computes with whole numbers or truth values; cast them to float first")),
             Known::Constant(_) => Err(refused("it computes from constants alone; fold constants when it is exported")),
-            Known::Text(..) => Err(refused("it computes with texts; OneHotEncoder is what makes numbers of them")),
-            Known::Missing(_) => Err(refused("what is not a number is filled by Where and not used otherwise")),
+            Known::Text(..) => Err(refused("it computes with texts; encode them by OneHotEncoder first")),
+            Known::Missing(_) => Err(refused("IsNaN is supported only as the condition of Where")),
         }
     }
 
     /// A constant.
-    pub(super) fn constant_of(&self, node: &Node<'_>, place: usize) -> Result<Rc<Tensor>, ImportRefusal> {
-        match self.input_of(node, place)? {
+    pub(super) fn constant_of(&self, node: &Node<'_>, index: usize) -> Result<Rc<Tensor>, ImportRefusal> {
+        match self.input_of(node, index)? {
             Known::Constant(tensor) => Ok(tensor),
-            _ => Err(refused("an input of it follows from rows that must be a constant")),
+            _ => Err(refused("an input that must be a constant depends on rows")),
         }
     }
 
-    /// Whole numbers of an input, if it has this one.
-    pub(super) fn wholes_of(&self, node: &Node<'_>, place: usize) -> Result<Option<Vec<i64>>, ImportRefusal> {
-        if node.inputs.get(place).is_none_or(|name| name.is_empty()) {
+    /// The whole numbers of an optional input.
+    pub(super) fn wholes_of(&self, node: &Node<'_>, index: usize) -> Result<Option<Vec<i64>>, ImportRefusal> {
+        if node.inputs.get(index).is_none_or(|name| name.is_empty()) {
             return Ok(None);
         }
-        let tensor = self.constant_of(node, place)?;
-        let wholes = tensor.wholes().ok_or_else(|| refused("a list of whole numbers is wanted"))?;
+        let tensor = self.constant_of(node, index)?;
+        let wholes = tensor.wholes().ok_or_else(|| refused("a list of integers is required"))?;
         Ok(Some(wholes.to_vec()))
     }
 
@@ -300,7 +300,7 @@ impl Translation<'_> {
         let rows = match self.known.get(output.name) {
             Some(Known::Rows(rows)) if rows.kind == Kind::Number => *rows,
             Some(_) => return Err(refused("its output is not a number that follows from a row")),
-            None => return Err(refused("its output is a value that no node gives")),
+            None => return Err(refused("its output is a value that no node computes")),
         };
         if self.width(rows) != 1 {
             return Err(refused("its output has several numbers for each row; give the one that is to be tested"));
@@ -313,7 +313,7 @@ impl Translation<'_> {
         let weights = Weights { embeddings: Vec::new(), layers: Vec::new(), arrays: self.arrays };
         Graph::new(outline, weights).map_err(|refusal| match refusal {
             GraphRefusal::Part { why, .. } => refused(why),
-            GraphRefusal::Formula { .. } => refused("a column of it cannot be looked at"),
+            GraphRefusal::Formula { .. } => refused("one of its columns cannot be read by a model"),
         })
     }
 }

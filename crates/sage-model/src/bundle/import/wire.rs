@@ -12,7 +12,7 @@ pub(super) enum Found<'file> {
     Four([u8; 4]),
     /// Eight bytes.
     Eight([u8; 8]),
-    /// Bytes: text, a message, or numbers one after the other.
+    /// Bytes: text, a message, or packed numbers.
     Bytes(&'file [u8]),
 }
 
@@ -28,21 +28,21 @@ impl<'file> Message<'file> {
 
     fn take(&mut self, count: u64) -> Result<&'file [u8], ImportRefusal> {
         let count = usize::try_from(count).ok().filter(|count| *count <= self.rest.len());
-        let (taken, rest) = self.rest.split_at(count.ok_or_else(cut)?);
+        let (taken, rest) = self.rest.split_at(count.ok_or_else(truncated)?);
         self.rest = rest;
         Ok(taken)
     }
 
     fn varint(&mut self) -> Result<u64, ImportRefusal> {
         let mut value = 0_u64;
-        for place in 0..10 {
+        for index in 0..10 {
             let byte = self.take(1)?[0];
-            value |= u64::from(byte & 127) << (7 * place);
+            value |= u64::from(byte & 127) << (7 * index);
             if byte < 128 {
                 return Ok(value);
             }
         }
-        Err(refused("a number in it is longer than numbers are"))
+        Err(refused("a number in it has more than 64 bits"))
     }
 
     fn field(&mut self) -> Result<(u64, Found<'file>), ImportRefusal> {
@@ -55,7 +55,7 @@ impl<'file> Message<'file> {
                 Found::Bytes(self.take(length)?)
             }
             5 => Found::Four(fixed(self.take(4)?)),
-            _ => return Err(refused("it is no ONNX file, or a damaged one")),
+            _ => return Err(refused("it is not an ONNX file, or it is damaged")),
         };
         Ok((key >> 3, found))
     }
@@ -76,7 +76,7 @@ impl<'file> Iterator for Message<'file> {
     }
 }
 
-fn cut() -> ImportRefusal {
+fn truncated() -> ImportRefusal {
     refused("it ends before it is complete; write it again")
 }
 
@@ -87,7 +87,7 @@ fn fixed<const COUNT: usize>(bytes: &[u8]) -> [u8; COUNT] {
 }
 
 impl<'file> Found<'file> {
-    /// Bytes, where the format has bytes.
+    /// The bytes; refused if the field has another wire type.
     pub(super) fn bytes(self) -> Result<&'file [u8], ImportRefusal> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
@@ -95,13 +95,13 @@ impl<'file> Found<'file> {
         }
     }
 
-    /// A text of the length that names have.
+    /// A text of at most 1000 bytes.
     pub(super) fn text(self) -> Result<&'file str, ImportRefusal> {
         let text = std::str::from_utf8(self.bytes()?).ok().filter(|text| text.len() <= 1_000);
-        text.ok_or_else(|| refused("a name in it is no text, or longer than 1000 bytes"))
+        text.ok_or_else(|| refused("a name in it is not UTF-8, or longer than 1000 bytes"))
     }
 
-    /// A whole number, where the format has one.
+    /// The whole number; refused if the field has another wire type.
     pub(super) fn whole(self) -> Result<i64, ImportRefusal> {
         match self {
             Self::Whole(whole) => Ok(whole as i64),
@@ -109,7 +109,7 @@ impl<'file> Found<'file> {
         }
     }
 
-    /// Whole numbers, alone or packed, behind those that are there; never more than the limit.
+    /// Appends whole numbers, single or packed, up to the limit.
     pub(super) fn wholes(self, into: &mut Vec<i64>, most: usize) -> Result<(), ImportRefusal> {
         match self {
             Self::Whole(whole) => into.push(whole as i64),
@@ -123,7 +123,7 @@ impl<'file> Found<'file> {
         if into.len() > most { Err(refused("a list of whole numbers in it is too long")) } else { Ok(()) }
     }
 
-    /// Numbers in single precision, alone or packed, behind those that are there.
+    /// Appends numbers in single precision, single or packed.
     pub(super) fn floats(self, into: &mut Vec<f32>) -> Result<(), ImportRefusal> {
         match self {
             Self::Four(bytes) => into.push(f32::from_le_bytes(bytes)),
@@ -132,7 +132,7 @@ impl<'file> Found<'file> {
         Ok(())
     }
 
-    /// Numbers in double precision, as those of single precision.
+    /// Appends numbers in double precision, rounded to single, single or packed.
     pub(super) fn doubles(self, into: &mut Vec<f32>) -> Result<(), ImportRefusal> {
         match self {
             Self::Eight(bytes) => into.push(f64::from_le_bytes(bytes) as f32),

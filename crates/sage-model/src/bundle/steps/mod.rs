@@ -124,7 +124,7 @@ pub(super) fn widths(outline: &Outline) -> Result<Vec<u64>, GraphRefusal> {
         widths.push(match field {
             Field::Number(_) | Field::Plain(_) => 1,
             Field::Place(place) => place.places(),
-            Field::Embedded { .. } => return Err(refused("field", "steps take no rows that were learned")),
+            Field::Embedded { .. } => return Err(refused("field", "steps do not support embeddings")),
         });
     }
     let mut together = widths.iter().fold(0_u64, |sum, width| sum.saturating_add(*width));
@@ -140,19 +140,19 @@ pub(super) fn widths(outline: &Outline) -> Result<Vec<u64>, GraphRefusal> {
     if numbers > MOST_NUMBERS { Err(refused("graph", "it has more than 2^24 weights")) } else { Ok(widths) }
 }
 
-/// The width of a step's value, among those before it.
+/// The width of a step's value, given the widths of the earlier values.
 fn width(step: &Step, before: &[u64]) -> Result<u64, GraphRefusal> {
     let of = |value: &u32| {
         let width = before.get(*value as usize).copied();
-        width.ok_or_else(|| refused("step", "it looks at a value that is not there yet"))
+        width.ok_or_else(|| refused("step", "it reads a value that is not computed yet"))
     };
     match step {
         Step::Join(parts) => parts.iter().map(of).try_fold(0_u64, |sum, width| Ok(sum.saturating_add(width?))),
         Step::Pick { of: value, places } => {
             let width = of(value)?;
-            match places.iter().all(|place| u64::from(*place) < width) {
+            match places.iter().all(|index| u64::from(*index) < width) {
                 true => Ok(places.len() as u64),
-                false => Err(refused("step", "it picks a number that is not there")),
+                false => Err(refused("step", "it selects an element that does not exist")),
             }
         }
         Step::Product { of: value, outputs } => of(value).map(|_| u64::from(*outputs)),
@@ -162,7 +162,7 @@ fn width(step: &Step, before: &[u64]) -> Result<u64, GraphRefusal> {
                 Operand::Array(width) => Ok(u64::from(*width)),
             };
             match (side(left)?, side(right)?, left, right) {
-                (.., Operand::Array(_), Operand::Array(_)) => Err(refused("step", "it looks at no value")),
+                (.., Operand::Array(_), Operand::Array(_)) => Err(refused("step", "it reads no value")),
                 (1, width, ..) | (width, 1, ..) => Ok(width),
                 (one, other, ..) if one == other => Ok(one),
                 _ => Err(refused("step", "its two sides are of different lengths")),

@@ -1,4 +1,4 @@
-//! Runs steps, some rows at a time.
+//! Evaluates steps on blocks of rows.
 //!
 //! Matrix products are those of training, in which a row's sums do not depend on the rows beside it; everything else is
 //! elementwise.
@@ -15,7 +15,7 @@ const ROWS: usize = 96;
 pub(in crate::bundle) struct Steps {
     fields: usize,
     widths: Vec<usize>,
-    ready: Vec<PreparedStep>,
+    prepared: Vec<PreparedStep>,
 }
 
 /// A step with its arrays.
@@ -33,7 +33,7 @@ impl Steps {
         let widths = super::widths(outline).unwrap_or_default();
         let widths: Vec<usize> = widths.into_iter().map(|width| width as usize).collect();
         let mut arrays = graph.weights().arrays.iter().cloned();
-        let mut ready = Vec::with_capacity(outline.steps.len());
+        let mut prepared = Vec::with_capacity(outline.steps.len());
         for step in &outline.steps {
             let (mut product, mut own) = (None, Vec::new());
             match step {
@@ -49,9 +49,9 @@ impl Steps {
                 }
                 _ => {}
             }
-            ready.push(PreparedStep { step: step.clone(), product, arrays: own });
+            prepared.push(PreparedStep { step: step.clone(), product, arrays: own });
         }
-        Self { fields: outline.fields.len(), widths, ready }
+        Self { fields: outline.fields.len(), widths, prepared }
     }
 
     /// The number of outputs of a prediction.
@@ -70,11 +70,11 @@ impl Steps {
             for ((buffer, width), field) in buffers.iter_mut().zip(&self.widths).zip(fields) {
                 fill(&mut buffer[..rows * width], *width, field, first);
             }
-            for (ready, place) in self.ready.iter().zip(self.fields..) {
-                let (before, after) = buffers.split_at_mut(place);
-                let width = self.widths[place];
+            for (prepared, index) in self.prepared.iter().zip(self.fields..) {
+                let (before, after) = buffers.split_at_mut(index);
+                let width = self.widths[index];
                 let values = Values { buffers: before, widths: &self.widths, rows };
-                ready.perform(&values, &mut after[0][..rows * width], width);
+                prepared.perform(&values, &mut after[0][..rows * width], width);
             }
             if let Some(last) = buffers.last() {
                 predicted.extend_from_slice(&last[..rows * outputs]);
@@ -90,8 +90,8 @@ fn fill(buffer: &mut [f32], width: usize, field: &FieldValues<'_>, first: usize)
         FieldValues::Numbers(found) => buffer.copy_from_slice(&found[first..][..buffer.len()]),
         FieldValues::Indices(found) => {
             buffer.fill(0.0);
-            for (row, place) in buffer.chunks_exact_mut(width).zip(&found[first..]) {
-                if let Some(number) = row.get_mut(*place as usize) {
+            for (row, index) in buffer.chunks_exact_mut(width).zip(&found[first..]) {
+                if let Some(number) = row.get_mut(*index as usize) {
                     *number = 1.0;
                 }
             }
@@ -107,7 +107,7 @@ struct Values<'buffers> {
 }
 
 impl Values<'_> {
-    fn of(&self, value: u32) -> &[f32] {
+    fn rows(&self, value: u32) -> &[f32] {
         &self.buffers[value as usize][..self.rows * self.widths[value as usize]]
     }
 
@@ -129,12 +129,12 @@ impl PreparedStep {
             Step::Pick { of, places } => {
                 for (row, out) in out.chunks_exact_mut(width).enumerate() {
                     let numbers = values.row(*of, row);
-                    out.iter_mut().zip(places).for_each(|(out, place)| *out = numbers[*place as usize]);
+                    out.iter_mut().zip(places).for_each(|(out, index)| *out = numbers[*index as usize]);
                 }
             }
             Step::Product { of, .. } => {
                 if let Some(product) = &self.product {
-                    product.product(values.of(*of), out, Initial::Zero);
+                    product.product(values.rows(*of), out, Initial::Zero);
                 }
             }
             Step::Pair { rule, left, right } => {
@@ -149,15 +149,15 @@ impl PreparedStep {
                 }
             }
             Step::Map { function, of } => {
-                out.copy_from_slice(values.of(*of));
+                out.copy_from_slice(values.rows(*of));
                 map(*function, out);
             }
             Step::Clip { of, low, high } => {
                 let clip = |number: f32| if number < *low { *low } else { number.min(*high) };
-                out.iter_mut().zip(values.of(*of)).for_each(|(out, number)| *out = clip(*number));
+                out.iter_mut().zip(values.rows(*of)).for_each(|(out, number)| *out = clip(*number));
             }
             Step::Softmax(of) => {
-                out.copy_from_slice(values.of(*of));
+                out.copy_from_slice(values.rows(*of));
                 out.chunks_exact_mut(width).for_each(softmax);
             }
             Step::Sum(of) => {
@@ -166,10 +166,10 @@ impl PreparedStep {
                 }
             }
             Step::Fill(of) => {
-                let instead = self.arrays.first().map_or(&[][..], Vec::as_slice);
-                let numbers = values.of(*of).iter().zip(instead.iter().cycle());
-                for (out, (number, instead)) in out.iter_mut().zip(numbers) {
-                    *out = if number.is_nan() { *instead } else { *number };
+                let replacement = self.arrays.first().map_or(&[][..], Vec::as_slice);
+                let numbers = values.rows(*of).iter().zip(replacement.iter().cycle());
+                for (out, (number, replacement)) in out.iter_mut().zip(numbers) {
+                    *out = if number.is_nan() { *replacement } else { *number };
                 }
             }
         }
@@ -203,9 +203,9 @@ fn pair(rule: Rule, left: &[f32], right: &[f32], out: &mut [f32]) {
         Rule::Least => f32::min,
         Rule::Greatest => f32::max,
     };
-    let lone = |side: &[f32], place: usize| if side.len() == 1 { side[0] } else { side[place] };
-    for (place, out) in out.iter_mut().enumerate() {
-        *out = of(lone(left, place), lone(right, place));
+    let broadcast = |side: &[f32], index: usize| if side.len() == 1 { side[0] } else { side[index] };
+    for (index, out) in out.iter_mut().enumerate() {
+        *out = of(broadcast(left, index), broadcast(right, index));
     }
 }
 
@@ -224,7 +224,7 @@ fn map(function: Map, values: &mut [f32]) {
     values.iter_mut().for_each(|value| *value = of(*value));
 }
 
-/// Probabilities of one row.
+/// Softmax of one row, in place.
 fn softmax(row: &mut [f32]) {
     let greatest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     row.iter_mut().for_each(|value| *value = libm::expf(*value - greatest));

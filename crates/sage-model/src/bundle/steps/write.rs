@@ -1,4 +1,4 @@
-//! Writes steps as nodes of an ONNX graph, a matrix with a row for each row.
+//! Writes steps as ONNX nodes. Every value is a matrix with one line per row.
 
 use super::{Map, Operand, Rule, Step};
 use crate::bundle::fields::Fields;
@@ -10,17 +10,17 @@ use crate::formula::{Nodes, Tensor, whole_attribute};
 pub(in crate::bundle) fn write(graph: &Graph, fields: &mut Fields<'_>) -> Tensor {
     let outline = graph.outline();
     let mut values: Vec<Tensor> = outline.fields.iter().map(|field| column(fields, field)).collect();
-    let mut writing = Writing {
+    let mut writer = StepWriter {
         nodes: std::mem::take(&mut fields.lowering.nodes),
         axis: Tensor::new(),
         arrays: graph.weights().arrays.iter().map(Vec::as_slice).enumerate().collect::<Vec<_>>().into_iter(),
     };
-    writing.axis = writing.nodes.wholes(&[1]);
+    writer.axis = writer.nodes.wholes(&[1]);
     for step in &outline.steps {
-        let value = writing.step(step, &values);
+        let value = writer.step(step, &values);
         values.push(value);
     }
-    fields.lowering.nodes = writing.nodes;
+    fields.lowering.nodes = writer.nodes;
     values.pop().unwrap_or_default()
 }
 
@@ -33,24 +33,24 @@ fn column(fields: &mut Fields<'_>, field: &Field) -> Tensor {
             fields.lowering.nodes.node("Unsqueeze", &[&number, &axis])
         }
         Field::Place(place) | Field::Embedded { place, .. } => {
-            let found = fields.place(place);
+            let found = fields.category(place);
             let nodes = &mut fields.lowering.nodes;
             let found = nodes.node("Unsqueeze", &[&found, &axis]);
-            let places: Vec<f64> = (0..place.places()).map(|place| place as f64).collect();
-            let places = nodes.numbers(&places);
-            let there = nodes.node("Equal", &[&found, &places]);
-            nodes.cast(&there, DataType::Float)
+            let indices: Vec<f64> = (0..place.places()).map(|index| index as f64).collect();
+            let indices = nodes.numbers(&indices);
+            let one_hot = nodes.node("Equal", &[&found, &indices]);
+            nodes.cast(&one_hot, DataType::Float)
         }
     }
 }
 
-struct Writing<'graph> {
+struct StepWriter<'graph> {
     nodes: Nodes,
     axis: Tensor,
     arrays: std::vec::IntoIter<(usize, &'graph [f32])>,
 }
 
-impl Writing<'_> {
+impl StepWriter<'_> {
     /// The next array, in this shape.
     fn array(&mut self, rows: Option<usize>) -> Tensor {
         let (number, array) = self.arrays.next().unwrap_or((0, &[]));
@@ -74,9 +74,9 @@ impl Writing<'_> {
                 self.nodes.node_with("Concat", &parts, vec![whole_attribute("axis", 1)])
             }
             Step::Pick { of: value, places } => {
-                let places: Vec<i64> = places.iter().map(|place| i64::from(*place)).collect();
-                let places = self.nodes.wholes(&places);
-                self.nodes.node_with("Gather", &[of(value), &places], vec![whole_attribute("axis", 1)])
+                let indices: Vec<i64> = places.iter().map(|index| i64::from(*index)).collect();
+                let indices = self.nodes.wholes(&indices);
+                self.nodes.node_with("Gather", &[of(value), &indices], vec![whole_attribute("axis", 1)])
             }
             Step::Product { of: value, outputs } => {
                 let weights = self.array(Some(*outputs as usize));
@@ -92,7 +92,7 @@ impl Writing<'_> {
             }
             Step::Map { function, of: value } => self.nodes.node(map_name(*function), &[of(value)]),
             Step::Clip { of: value, low, high } => {
-                // One number may end several ranges; a name stands for its bits.
+                // Constants are shared by their bits, so several ranges may have the same end.
                 let end = |nodes: &mut Nodes, end: f32| {
                     let double = nodes.number(f64::from(end));
                     nodes.cast(&double, DataType::Float)

@@ -1,4 +1,4 @@
-//! Parts of times: the steps of `calendar`, on `f64`.
+//! Lowers parts of times: the computation of `calendar`, on `f64`.
 
 use super::Lowering;
 use crate::formula::calendar::DAY;
@@ -10,9 +10,9 @@ impl Lowering<'_> {
         self.nodes.number(whole as f64)
     }
 
-    /// What is left over by whole steps of this size: both are whole. Half is added so that no rounding of the
-    /// quotient can carry it over a border.
-    fn steps(&mut self, of: &Tensor, size: i64) -> Tensor {
+    /// The integer quotient of two whole numbers, rounded down. Half is added to the dividend so that rounding of the
+    /// quotient cannot cross an integer.
+    fn quotient(&mut self, of: &Tensor, size: i64) -> Tensor {
         let (half, size) = (self.nodes.number(0.5), self.whole(size));
         let middle = self.nodes.node("Add", &[of, &half]);
         let quotient = self.nodes.node("Div", &[&middle, &size]);
@@ -33,9 +33,10 @@ impl Lowering<'_> {
         self.nodes.node("Sub", &[of, less])
     }
 
-    fn rest(&mut self, of: &Tensor, size: i64) -> Tensor {
-        let steps = self.steps(of, size);
-        let whole = self.times(&steps, size);
+    /// The non-negative remainder of two whole numbers.
+    fn remainder(&mut self, of: &Tensor, size: i64) -> Tensor {
+        let quotient = self.quotient(of, size);
+        let whole = self.times(&quotient, size);
         self.minus(of, &whole)
     }
 
@@ -43,21 +44,21 @@ impl Lowering<'_> {
         match part {
             Part::Epoch => seconds.clone(),
             Part::Hour => {
-                let within = self.rest(seconds, DAY);
-                self.steps(&within, 3_600)
+                let within = self.remainder(seconds, DAY);
+                self.quotient(&within, 3_600)
             }
             Part::Minute => {
-                let within = self.rest(seconds, 3_600);
-                self.steps(&within, 60)
+                let within = self.remainder(seconds, 3_600);
+                self.quotient(&within, 60)
             }
-            Part::Second => self.rest(seconds, 60),
+            Part::Second => self.remainder(seconds, 60),
             Part::DayOfWeek => {
-                let days = self.steps(seconds, DAY);
+                let days = self.quotient(seconds, DAY);
                 let from_sunday = self.plus(&days, 4);
-                self.rest(&from_sunday, 7)
+                self.remainder(&from_sunday, 7)
             }
             Part::Year | Part::Quarter | Part::Month | Part::Day => {
-                let days = self.steps(seconds, DAY);
+                let days = self.quotient(seconds, DAY);
                 self.date(part, &days)
             }
         }
@@ -66,24 +67,24 @@ impl Lowering<'_> {
     /// The steps of `calendar::date`.
     fn date(&mut self, part: Part, days: &Tensor) -> Tensor {
         let from_march = self.plus(days, 719_468);
-        let era = self.steps(&from_march, 146_097);
-        let of_era = self.rest(&from_march, 146_097);
-        let leaps = [self.steps(&of_era, 1_460), self.steps(&of_era, 36_524), self.steps(&of_era, 146_096)];
+        let era = self.quotient(&from_march, 146_097);
+        let of_era = self.remainder(&from_march, 146_097);
+        let leaps = [self.quotient(&of_era, 1_460), self.quotient(&of_era, 36_524), self.quotient(&of_era, 146_096)];
         let without = self.minus(&of_era, &leaps[0]);
         let without = self.nodes.node("Add", &[&without, &leaps[1]]);
         let without = self.minus(&without, &leaps[2]);
-        let year_of_era = self.steps(&without, 365);
-        let before = [self.times(&year_of_era, 365), self.steps(&year_of_era, 4), self.steps(&year_of_era, 100)];
+        let year_of_era = self.quotient(&without, 365);
+        let before = [self.times(&year_of_era, 365), self.quotient(&year_of_era, 4), self.quotient(&year_of_era, 100)];
         let of_year = self.minus(&of_era, &before[0]);
         let of_year = self.minus(&of_year, &before[1]);
         let of_year = self.nodes.node("Add", &[&of_year, &before[2]]);
         let fifths = self.times(&of_year, 5);
         let fifths = self.plus(&fifths, 2);
-        let from_march = self.steps(&fifths, 153);
+        let from_march = self.quotient(&fifths, 153);
         if part == Part::Day {
             let months = self.times(&from_march, 153);
             let months = self.plus(&months, 2);
-            let months = self.steps(&months, 5);
+            let months = self.quotient(&months, 5);
             let day = self.minus(&of_year, &months);
             return self.plus(&day, 1);
         }
@@ -93,7 +94,7 @@ impl Lowering<'_> {
         match part {
             Part::Quarter => {
                 let shifted = self.plus(&month, 2);
-                self.steps(&shifted, 3)
+                self.quotient(&shifted, 3)
             }
             Part::Year => {
                 let years = self.times(&era, 400);

@@ -1,8 +1,8 @@
 //! Lowers a formula to nodes of a graph that returns the same as [`Formula::evaluate`].
 //!
-//! Every value is two arrays: what it is, and for which rows it is null; the second is left out where no row can
-//! be. A truth value is false where it is null, and most rules below rely on that. A number is anything where it is
-//! null. Only operators are used that tract and onnxruntime both have in double precision, and none whose result
+//! Every value is two tensors: the value, and a mask of the rows where it is null; the mask is absent if no row can be
+//! null. A truth value is false where it is null, and most rules below rely on that. A number is unspecified where it
+//! is null. Only operators are used that tract and onnxruntime both have in double precision, and none whose result
 //! for NaN differs between them.
 
 mod calendar;
@@ -14,7 +14,7 @@ use super::proto::DataType;
 use super::schema::{Domain, Keys, Missing, Schema};
 use super::tree::{Arithmetic, Case, Formula, Function, Lookup};
 
-/// A value, and where it is null.
+/// A value and its null mask; no mask if it is never null.
 #[derive(Clone)]
 pub(crate) struct Lowered {
     pub(crate) value: Tensor,
@@ -25,7 +25,7 @@ pub(crate) struct Lowered {
 pub(crate) struct Lowering<'a> {
     pub(crate) nodes: Nodes,
     schema: &'a Schema,
-    /// The name under which each column is found as one value for each row.
+    /// The tensor of each column, one value for each row.
     inputs: Vec<Tensor>,
 }
 
@@ -34,31 +34,31 @@ impl<'a> Lowering<'a> {
         Self { nodes, schema, inputs }
     }
 
-    /// A column of texts as it comes in, and where it is null.
+    /// A column of texts as in the input, with its null mask.
     pub(crate) fn text(&mut self, formula: &Formula) -> Lowered {
         let Formula::Column(name) = formula else {
             // No checked formula has another kind of text.
-            return self.never();
+            return self.always_null();
         };
-        let Some((place, column)) = self.schema.column(name) else {
-            return self.never();
+        let Some((index, column)) = self.schema.column(name) else {
+            return self.always_null();
         };
-        let value = self.inputs[place].clone();
+        let value = self.inputs[index].clone();
         let null = (column.missing == Missing::Possible).then(|| {
-            let empty = self.nodes.place_of_text(&value, &[String::new()]);
+            let empty = self.nodes.text_index(&value, &[String::new()]);
             let zero = self.nodes.number(0.0);
             self.nodes.node("Equal", &[&empty, &zero])
         });
         Lowered { value, null }
     }
 
-    /// A formula that was checked and is no text.
+    /// A checked formula that is not text.
     pub(crate) fn formula(&mut self, formula: &Formula) -> Lowered {
         match formula {
             Formula::Column(name) => self.column(name),
-            Formula::Number(number) => sure(self.nodes.number(*number)),
-            Formula::Truth(truth) => sure(self.nodes.truth(*truth)),
-            Formula::Null => self.never(),
+            Formula::Number(number) => never_null(self.nodes.number(*number)),
+            Formula::Truth(truth) => never_null(self.nodes.truth(*truth)),
+            Formula::Null => self.always_null(),
             Formula::Function(function, of) => {
                 let of = self.formula(of);
                 self.function(*function, &of)
@@ -85,11 +85,11 @@ impl<'a> Lowering<'a> {
                 let text = matches!(&**of, Formula::Column(name) if self.is_text(name));
                 let of = if text { self.text(of) } else { self.formula(of) };
                 let null = of.null.unwrap_or_else(|| self.nodes.truth(false));
-                sure(null)
+                never_null(null)
             }
             Formula::Finite(of) => {
                 let of = self.formula(of);
-                // Compared with the greatest number, NaN and infinities are not at most it; IsInf is not everywhere.
+                // |x| ≤ MAX is false for NaN and infinities; not every runtime has IsInf for doubles.
                 let (size, greatest) = (self.nodes.node("Abs", &[&of.value]), self.nodes.number(f64::MAX));
                 let finite = self.nodes.node("LessOrEqual", &[&size, &greatest]);
                 let missing = self.nodes.node("Not", &[&finite]);
@@ -107,16 +107,16 @@ impl<'a> Lowering<'a> {
             }
             Formula::Among(of, texts) => {
                 let of = self.text(of);
-                let place = self.nodes.place_of_text(&of.value, &sorted(texts));
+                let index = self.nodes.text_index(&of.value, &sorted(texts));
                 let zero = self.nodes.number(0.0);
-                let value = self.nodes.node("GreaterOrEqual", &[&place, &zero]);
+                let value = self.nodes.node("GreaterOrEqual", &[&index, &zero]);
                 self.known_truth(value, of.null)
             }
             Formula::Lookup(lookup) => self.look_up(lookup),
         }
     }
 
-    fn never(&mut self) -> Lowered {
+    fn always_null(&mut self) -> Lowered {
         Lowered { value: self.nodes.number(0.0), null: Some(self.nodes.truth(true)) }
     }
 
@@ -125,19 +125,19 @@ impl<'a> Lowering<'a> {
     }
 
     fn column(&mut self, name: &str) -> Lowered {
-        let Some((place, column)) = self.schema.column(name) else {
-            return self.never();
+        let Some((index, column)) = self.schema.column(name) else {
+            return self.always_null();
         };
-        let input = self.inputs[place].clone();
+        let input = self.inputs[index].clone();
         match (&column.domain, column.missing) {
-            (Domain::Truth, Missing::Never) => sure(input),
+            (Domain::Truth, Missing::Never) => never_null(input),
             (Domain::Truth, Missing::Possible) => {
                 let (null, zero) = (self.not_a_number(&input), self.nodes.number(0.0));
                 let zero = self.nodes.node("Equal", &[&input, &zero]);
                 let value = self.nodes.node("Not", &[&zero]);
                 self.known_truth(value, Some(null))
             }
-            (Domain::Whole { .. }, Missing::Never) => sure(self.nodes.cast(&input, DataType::Double)),
+            (Domain::Whole { .. }, Missing::Never) => never_null(self.nodes.cast(&input, DataType::Double)),
             (Domain::Time { .. }, missing) => {
                 let seconds = match missing {
                     Missing::Never => self.nodes.cast(&input, DataType::Double),
@@ -149,12 +149,12 @@ impl<'a> Lowering<'a> {
                 let within = self.nodes.node("And", &[&from, &until]);
                 Lowered { value: seconds, null: Some(self.nodes.node("Not", &[&within])) }
             }
-            // A bare column of numbers can contain NaN whatever was declared; that is null.
+            // A column of numbers can contain NaN whatever was declared; NaN is null.
             _ => Lowered { null: Some(self.not_a_number(&input)), value: input },
         }
     }
 
-    /// The operator IsNaN is not there for double precision in tract.
+    /// Whether a number is NaN. tract has no IsNaN for double precision, so the value is compared with itself.
     pub(crate) fn not_a_number(&mut self, value: &Tensor) -> Tensor {
         let itself = self.nodes.node("Equal", &[value, value]);
         self.nodes.node("Not", &[&itself])
@@ -170,7 +170,7 @@ impl<'a> Lowering<'a> {
     /// A truth value made false where it is null.
     fn known_truth(&mut self, value: Tensor, null: Option<Tensor>) -> Lowered {
         let Some(null) = null else {
-            return sure(value);
+            return never_null(value);
         };
         let known = self.nodes.node("Not", &[&null]);
         Lowered { value: self.nodes.node("And", &[&value, &known]), null: Some(null) }
@@ -189,7 +189,7 @@ impl<'a> Lowering<'a> {
             Function::Sin => nodes.node("Sin", &[x]),
             Function::Cos => nodes.node("Cos", &[x]),
             Function::Tanh => nodes.node("Tanh", &[x]),
-            // The tangent is there in single precision only.
+            // The operator Tan exists in single precision only.
             Function::Tan => {
                 let (sine, cosine) = (nodes.node("Sin", &[x]), nodes.node("Cos", &[x]));
                 nodes.node("Div", &[&sine, &cosine])
@@ -216,7 +216,7 @@ impl<'a> Lowering<'a> {
         Lowered { value, null: of.null.clone() }
     }
 
-    /// Half away from zero; the operator of that name takes half to even.
+    /// Rounds half away from zero; the operator Round rounds half to even.
     fn round(&mut self, x: &Tensor) -> Tensor {
         let nodes = &mut self.nodes;
         let (zero, half) = (nodes.number(0.0), nodes.number(0.5));
@@ -239,7 +239,7 @@ impl<'a> Lowering<'a> {
             Arithmetic::Subtract => nodes.node("Sub", &[x, y]),
             Arithmetic::Multiply => nodes.node("Mul", &[x, y]),
             Arithmetic::Divide => {
-                // Runtimes do not agree on when a zero is negative, and a quotient would show it.
+                // Runtimes disagree on the sign of zero, and a quotient would expose it.
                 let zero = nodes.number(0.0);
                 let is_zero = nodes.node("Equal", &[y, &zero]);
                 let divisor = nodes.node("Where", &[&is_zero, &zero, y]);
@@ -260,15 +260,15 @@ impl<'a> Lowering<'a> {
     fn coalesce(&mut self, all: &[Formula]) -> Lowered {
         let truths = all.first().is_some_and(|part| self.is_truth(part));
         let mut parts: Vec<Lowered> = all.iter().map(|part| self.formula(part)).collect();
-        let mut chosen = parts.pop().unwrap_or_else(|| self.never());
+        let mut chosen = parts.pop().unwrap_or_else(|| self.always_null());
         while let Some(part) = parts.pop() {
             chosen = match &part.null {
                 None => part,
                 Some(null) => {
-                    let there = self.nodes.node("Not", &[null]);
+                    let present = self.nodes.node("Not", &[null]);
                     match truths {
-                        true => self.choose_truth(&there, &part, &chosen),
-                        false => self.choose_number(&there, &part, &chosen),
+                        true => self.choose_truth(&present, &part, &chosen),
+                        false => self.choose_number(&present, &part, &chosen),
                     }
                 }
             };
@@ -281,7 +281,7 @@ impl<'a> Lowering<'a> {
         let mut chosen = match &case.otherwise {
             Some(otherwise) => self.formula(otherwise),
             None if truths => Lowered { value: self.nodes.truth(false), null: Some(self.nodes.truth(true)) },
-            None => self.never(),
+            None => self.always_null(),
         };
         for (condition, result) in case.branches.iter().rev() {
             let (condition, result) = (self.formula(condition), self.formula(result));
@@ -315,7 +315,7 @@ impl<'a> Lowering<'a> {
         Some(self.either_truth(condition, yes.null.as_ref().unwrap_or(&never), no.null.as_ref().unwrap_or(&never)))
     }
 
-    /// One truth value or the other: onnxruntime's Where takes none.
+    /// Selects between two truth values; onnxruntime's Where does not support them.
     fn either_truth(&mut self, condition: &Tensor, yes: &Tensor, no: &Tensor) -> Tensor {
         let (yes, other) = (self.nodes.node("And", &[condition, yes]), self.nodes.node("Not", &[condition]));
         let no = self.nodes.node("And", &[&other, no]);
@@ -324,44 +324,44 @@ impl<'a> Lowering<'a> {
 
     fn look_up(&mut self, lookup: &Lookup) -> Lowered {
         let Some((table, column)) = self.schema.table(&lookup.table, &lookup.column) else {
-            return self.never();
+            return self.always_null();
         };
-        let (place, null) = match &table.keys {
+        let (index, null) = match &table.keys {
             Keys::From { first, .. } => {
                 let (key, first) = (self.formula(&lookup.key), self.whole(*first));
                 (self.nodes.node("Sub", &[&key.value, &first]), key.null)
             }
             Keys::Texts(texts) => {
                 let key = self.text(&lookup.key);
-                (self.nodes.place_of_text(&key.value, texts), key.null)
+                (self.nodes.text_index(&key.value, texts), key.null)
             }
         };
-        let (inside, place) = self.inside(&place, column.values.len());
+        let (inside, index) = self.checked_index(&index, column.values.len());
         let values = self.nodes.numbers(&column.values);
-        let value = self.nodes.node("Gather", &[&values, &place]);
+        let value = self.nodes.node("Gather", &[&values, &index]);
         let outside = self.nodes.node("Not", &[&inside]);
         Lowered { value, null: self.or(null, Some(outside)) }
     }
 
-    /// Whether a number is a whole one from 0 to below the count, and then itself as an index, else 0.
-    pub(crate) fn inside(&mut self, place: &Tensor, count: usize) -> (Tensor, Tensor) {
+    /// Whether a number is an index below the count; and the index, or 0 if it is not.
+    pub(crate) fn checked_index(&mut self, number: &Tensor, count: usize) -> (Tensor, Tensor) {
         let (zero, count) = (self.nodes.number(0.0), self.nodes.number(count as f64));
-        let floor = self.nodes.node("Floor", &[place]);
-        let whole = self.nodes.node("Equal", &[&floor, place]);
-        let from = self.nodes.node("GreaterOrEqual", &[place, &zero]);
-        let until = self.nodes.node("Less", &[place, &count]);
+        let floor = self.nodes.node("Floor", &[number]);
+        let whole = self.nodes.node("Equal", &[&floor, number]);
+        let from = self.nodes.node("GreaterOrEqual", &[number, &zero]);
+        let until = self.nodes.node("Less", &[number, &count]);
         let range = self.nodes.node("And", &[&from, &until]);
         let inside = self.nodes.node("And", &[&range, &whole]);
-        let index = self.nodes.node("Where", &[&inside, place, &zero]);
+        let index = self.nodes.node("Where", &[&inside, number, &zero]);
         (inside, self.nodes.cast(&index, DataType::Int64))
     }
 }
 
-const fn sure(value: Tensor) -> Lowered {
+const fn never_null(value: Tensor) -> Lowered {
     Lowered { value, null: None }
 }
 
-/// The texts once each: the operator takes no text twice.
+/// The distinct texts in order: the operator accepts no duplicates.
 fn sorted(texts: &[String]) -> Vec<String> {
     let texts: std::collections::BTreeSet<&String> = texts.iter().collect();
     texts.into_iter().cloned().collect()

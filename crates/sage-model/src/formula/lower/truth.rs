@@ -1,6 +1,6 @@
 //! Comparisons, AND and OR.
 
-use super::{Lowered, Lowering, sure};
+use super::{Lowered, Lowering, never_null};
 use crate::formula::nodes::Tensor;
 use crate::formula::tree::{Comparison, Formula};
 
@@ -8,7 +8,7 @@ impl Lowering<'_> {
     pub(super) fn compare(&mut self, comparison: Comparison, left: &Formula, right: &Formula) -> Lowered {
         let (x, y) = (self.formula(left), self.formula(right));
         let null = self.or(x.null, y.null);
-        let (x, y) = ((&x.value, always_number(left)), (&y.value, always_number(right)));
+        let (x, y) = ((&x.value, nan_free(left)), (&y.value, nan_free(right)));
         let value = match comparison {
             Comparison::Equal | Comparison::Different => self.equal(x, y),
             Comparison::Less | Comparison::AtLeast => self.less(x, y),
@@ -21,23 +21,23 @@ impl Lowering<'_> {
         self.known_truth(value, null)
     }
 
-    fn equal(&mut self, (x, x_is): (&Tensor, Always), (y, y_is): (&Tensor, Always)) -> Tensor {
+    fn equal(&mut self, (x, x_is): (&Tensor, NanFree), (y, y_is): (&Tensor, NanFree)) -> Tensor {
         let equal = self.nodes.node("Equal", &[x, y]);
-        if x_is == Always::Number || y_is == Always::Number {
+        if x_is == NanFree::Yes || y_is == NanFree::Yes {
             return equal;
         }
         let (x, y) = (self.not_a_number(x), self.not_a_number(y));
-        let neither = self.nodes.node("And", &[&x, &y]);
-        self.nodes.node("Or", &[&equal, &neither])
+        let both_nan = self.nodes.node("And", &[&x, &y]);
+        self.nodes.node("Or", &[&equal, &both_nan])
     }
 
-    fn less(&mut self, (x, x_is): (&Tensor, Always), (y, y_is): (&Tensor, Always)) -> Tensor {
+    fn less(&mut self, (x, x_is): (&Tensor, NanFree), (y, y_is): (&Tensor, NanFree)) -> Tensor {
         let less = self.nodes.node("Less", &[x, y]);
-        if y_is == Always::Number {
+        if y_is == NanFree::Yes {
             return less;
         }
         let mut after = self.not_a_number(y);
-        if x_is == Always::Perhaps {
+        if x_is == NanFree::Unknown {
             let number = self.nodes.node("Equal", &[x, x]);
             after = self.nodes.node("And", &[&after, &number]);
         }
@@ -47,7 +47,7 @@ impl Lowering<'_> {
     pub(super) fn both(&mut self, left: &Lowered, right: &Lowered) -> Lowered {
         let value = self.nodes.node("And", &[&left.value, &right.value]);
         let Some(either) = self.or(left.null.clone(), right.null.clone()) else {
-            return sure(value);
+            return never_null(value);
         };
         // Unknown, unless one side is known to be false.
         let mut null = either;
@@ -69,21 +69,21 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether a value can be NaN where it is not null.
+/// Whether a value is known never to be NaN where it is not null.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Always {
-    Number,
-    Perhaps,
+enum NanFree {
+    Yes,
+    Unknown,
 }
 
-fn always_number(formula: &Formula) -> Always {
+fn nan_free(formula: &Formula) -> NanFree {
     match formula {
         Formula::Column(_)
         | Formula::Number(_)
         | Formula::Finite(_)
         | Formula::Part(..)
         | Formula::AsNumber(_)
-        | Formula::Lookup(_) => Always::Number,
-        _ => Always::Perhaps,
+        | Formula::Lookup(_) => NanFree::Yes,
+        _ => NanFree::Unknown,
     }
 }

@@ -1,4 +1,4 @@
-//! Files that try what a model must not do. Each is refused with its reason, in moments, and none is run.
+//! Files with forbidden content. Each is refused quickly and with its reason, and none is executed.
 
 use std::time::Instant;
 
@@ -21,16 +21,16 @@ fn changed(mut made: Made, change: impl FnOnce(&mut GraphProto)) -> Made {
     made
 }
 
-fn refused(name: &str, made: &Made, said: &str) {
+fn refused(name: &str, made: &Made, reason: &str) {
     let began = Instant::now();
     let refusal = import_onnx(&made.bytes(), &columns()).map(|_| ()).expect_err(name).to_string();
     assert!(refusal.starts_with("`model.onnx`"), "{name}: {refusal}");
-    assert!(refusal.contains(said), "{name}: {refusal}");
+    assert!(refusal.contains(reason), "{name}: {refusal}");
     assert!(began.elapsed().as_secs() < 20, "{name} takes {:?}", began.elapsed());
 }
 
 #[test]
-fn what_reaches_beyond_the_file_is_refused() {
+fn references_outside_the_file_are_refused() {
     let outside = changed(plain().floats("w", &[1], &[1.0]).node("Mul", &["x", "w"], "out", vec![]), |graph| {
         let data = graph.initializer.last_mut().unwrap();
         data.raw_data.clear();
@@ -41,7 +41,7 @@ fn what_reaches_beyond_the_file_is_refused() {
     refused("external data", &outside, "another file");
     let custom = plain().node_of("com.evil", "Run", &["x"], "out", vec![]);
     refused("custom domain", &custom, "node 1: its operator is of a domain of its own");
-    refused("custom operator", &plain().node("Shell", &["x"], "out", vec![]), "not one of those that are taken");
+    refused("custom operator", &plain().node("Shell", &["x"], "out", vec![]), "its operator is not supported");
     let mut function = plain().node("Relu", &["x"], "out", vec![]);
     function.0.functions.push(FunctionProto { name: Some("Relu".to_owned()), ..FunctionProto::default() });
     refused("function", &function, "functions of its own");
@@ -52,7 +52,7 @@ fn what_reaches_beyond_the_file_is_refused() {
 }
 
 #[test]
-fn what_repeats_branches_or_draws_is_refused() {
+fn loops_branches_and_random_operators_are_refused() {
     let body = AttributeProto { name: "body".to_owned(), g: Some(GraphProto::default()), ..AttributeProto::default() };
     for operator in ["Loop", "If", "Scan"] {
         let made = plain().node(operator, &["x"], "out", vec![body.clone()]);
@@ -65,32 +65,32 @@ fn what_repeats_branches_or_draws_is_refused() {
 }
 
 #[test]
-fn what_mixes_rows_is_refused() {
+fn operators_that_mix_rows_are_refused() {
     let base = || plain().input("at", DOUBLE, &[None]).floats("two", &[2, 1], &[1.0, 2.0]).wholes("zero", &[1], &[0]);
     let mixing = [
-        ("mean of all", base().node("ReduceMean", &["x"], "out", vec![]), "adds up all rows"),
+        ("mean of all", base().node("ReduceMean", &["x"], "out", vec![]), "sums over all rows"),
         (
             "mean over rows",
             base().node("ReduceMean", &["x"], "out", vec![axes(&[0])]),
             "(ReduceMean): it goes along the rows",
         ),
         ("sum over rows", base().node("ReduceSum", &["x", "zero"], "out", vec![]), "along the rows"),
-        ("sum of both", base().node("ReduceMean", &["x"], "out", vec![axes(&[0, 1])]), "adds up all rows"),
+        ("sum of both", base().node("ReduceMean", &["x"], "out", vec![axes(&[0, 1])]), "sums over all rows"),
         ("softmax over rows", base().node("Softmax", &["x"], "out", vec![whole("axis", 0)]), "along the rows"),
         ("softmax of a list", base().node("Softmax", &["at"], "out", vec![]), "along the rows"),
         ("concat of rows", base().node("Concat", &["x", "z"], "out", vec![whole("axis", 0)]), "along the rows"),
         ("concat of lists", base().node("Concat", &["at", "at"], "out", vec![whole("axis", -1)]), "along the rows"),
-        ("a list beside a matrix", base().node("Add", &["x", "at"], "out", vec![]), "rows would meet other rows"),
-        ("a matrix of constants", base().node("Add", &["x", "two"], "out", vec![]), "different rows in different ways"),
+        ("a list beside a matrix", base().node("Add", &["x", "at"], "out", vec![]), "different numbers of dimensions"),
+        ("a matrix of constants", base().node("Add", &["x", "two"], "out", vec![]), "differ from row to row"),
         (
             "a list with constants",
             base().floats("l", &[2], &[1.0, 2.0]).node("Add", &["at", "l"], "out", vec![]),
-            "different rows",
+            "differ from row to row",
         ),
         ("rows times rows", base().node("MatMul", &["x", "z"], "out", vec![]), "must be a constant"),
         ("constants times rows", base().node("MatMul", &["two", "x"], "out", vec![]), "from constants alone"),
         ("rows turned", base().node("Transpose", &["x"], "out", vec![]), "along the rows"),
-        ("gemm turned", base().node("Gemm", &["x", "two"], "out", vec![whole("transA", 1)]), "turns the rows around"),
+        ("gemm turned", base().node("Gemm", &["x", "two"], "out", vec![whole("transA", 1)]), "transposes the rows"),
         ("rows picked", base().node("Gather", &["x", "zero"], "out", vec![]), "along the rows"),
         (
             "reshape",
@@ -117,8 +117,8 @@ fn what_mixes_rows_is_refused() {
         ("cumulated", base().node("CumSum", &["x", "zero"], "out", vec![]), "from one row to another"),
         ("counted", base().node("Shape", &["x"], "out", vec![]), "number of rows"),
     ];
-    for (name, made, said) in &mixing {
-        refused(name, made, said);
+    for (name, made, reason) in &mixing {
+        refused(name, made, reason);
     }
 }
 
@@ -162,10 +162,10 @@ fn wrong_inputs_and_outputs_are_refused() {
             plain().node("Concat", &["x", "z"], "out", vec![whole("axis", 1)]),
             "several numbers for each row",
         ),
-        ("lost output", plain().node("Relu", &["x"], "elsewhere", vec![]), "no node gives"),
+        ("lost output", plain().node("Relu", &["x"], "elsewhere", vec![]), "no node computes"),
     ];
-    for (name, made, said) in &cases {
-        refused(name, made, said);
+    for (name, made, reason) in &cases {
+        refused(name, made, reason);
     }
     let mut old = relu(plain(), "x");
     old.0.opset_import[0].version = 7;
@@ -185,7 +185,7 @@ fn circles_and_names_given_twice_are_refused() {
     refused("twice", &twice, "one name");
     let several =
         changed(plain().node("Relu", &["x"], "out", vec![]), |graph| graph.node[0].output.push("more".to_owned()));
-    refused("several", &several, "several values");
+    refused("several", &several, "several outputs");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn constants_that_are_not_finite_are_refused() {
 }
 
 #[test]
-fn what_asks_for_too_much_is_refused_before_it_is_made() {
+fn oversized_files_are_refused_before_allocation() {
     let claimed = |shape: &[i64]| plain().floats("w", shape, &[1.0]).node("MatMul", &["x", "w"], "out", vec![]);
     for shape in [&[1 << 40, 1 << 40][..], &[i64::MAX], &[-1], &[1 << 20, 1], &[2; 16], &[0]] {
         refused("shape", &claimed(shape), "claims a shape");
@@ -219,7 +219,7 @@ fn what_asks_for_too_much_is_refused_before_it_is_made() {
     let wide = plain().floats("w", &[65_536], &spread(65_536, 1.0));
     let wide = (0..8).fold(wide, |made, number| made.node("Mul", &["x", "w"], &format!("v{number}"), vec![]));
     refused("wide", &wide.node("Relu", &["x"], "out", vec![]), "more than 65536, or more than 2^18");
-    // One constant that is named by thousands of nodes would be copied for each.
+    // One constant that thousands of nodes refer to would be copied for each.
     let shared = plain().floats("w", &[1, 60_000], &spread(60_000, 1.0));
     let shared = (0..4_000).fold(shared, |made, number| made.node("Transpose", &["w"], &format!("v{number}"), vec![]));
     refused("shared", &shared.node("Relu", &["x"], "out", vec![]), "more than 2^24");
@@ -228,27 +228,27 @@ fn what_asks_for_too_much_is_refused_before_it_is_made() {
 }
 
 #[test]
-fn cut_and_flipped_files_are_taken_or_refused_and_nothing_else() {
+fn cut_and_flipped_files_are_accepted_or_refused_without_panics() {
     let good = everything().bytes();
     let seed = 23;
     let draw = &mut Draw(seed);
     for cut in (0..good.len()).step_by(7) {
         assert!(import_onnx(&good[..cut], &columns()).is_err(), "cut at {cut} of {}", good.len());
     }
-    let mut taken = 0;
+    let mut accepted = 0;
     for round in 0..3_000 {
         let mut bytes = good.clone();
         for _ in 0..=draw.below(3) {
-            let place = draw.below(bytes.len());
-            bytes[place] = if round % 2 == 0 { bytes[place] ^ (1 << draw.below(8)) } else { draw.next() as u8 };
+            let index = draw.below(bytes.len());
+            bytes[index] = if round % 2 == 0 { bytes[index] ^ (1 << draw.below(8)) } else { draw.next() as u8 };
         }
-        taken += u32::from(import_onnx(&bytes, &columns()).is_ok());
+        accepted += u32::from(import_onnx(&bytes, &columns()).is_ok());
     }
-    assert!(taken > 0, "some flips are of a weight's bits, seed {seed}");
+    assert!(accepted > 0, "some flips are of a weight's bits, seed {seed}");
     for bytes in [&b""[..], b"\x80\x04]q\x00.", b"PK\x03\x04", &[0xff; 100], b"{\"format\": 1}"] {
         assert!(import_onnx(bytes, &columns()).is_err());
     }
-    // A refusal is read by others than the author, who may have written a row into a name.
+    // A refusal is shown to others than the program's author, who may have written data of a row into a name.
     let secret = made::file().column("x").node("salary_is_41250", &["x"], "out", vec![]);
     let secret = import_onnx(&Made(secret.0.clone()).0.encode_to_vec(), &columns()).unwrap_err().to_string();
     assert!(!secret.contains("41250"), "{secret}");

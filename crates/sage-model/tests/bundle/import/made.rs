@@ -29,7 +29,7 @@ pub fn columns() -> Vec<Column> {
     ]
 }
 
-/// A file as it is being made.
+/// A file under construction.
 #[derive(Clone)]
 pub struct Made(pub ModelProto);
 
@@ -252,5 +252,5 @@ pub fn axes(axes: &[i64]) -> AttributeProto {
 
 /// `count` numbers around zero, always the same.
 pub fn spread(count: usize, size: f32) -> Vec<f32> {
-    (0..count).map(|place| ((place * 37 % 19) as f32 / 9.0 - 1.0) * size).collect()
+    (0..count).map(|index| ((index * 37 % 19) as f32 / 9.0 - 1.0) * size).collect()
 }

@@ -1,4 +1,4 @@
-//! ONNX files of other tools: imported, tried, written as a bundle and read back, or refused with the reason.
+//! ONNX files of other tools: imported, run on synthetic rows, written as a bundle and read back, or refused.
 
 mod hostile;
 pub mod made;
@@ -13,7 +13,7 @@ use tract_onnx::prelude::{
 use crate::exported::{self, try_out};
 use crate::files;
 
-/// What tract, which reads the file itself, gives for the same rows: the second opinion on the translation.
+/// The predictions of tract, which reads the file itself: an independent check of the translation.
 fn by_tract(bytes: &[u8], inputs: Vec<Tensor>) -> Vec<f32> {
     let model = tract_onnx::onnx().with_ignore_output_shapes(true).model_for_read(&mut &bytes[..]).unwrap();
     let plan = model.into_optimized().unwrap().into_runnable().unwrap();
@@ -39,13 +39,13 @@ fn imported_models_predict_like_their_files() {
         .node("Unsqueeze", &["z1", "one"], "z2", vec![])
         .node("Concat", &["x", "z2"], "both", vec![whole("axis", 1)])
         .node("Gemm", &["both", "w", "b"], "hidden", vec![])
-        .node("Tanh", &["hidden"], "bent", vec![])
-        .node("Gemm", &["bent", "v"], "out", vec![whole("transB", 1)]);
+        .node("Tanh", &["hidden"], "activated", vec![])
+        .node("Gemm", &["activated", "v"], "out", vec![whole("transB", 1)]);
     let graph = import_onnx(&made.bytes(), &made::columns()).unwrap();
     let predictor = try_out(&graph).unwrap();
     let rows = synthetic_rows(&graph.outline().schema, 50);
     let found = predictor.rows(&rows).unwrap();
-    let number = |row: &Vec<Cell>, place: usize| match row[place] {
+    let number = |row: &Vec<Cell>, index: usize| match row[index] {
         Cell::Number(number) => number,
         _ => panic!("a number"),
     };
@@ -77,9 +77,9 @@ fn every_supported_operator_is_tried_released_and_read_back() {
     for (name, seed) in [("graph.json", 3_usize), ("weights.safetensors", 5), ("model.onnx", 7)] {
         let mut changed = files::files(&bundle);
         let (_, bytes) = changed.iter_mut().find(|(file, _)| file == name).unwrap();
-        let place = bytes.len() * seed / 11;
-        bytes[place] ^= 1;
-        assert!(Bundle::read_vouched(changed, &bundle.digest()).is_err(), "{name} was changed at {place}");
+        let index = bytes.len() * seed / 11;
+        bytes[index] ^= 1;
+        assert!(Bundle::read_vouched(changed, &bundle.digest()).is_err(), "{name} was changed at {index}");
     }
 }
 

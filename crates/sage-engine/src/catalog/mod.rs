@@ -5,14 +5,14 @@
 
 mod approval;
 mod note;
-mod noted;
+mod note_collector;
 mod run;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use note::Note;
-pub(crate) use noted::NoteCollector;
+pub(crate) use note_collector::NoteCollector;
 pub(crate) use run::{AttemptEnd, AttemptRecord, ReleaseRecord, Run, RunHistory, Step};
 use sage_learn::count::Node;
 

@@ -5,7 +5,7 @@
 
 use sage_kernel::{Cost, Mechanism, Sigma, TableNoise};
 
-use super::bill::{AttemptCost, StageNoise, TrainingNoise};
+use super::attempt_cost::{AttemptCost, StageNoise, TrainingNoise};
 use super::price::least_sigma_of_table;
 use super::{Recipe, uses_both_lanes};
 use crate::allocate::Resources;

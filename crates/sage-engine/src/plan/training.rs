@@ -2,7 +2,7 @@
 
 use sage_kernel::{Mechanism, Sigma, TableNoise};
 
-use super::bill::require_noise;
+use super::attempt_cost::require_noise;
 use super::price::Prices;
 use super::refusal::PlanRefusal;
 

@@ -80,7 +80,7 @@ pub(crate) struct Stream {
     pub(crate) sealed: Vec<String>,
     /// Nodes of the running count: the private number of units per lane, for a range of steps.
     pub(crate) counted: BTreeMap<Node, [i64; 2]>,
-    /// Answered queries by (principal, the principal's own key).
+    /// Results of queries by (principal, the principal's own key).
     pub(crate) answered: BTreeMap<(String, String), AnsweredQuery>,
     /// Files of quarantined rows, which belong to no block.
     pub(crate) quarantine: Vec<QuarantinedFile>,

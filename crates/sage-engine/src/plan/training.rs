@@ -28,7 +28,7 @@ impl TrainingBudget<'_> {
         require_noise(self.prices.least_sigma(self.most, mechanisms)?, "train")
     }
 
-    /// The least noise of each of so many tables that together cost at most the budget.
+    /// The least noise of each of `tables` tables that together cost at most the budget.
     ///
     /// # Errors
     /// If no noise is enough, or the filter has no price for it.

@@ -77,7 +77,7 @@ impl PrivateQuery {
     ///
     /// # Errors
     /// When the charge does not cover a table.
-    pub(crate) fn answer<N: NoiseSource>(
+    pub(crate) fn run<N: NoiseSource>(
         &self, session: &mut Session<Batch, N>, noises: &[TableNoise],
     ) -> Result<ResultTable, StatisticError> {
         let indices: Vec<(KeyIndex<'_>, u32)> =

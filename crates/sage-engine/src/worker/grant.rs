@@ -60,19 +60,19 @@ impl Engine {
     /// # Errors
     /// When the ledger refuses, a block is not sealed, or the principal is not an ML engineer of the stream, not a
     /// member of the context, or a member of several contexts and names none.
-    pub fn charge(&self, by: &Principal, ask: ChargeRequest) -> Result<Granted, EngineError> {
+    pub fn charge(&self, by: &Principal, request: ChargeRequest) -> Result<Granted, EngineError> {
         let context = self.with(|gate, catalog| {
-            let (_, known) = found(gate, catalog, &ask.stream)?;
-            paying_context(known, by, ask.context.as_deref())
+            let (_, known) = found(gate, catalog, &request.stream)?;
+            paying_context(known, by, request.context.as_deref())
         })?;
         // The prefix keeps callers' keys apart from those of the engine's own charges.
-        self.charge_for_engine(ChargeRequest { key: format!("asked: {}", ask.key), context, ..ask })
+        self.charge_for_engine(ChargeRequest { key: format!("asked: {}", request.key), context, ..request })
     }
 
     /// Charges a request that the engine makes on its own behalf.
-    pub(crate) fn charge_for_engine(&self, ask: ChargeRequest) -> Result<Granted, EngineError> {
-        let request = self.with(|gate, catalog| request(gate, catalog, &ask))?;
-        self.charge_request(request, ask.stream, ask.blocks)
+    pub(crate) fn charge_for_engine(&self, request: ChargeRequest) -> Result<Granted, EngineError> {
+        let charge = self.with(|gate, catalog| kernel_request(gate, catalog, &request))?;
+        self.charge_request(charge, request.stream, request.blocks)
     }
 
     /// Charges a request of the kernel on the blocks with these keys.
@@ -190,22 +190,24 @@ impl Engine {
 }
 
 /// The kernel's form of a charge request.
-pub(crate) fn request(gate: &Gate<Store>, catalog: &Catalog, ask: &ChargeRequest) -> Result<Request, EngineError> {
-    let (id, known) = found(gate, catalog, &ask.stream)?;
+pub(crate) fn kernel_request(
+    gate: &Gate<Store>, catalog: &Catalog, request: &ChargeRequest,
+) -> Result<Request, EngineError> {
+    let (id, known) = found(gate, catalog, &request.stream)?;
     // An open block can still grow. A deleted block is retired, which the kernel checks.
-    let blocks = set(gate, id, &ask.blocks)?;
-    if let Some(key) = ask.blocks.iter().find(|key| known.stage(key) == Stage::Open) {
+    let blocks = set(gate, id, &request.blocks)?;
+    if let Some(key) = request.blocks.iter().find(|key| known.stage(key) == Stage::Open) {
         return Err(EngineError::Stage { block: key.clone(), needed: "sealed yet: wait for it, or seal it" });
     }
     let policy = gate.ledger().stream(id).map(|stream| stream.policy());
     Ok(Request {
-        key: RequestKey::from_text(&ask.key),
+        key: RequestKey::from_text(&request.key),
         stream: id,
-        context: policy.map_or(Ok(ContextId(0)), |policy| context(policy, ask.context.as_deref()))?,
+        context: policy.map_or(Ok(ContextId(0)), |policy| context(policy, request.context.as_deref()))?,
         blocks,
-        costs: ask.costs.clone(),
-        access: ask.door.clone(),
-        purpose: ask.purpose.clone(),
+        costs: request.costs.clone(),
+        access: request.door.clone(),
+        purpose: request.purpose.clone(),
     })
 }
 

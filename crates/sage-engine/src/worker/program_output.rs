@@ -1,4 +1,4 @@
-//! The output and exit status of programs, kept for their author only.
+//! The output and exit status of programs, stored for their author only.
 //!
 //! A program reads rows, so its output and exit code can reveal them. They are stored in files that only the owner of
 //! the directory can read, and are shown to the principal who submitted the run, as long as they are an ML engineer of

@@ -261,7 +261,7 @@ fn one_that_says_it_spent_more_is_refused() {
         MODEL.replace("COLUMN", "\"x\"").replace("\"sigma\": 50.0, \"q\": 0.01", "\"sigma\": 0.5, \"q\": 0.9");
     let (_folder, engine, run) = tried(&program);
     let told = told_to_author(&engine, &run);
-    assert!(told.iter().all(|reason| reason.contains("spent more than it was granted")), "{told:?}");
+    assert!(told.iter().all(|reason| reason.contains("more privacy loss than it was granted")), "{told:?}");
     assert!(engine.releases().is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! QuarantinedFile rows: listed without counts, released into blocks, erased, or removed at the end of the retention.
+//! Quarantined rows: listed without counts, released into blocks, erased, or removed at the end of the retention.
 //!
 //! A quarantined row is in no block and is never read by a query or a pipeline. The list shows which batches have
 //! quarantined rows and why, without rows, values or counts. A release sends the rows through ingest again, under the

@@ -16,7 +16,7 @@ use crate::catalog::{Catalog, Note, Run, Step, Stream};
 use crate::pipeline::Train;
 use crate::plan::uses_both_lanes;
 
-/// BlockSelection runs may be able to spend more after a note.
+/// Which runs may be able to spend more after a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gain {
     /// At most the run that the note is about.

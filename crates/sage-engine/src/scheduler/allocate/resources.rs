@@ -74,7 +74,7 @@ impl Resources {
     }
 }
 
-/// BlockSelection components of a filter are shared.
+/// Which components of a filter are shared.
 struct Counted {
     loss: usize,
     delta: usize,

@@ -115,10 +115,10 @@ impl Engine {
         (lanes, sum): (&[Lane], &read::SummaryFunction<'_, B>),
     ) -> Result<Session<B>, EngineError> {
         let stream = granted.stream.clone();
-        let gone = |key: &str| self.catalog().stream(&stream).is_none_or(|known| known.stage(key) == Stage::Deleted);
+        let deleted = |key: &str| self.catalog().stream(&stream).is_none_or(|known| known.stage(key) == Stage::Deleted);
         self.started(granted, query, |permit, noise, source, prepared, unit| {
             let tag = read::tag(prepared, query, unit, what);
-            let keeping = SummaryCacheAccess { sums: &self.sums, key: &self.summary_key, tag, gone: &gone };
+            let keeping = SummaryCacheAccess { sums: &self.sums, key: &self.summary_key, tag, gone: &deleted };
             let sums = SummaryPlan { lanes, sum, keep: SummaryRetention::Cache(&keeping) };
             read::open_summed(permit, noise, source, prepared, unit, shape, &sums)
         })
@@ -213,13 +213,13 @@ pub(crate) fn kernel_request(
 
 /// The context with this name, or the first one if `name` is `None`.
 pub(crate) fn context(policy: &Policy, name: Option<&str>) -> Result<ContextId, EngineError> {
-    let place = match name {
+    let index = match name {
         None => Some(0),
         Some(name) => policy.contexts().iter().position(|context| context.name == name),
     };
-    let place = place.and_then(|place| u32::try_from(place).ok());
+    let index = index.and_then(|index| u32::try_from(index).ok());
     let missing = || MemberRefusal::UnknownContext(name.unwrap_or_default().to_owned());
-    Ok(place.map(ContextId).ok_or_else(missing)?)
+    Ok(index.map(ContextId).ok_or_else(missing)?)
 }
 
 /// The privacy unit of one record in a session.

@@ -39,9 +39,9 @@ impl Engine {
             return Err(EngineError::NotInRole { principal, role: Role::MlEngineer, stream: stream.clone() });
         }
         let serials = own.attempts.iter().map(|one| one.attempt.serial);
-        let kept =
+        let outputs =
             serials.filter_map(|serial| Some((serial, fs::read_to_string(self.printed_file(run, serial)).ok()?)));
-        Ok(kept.collect())
+        Ok(outputs.collect())
     }
 
     /// Stores the end of a program's output. A failure to store it does not fail the attempt.

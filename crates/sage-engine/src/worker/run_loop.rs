@@ -101,7 +101,7 @@ impl Engine {
                 return Ok(Some(job));
             }
         }
-        self.look_for_expired(time)?;
+        self.apply_retention(time)?;
         self.resubmit_due(time)?;
         if lock(&self.schedule).tick(time) {
             lock(&self.wakeups).wake_all();
@@ -169,14 +169,14 @@ impl Engine {
         drop(planned);
         let choice = choice?;
         let pipeline = PipelineId(number);
-        let asked = choice.as_ref().and_then(|choice| {
+        let request = choice.as_ref().and_then(|choice| {
             let blocks = queue::blocks(&choice.blocks)?;
             Some(Event::Request { pipeline, blocks, cost: choice.priced.attempt_cost.resources })
         });
         let mut schedule = lock(&self.schedule);
         let Some(allocation) = schedule.allocation(stream, context) else { return Ok(()) };
         // An allocation that rejects the request leaves the run waiting.
-        let _ = allocation.apply(asked.unwrap_or(Event::Withdraw { pipeline }));
+        let _ = allocation.apply(request.unwrap_or(Event::Withdraw { pipeline }));
         drop(schedule);
         if let Some(choice) = choice {
             lock(&self.wakeups).mark_chosen(number);

@@ -15,7 +15,7 @@ use crate::catalog::{Note, Stage};
 use crate::stream::Role;
 
 /// How often the worker loop searches for rows past their retention, in milliseconds.
-const LOOK_EVERY: u64 = 60_000;
+const EXPIRY_CHECK_INTERVAL: u64 = 60_000;
 
 impl Engine {
     /// Seals blocks: no row will be added to them, and they can be charged.
@@ -105,9 +105,9 @@ impl Engine {
     pub fn expired(&self, stream: &str, instant: i64) -> Result<Vec<String>, EngineError> {
         let catalog = self.catalog();
         let known = catalog.stream(stream).ok_or_else(|| EngineError::NoStream(stream.to_owned()))?;
-        let Some(kept) = known.file.retention else { return Ok(Vec::new()) };
+        let Some(retention) = known.file.retention else { return Ok(Vec::new()) };
         self.select(stream, |stage, end| {
-            let over = end.is_some_and(|end| end.saturating_add(kept.microseconds()) <= instant);
+            let over = end.is_some_and(|end| end.saturating_add(retention.microseconds()) <= instant);
             stage != Stage::Deleted && over
         })
     }
@@ -121,8 +121,8 @@ impl Engine {
     pub fn delete_expired_blocks(&self, time: u64) -> Result<(), EngineError> {
         let instant = i64::try_from(time).unwrap_or(i64::MAX).saturating_mul(1000);
         let catalog = self.catalog();
-        let kept_for_a_time = catalog.streams().filter(|(_, known)| known.file.retention.is_some());
-        for (stream, _) in kept_for_a_time {
+        let with_retention = catalog.streams().filter(|(_, known)| known.file.retention.is_some());
+        for (stream, _) in with_retention {
             let expired = match self.expired(stream, instant) {
                 // The stream was described but never created.
                 Err(EngineError::NoStream(_)) => continue,
@@ -145,22 +145,22 @@ impl Engine {
     }
 
     /// Applies the retention of all streams, at most once a minute.
-    pub(crate) fn look_for_expired(&self, time: u64) -> Result<(), EngineError> {
-        let mut looked = lock(&self.expiry_checked);
-        if looked.is_some_and(|last| time.abs_diff(last) < LOOK_EVERY) {
+    pub(crate) fn apply_retention(&self, time: u64) -> Result<(), EngineError> {
+        let mut checked = lock(&self.expiry_checked);
+        if checked.is_some_and(|last| time.abs_diff(last) < EXPIRY_CHECK_INTERVAL) {
             return Ok(());
         }
-        *looked = Some(time);
-        drop(looked);
+        *checked = Some(time);
+        drop(checked);
         self.erase_expired_quarantine(time)?;
         self.delete_expired_blocks(time)
     }
 
-    fn select(&self, stream: &str, wanted: impl Fn(Stage, Option<i64>) -> bool) -> Result<Vec<String>, EngineError> {
+    fn select(&self, stream: &str, matches: impl Fn(Stage, Option<i64>) -> bool) -> Result<Vec<String>, EngineError> {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, stream)?;
             let keys = gate.ledger().stream(id).map_or(&[][..], |stream| stream.block_keys());
-            let chosen = keys.iter().filter(|key| wanted(known.stage(key), known.block_end(key)));
+            let chosen = keys.iter().filter(|key| matches(known.stage(key), known.block_end(key)));
             Ok(chosen.cloned().collect())
         })
     }
@@ -169,8 +169,8 @@ impl Engine {
 /// The blocks with these keys, in the same order.
 pub(crate) fn numbers(gate: &Gate<Store>, stream: StreamId, keys: &[String]) -> Result<Vec<BlockId>, EngineError> {
     let known = gate.ledger().stream(stream).map_or(&[][..], |stream| stream.block_keys());
-    let places: BTreeMap<&str, u32> = known.iter().map(String::as_str).zip(0..).collect();
-    let number = |key: &String| places.get(key.as_str()).map(|&place| BlockId(place));
+    let indices: BTreeMap<&str, u32> = known.iter().map(String::as_str).zip(0..).collect();
+    let number = |key: &String| indices.get(key.as_str()).map(|&index| BlockId(index));
     keys.iter().map(|key| number(key).ok_or_else(|| EngineError::NoBlock(key.clone()))).collect()
 }
 
@@ -190,6 +190,6 @@ pub(crate) fn set(gate: &Gate<Store>, stream: StreamId, keys: &[String]) -> Resu
 fn first_not_retired(gate: &Gate<Store>, stream: StreamId, blocks: &Blocks) -> Option<String> {
     let stream = gate.ledger().stream(stream)?;
     let mut all = blocks.ranges().iter().flat_map(|range| range.first().0..=range.last().0);
-    let kept = all.find(|&place| !stream.is_retired(BlockId(place)))?;
-    stream.block_keys().get(kept as usize).cloned()
+    let first = all.find(|&index| !stream.is_retired(BlockId(index)))?;
+    stream.block_keys().get(first as usize).cloned()
 }

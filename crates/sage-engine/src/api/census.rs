@@ -100,7 +100,7 @@ impl Engine {
         let cost = || Cost::new(vec![Mechanism::Laplace { epsilon: share, count: 1 }]).map_err(EngineError::Cost);
         let mut outcome = Err(EngineError::NoStream(stream.to_owned()));
         for attempt in 0..TRIES {
-            let ask = ChargeRequest {
+            let request = ChargeRequest {
                 key: format!("census {stream} {} {} {attempt}", node.level, node.first),
                 stream: stream.to_owned(),
                 context: None,
@@ -109,7 +109,7 @@ impl Engine {
                 door: AccessMode::Enforced,
                 purpose: "census".to_owned(),
             };
-            outcome = self.charge_for_engine(ask);
+            outcome = self.charge_for_engine(request);
             if !matches!(outcome, Err(EngineError::Served(_))) {
                 break;
             }

@@ -157,24 +157,27 @@ fn kernel_policy(file: &StreamFile) -> Result<Policy, EngineError> {
 /// The policy of a file as a successor of the one in force: filters keep the parameters by which earlier charges were
 /// counted, such as the weights of Rényi orders, and only their ceilings change.
 fn successor(in_force: &Policy, file: &StreamFile) -> Result<Policy, EngineError> {
-    let wanted = kernel_policy(file)?;
-    let moved = |before: &Filter, wanted: &Filter| match before.rule() == wanted.rule() {
-        true => before.with_ceiling(wanted.ceiling()).unwrap_or_else(|| wanted.clone()),
-        false => wanted.clone(),
+    let requested = kernel_policy(file)?;
+    let moved = |before: &Filter, requested: &Filter| match before.rule() == requested.rule() {
+        true => before.with_ceiling(requested.ceiling()).unwrap_or_else(|| requested.clone()),
+        false => requested.clone(),
     };
-    let alike = in_force.contexts().len() == wanted.contexts().len();
-    let pairs = in_force.contexts().iter().zip(wanted.contexts()).filter(|_| alike);
+    let alike = in_force.contexts().len() == requested.contexts().len();
+    let pairs = in_force.contexts().iter().zip(requested.contexts()).filter(|_| alike);
     let contexts: Vec<Context> = pairs
-        .map(|(before, wanted)| Context { name: wanted.name.clone(), filter: moved(&before.filter, &wanted.filter) })
+        .map(|(before, requested)| Context {
+            name: requested.name.clone(),
+            filter: moved(&before.filter, &requested.filter),
+        })
         .collect();
-    let joint = match (in_force.joint(), wanted.joint()) {
-        (Some(before), Some(wanted)) => Some(moved(before, wanted)),
+    let joint = match (in_force.joint(), requested.joint()) {
+        (Some(before), Some(requested)) => Some(moved(before, requested)),
         (_, joint) => joint.cloned(),
     };
     if contexts.is_empty() {
-        return Ok(wanted);
+        return Ok(requested);
     }
-    Policy::with_contexts(contexts, joint, wanted.access_modes()).map_err(EngineError::Blocks)
+    Policy::with_contexts(contexts, joint, requested.access_modes()).map_err(EngineError::Blocks)
 }
 
 /// A stream by name, with its id in the ledger and its entry in the catalog.
@@ -190,8 +193,8 @@ pub(crate) fn found<'catalog>(
 pub(crate) fn paying<'gate>(
     gate: &'gate Gate<Store>, stream: StreamId, pipeline: &Pipeline,
 ) -> Result<(ContextId, &'gate Filter), EngineError> {
-    let (place, own) = account(gate, stream, &pipeline.stream, pipeline.context.as_deref())?;
-    Ok((place, &own.filter))
+    let (index, own) = account(gate, stream, &pipeline.stream, pipeline.context.as_deref())?;
+    Ok((index, &own.filter))
 }
 
 /// The context with this name, or the first one if `name` is `None`, and its filter.
@@ -200,8 +203,8 @@ pub(crate) fn account<'gate>(
 ) -> Result<(ContextId, &'gate Context), EngineError> {
     let missing = || EngineError::NoStream(name.to_owned());
     let policy = gate.ledger().stream(stream).map(|stream| stream.policy()).ok_or_else(missing)?;
-    let place = grant::context(policy, context)?;
-    Ok((place, policy.contexts().get(place.0 as usize).ok_or_else(missing)?))
+    let index = grant::context(policy, context)?;
+    Ok((index, policy.contexts().get(index.0 as usize).ok_or_else(missing)?))
 }
 
 /// The name of the context that pays for requests of an ML engineer of the stream.

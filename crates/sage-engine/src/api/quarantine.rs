@@ -1,4 +1,4 @@
-//! QuarantinedFile rows: listed without counts, released into blocks, erased, or removed at the end of the retention.
+//! Quarantined rows: listed without counts, released into blocks, erased, or removed at the end of the retention.
 //!
 //! A quarantined row is in no block and is never read by a query or a pipeline. The list shows which batches have
 //! quarantined rows and why, without rows, values or counts. A release sends the rows through ingest again, under the
@@ -71,9 +71,9 @@ impl Engine {
             let batch = format!("released from quarantine: {}", own.part.file);
             let bytes = Box::new(std::io::Cursor::new(text));
             let source = Source::Pipe { name: own.part.file.clone(), bytes, format: Some(Format::Csv) };
-            let fed = self.ingest(by, stream, &batch, source)?;
+            let ingested = self.ingest(by, stream, &batch, source)?;
             self.erase(stream, vec![own], Some(by.name().to_owned()))?;
-            released.push((batch, fed));
+            released.push((batch, ingested));
         }
         Ok(released)
     }
@@ -97,9 +97,9 @@ impl Engine {
     pub fn erase_expired_quarantine(&self, time: u64) -> Result<(), EngineError> {
         let catalog = self.catalog();
         for (name, stream) in catalog.streams() {
-            let Some(kept) = stream.file.retention else { continue };
-            let kept = kept.microseconds().unsigned_abs() / 1000;
-            let over = |own: &&QuarantinedFile| own.at.is_some_and(|at| at.saturating_add(kept) <= time);
+            let Some(retention) = stream.file.retention else { continue };
+            let retention = retention.microseconds().unsigned_abs() / 1000;
+            let over = |own: &&QuarantinedFile| own.at.is_some_and(|at| at.saturating_add(retention) <= time);
             let expired: Vec<QuarantinedFile> = stream.quarantine.iter().filter(over).cloned().collect();
             if !expired.is_empty() {
                 self.erase(name, expired, None)?;

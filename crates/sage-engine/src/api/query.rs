@@ -79,8 +79,8 @@ pub struct QueryResult {
 
 /// A query with everything that follows from public facts.
 struct Planned {
-    asked: QueryParameters,
-    question: PrivateQuery,
+    parameters: QueryParameters,
+    query: PrivateQuery,
     blocks: Vec<String>,
     filter: Filter,
     priced: QueryPrice,
@@ -94,22 +94,22 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::query`], except for errors after the charge.
-    pub fn plan_query(&self, by: &Principal, asked: &QueryRequest) -> Result<QueryPlan, EngineError> {
-        let asked = &self.on_account(by, asked)?;
-        let planned = self.planned(asked)?;
-        let Planned { question, blocks, filter, priced, cost, rows, unit, .. } = &planned;
-        let widths = question.widths(&priced.noises, *rows).map_err(unplanned)?;
+    pub fn plan_query(&self, by: &Principal, request: &QueryRequest) -> Result<QueryPlan, EngineError> {
+        let request = &self.on_account(by, request)?;
+        let planned = self.planned(request)?;
+        let Planned { query, blocks, filter, priced, cost, rows, unit, .. } = &planned;
+        let widths = query.widths(&priced.noises, *rows).map_err(unplanned)?;
         let known = |width: ResultWidth| match width {
             ResultWidth::Known(half) => Some(half),
             ResultWidth::DependsOnRows | ResultWidth::DependsOnValues => None,
         };
-        let columns = question.names().map(str::to_owned).zip(widths.into_iter().map(known));
+        let columns = query.names().map(str::to_owned).zip(widths.into_iter().map(known));
         Ok(QueryPlan {
             cost: *cost,
             unit,
             columns: columns.collect(),
-            groups: question.groups(),
-            left: self.left_for_question(asked, blocks, filter, priced)?,
+            groups: query.groups(),
+            left: self.left_for_query(request, blocks, filter, priced)?,
             blocks: blocks.clone(),
         })
     }
@@ -119,19 +119,19 @@ impl Engine {
     /// # Errors
     /// When the query cannot be answered privately, the ledger refuses, or the principal is not an ML engineer of the
     /// stream or may not spend in the context. After an error that follows the charge, the charge stands.
-    pub fn query(&self, by: &Principal, asked: &QueryRequest) -> Result<QueryResult, EngineError> {
-        let asked = &self.on_account(by, asked)?;
-        // HeadCheck first, since blocks of an earlier query may have been deleted since.
-        if let Some(before) = self.answered(by, asked)? {
+    pub fn query(&self, by: &Principal, request: &QueryRequest) -> Result<QueryResult, EngineError> {
+        let request = &self.on_account(by, request)?;
+        // Checked first, since blocks of an earlier query may have been deleted since.
+        if let Some(before) = self.recorded_result(by, request)? {
             return Ok(before);
         }
-        let planned = self.planned(asked)?;
+        let planned = self.planned(request)?;
         let granted = self.charge(
             by,
             ChargeRequest {
-                key: format!("query of {}: {}", by.name(), asked.key),
-                stream: asked.stream.clone(),
-                context: asked.context.clone(),
+                key: format!("query of {}: {}", by.name(), request.key),
+                stream: request.stream.clone(),
+                context: request.context.clone(),
                 blocks: planned.blocks.clone(),
                 costs: planned.priced.costs.clone(),
                 door: AccessMode::Enforced,
@@ -140,44 +140,46 @@ impl Engine {
         );
         let granted = granted.map_err(|error| match error {
             // The key belongs to a query on another stream, or to one that failed before it had a result.
-            EngineError::Refused(Refusal::KeyReused(_)) => EngineError::OtherQuestion(asked.key.clone()),
+            EngineError::Refused(Refusal::KeyReused(_)) => EngineError::OtherQuestion(request.key.clone()),
             // The query was charged before and failed, or its result was lost: rows are not read a second time.
-            EngineError::Served(state) => self.charged_before(by, asked, state),
+            EngineError::Served(state) => self.charged_before(by, request, state),
             other => other,
         })?;
         let charge = granted.id();
         let computed = quiet::run_on_reader(|| self.computed(&planned, granted));
         // A panic message may contain a value of a row, and whether a panic occurred depends on rows.
         let computed = computed.unwrap_or(Err(EngineError::Read(ReadError::Failed)));
-        self.hold(&asked.stream);
-        let answer = computed.and_then(|computed| self.released(by, asked, &planned, charge, computed));
-        let answer = answer.inspect_err(|_| {
+        self.wait_for_disclosure(&request.stream);
+        let result = computed.and_then(|computed| self.released(by, request, &planned, charge, computed));
+        let result = result.inspect_err(|_| {
             // The charge stands. The log records, if it can, that nothing will be released under it.
             drop(self.burn(charge));
         });
-        let answer =
-            answer.map_err(|cause| EngineError::ChargedButFailed { charge: charge.0, cause: Box::new(cause) })?;
-        Ok(QueryResult { answer, charge: charge.0, cost: Some(planned.cost) })
+        let result =
+            result.map_err(|cause| EngineError::ChargedButFailed { charge: charge.0, cause: Box::new(cause) })?;
+        Ok(QueryResult { answer: result, charge: charge.0, cost: Some(planned.cost) })
     }
 
     /// The error of a query whose charge is already in the log.
-    fn charged_before(&self, by: &Principal, asked: &QueryRequest, state: GrantState) -> EngineError {
-        let key = RequestKey::from_text(&format!("asked: query of {}: {}", by.name(), asked.key));
+    fn charged_before(&self, by: &Principal, request: &QueryRequest, state: GrantState) -> EngineError {
+        let key = RequestKey::from_text(&format!("asked: query of {}: {}", by.name(), request.key));
         let charge = self.with(|gate, _| Ok(gate.ledger().grant_for(key).map_or(0, |grant| grant.0)));
         let cause = Box::new(EngineError::Served(state));
         charge.map_or_else(|error| error, |charge| EngineError::ChargedButFailed { charge, cause })
     }
 
     /// The recorded result under this key, if there is one.
-    fn answered(&self, by: &Principal, asked: &QueryRequest) -> Result<Option<QueryResult>, EngineError> {
+    fn recorded_result(&self, by: &Principal, request: &QueryRequest) -> Result<Option<QueryResult>, EngineError> {
         self.with(|gate, catalog| {
-            let (id, known) = found(gate, catalog, &asked.stream)?;
-            let Some(before) = known.answered.get(&(by.name().to_owned(), asked.key.clone())) else { return Ok(None) };
-            let (_, own) = account(gate, id, &asked.stream, asked.context.as_deref())?;
-            let now = QueryParameters::new(&own.name, asked.spend, &asked.which);
+            let (id, known) = found(gate, catalog, &request.stream)?;
+            let Some(before) = known.answered.get(&(by.name().to_owned(), request.key.clone())) else {
+                return Ok(None);
+            };
+            let (_, own) = account(gate, id, &request.stream, request.context.as_deref())?;
+            let now = QueryParameters::new(&own.name, request.spend, &request.which);
             // Notes of older releases contain only the SQL text to compare.
-            if before.sql != asked.sql || before.asked.as_ref().is_some_and(|then| *then != now) {
-                return Err(EngineError::OtherQuestion(asked.key.clone()));
+            if before.sql != request.sql || before.asked.as_ref().is_some_and(|then| *then != now) {
+                return Err(EngineError::OtherQuestion(request.key.clone()));
             }
             Ok(Some(QueryResult { answer: before.answer.clone(), charge: before.charge, cost: None }))
         })
@@ -185,70 +187,68 @@ impl Engine {
 
     /// Computes the result without releasing it.
     fn computed(&self, planned: &Planned, granted: Granted) -> Result<(ResultTable, FinishedSession), EngineError> {
-        let mut session = self.open_session(granted, planned.question.query())?;
-        let answer = planned.question.answer(&mut session, &planned.priced.noises);
-        let answer = answer.map_err(|error| EngineError::Unanswered(error.to_string()))?;
-        Ok((answer, session.finish()))
+        let mut session = self.open_session(granted, planned.query.query())?;
+        let result = planned.query.run(&mut session, &planned.priced.noises);
+        let result = result.map_err(|error| EngineError::Unanswered(error.to_string()))?;
+        Ok((result, session.finish()))
     }
 
     /// Releases a result and records it.
     fn released(
-        &self, by: &Principal, asked: &QueryRequest, planned: &Planned, charge: GrantId,
+        &self, by: &Principal, request: &QueryRequest, planned: &Planned, charge: GrantId,
         computed: (ResultTable, FinishedSession),
     ) -> Result<ResultTable, EngineError> {
-        let (answer, finished) = computed;
+        let (result, finished) = computed;
         let charge = charge.0;
-        let told = Note::QueryAnswered {
-            stream: asked.stream.clone(),
-            key: asked.key.clone(),
-            sql: asked.sql.clone(),
+        let recorded = Note::QueryAnswered {
+            stream: request.stream.clone(),
+            key: request.key.clone(),
+            sql: request.sql.clone(),
             by: by.name().to_owned(),
             charge,
-            answer: answer.clone(),
-            asked: Some(planned.asked.clone()),
+            answer: result.clone(),
+            asked: Some(planned.parameters.clone()),
         };
-        self.release(finished, *blake3::hash(&told.to_bytes()).as_bytes())?;
-        self.with(|gate, catalog| Ok(note(gate, catalog, &told)?))?;
-        Ok(answer)
+        self.release(finished, *blake3::hash(&recorded.to_bytes()).as_bytes())?;
+        self.with(|gate, catalog| Ok(note(gate, catalog, &recorded)?))?;
+        Ok(result)
     }
 
     /// The request with the name of the context that pays for it.
-    fn on_account(&self, by: &Principal, asked: &QueryRequest) -> Result<QueryRequest, EngineError> {
+    fn on_account(&self, by: &Principal, request: &QueryRequest) -> Result<QueryRequest, EngineError> {
         self.with(|gate, catalog| {
-            let (_, known) = found(gate, catalog, &asked.stream)?;
-            let context = paying_context(known, by, asked.context.as_deref())?;
+            let (_, known) = found(gate, catalog, &request.stream)?;
+            let context = paying_context(known, by, request.context.as_deref())?;
             // A block that is named twice counts once.
-            let which = match &asked.which {
+            let which = match &request.which {
                 BlockSelection::Named(keys) => BlockSelection::Named(crate::api::blocks::folded(keys)),
                 other => other.clone(),
             };
-            Ok(QueryRequest { context, which, ..asked.clone() })
+            Ok(QueryRequest { context, which, ..request.clone() })
         })
     }
 
     /// Plans a query from public facts.
-    fn planned(&self, asked: &QueryRequest) -> Result<Planned, EngineError> {
+    fn planned(&self, request: &QueryRequest) -> Result<Planned, EngineError> {
         let (known, own, blocks) = self.with(|gate, catalog| {
-            let (id, known) = found(gate, catalog, &asked.stream)?;
-            let (_, own) = account(gate, id, &asked.stream, asked.context.as_deref())?;
-            Ok((known.clone(), own.clone(), chosen(gate, asked, known)?))
+            let (id, known) = found(gate, catalog, &request.stream)?;
+            let (_, own) = account(gate, id, &request.stream, request.context.as_deref())?;
+            Ok((known.clone(), own.clone(), chosen(gate, request, known)?))
         })?;
         let filter = own.filter;
-        let (sql, file) = (asked.sql.clone(), known.file.clone());
-        let question = plan_on_thread(move || PrivateQuery::new(&sql, &file)).map_err(EngineError::Plan)??;
+        let (sql, file) = (request.sql.clone(), known.file.clone());
+        let query = plan_on_thread(move || PrivateQuery::new(&sql, &file)).map_err(EngineError::Plan)??;
         if blocks.is_empty() {
             let why = "no sealed block is chosen; see them with: sage blocks STREAM";
             return Err(EngineError::Plan(PlanRefusal::part("blocks", why)));
         }
         let rows = counted(&known, &blocks);
-        let priced = match asked.spend {
-            Spend::Epsilon(epsilon) => {
-                QueryPrice::new(&filter, epsilon, &question.parts()).map_err(EngineError::Plan)?
-            }
-            Spend::Error(error) => cheapest(&filter, &question, error, rows)?,
+        let priced = match request.spend {
+            Spend::Epsilon(epsilon) => QueryPrice::new(&filter, epsilon, &query.parts()).map_err(EngineError::Plan)?,
+            Spend::Error(error) => cheapest(&filter, &query, error, rows)?,
         };
         let cost = QueryCost {
-            asked: match asked.spend {
+            asked: match request.spend {
                 Spend::Epsilon(epsilon) => Some((epsilon, priced.delta)),
                 Spend::Error(_) => None,
             },
@@ -256,22 +256,22 @@ impl Engine {
             delta: if priced.delta == Delta::ZERO { Delta::ZERO } else { filter.ceiling().delta },
         };
         let unit = known.file.unit_text();
-        let asked = QueryParameters::new(&own.name, asked.spend, &asked.which);
-        Ok(Planned { asked, question, blocks, filter, priced, cost, rows, unit })
+        let parameters = QueryParameters::new(&own.name, request.spend, &request.which);
+        Ok(Planned { parameters, query, blocks, filter, priced, cost, rows, unit })
     }
 
     /// How many more such queries all of the blocks admit.
-    fn left_for_question(
-        &self, asked: &QueryRequest, blocks: &[String], filter: &Filter, priced: &QueryPrice,
+    fn left_for_query(
+        &self, request: &QueryRequest, blocks: &[String], filter: &Filter, priced: &QueryPrice,
     ) -> Result<u64, EngineError> {
         self.with(|gate, catalog| {
-            let (id, _) = found(gate, catalog, &asked.stream)?;
+            let (id, _) = found(gate, catalog, &request.stream)?;
             let Some(ledgered) = gate.ledger().stream(id) else { return Ok(0) };
-            let place = context(ledgered.policy(), asked.context.as_deref())?;
+            let context_id = context(ledgered.policy(), request.context.as_deref())?;
             let amounts = submit::priced(filter, &priced.costs);
             let left = |block: BlockId| {
                 let lanes = Lane::BOTH.into_iter().zip(&amounts).filter_map(|(lane, amounts)| {
-                    let spent = ledgered.spent(place, block, lane).unwrap_or_default();
+                    let spent = ledgered.spent(context_id, block, lane).unwrap_or_default();
                     amounts.as_ref().map(|amounts| fits(filter, spent, amounts))
                 });
                 if ledgered.is_retired(block) { 0 } else { lanes.min().unwrap_or(0) }
@@ -283,10 +283,10 @@ impl Engine {
 }
 
 /// The keys of the requested blocks, in sealing order.
-fn chosen(gate: &Gate<Store>, asked: &QueryRequest, known: &Stream) -> Result<Vec<String>, EngineError> {
-    let id = gate.ledger().stream_named(&asked.stream);
-    let id = id.ok_or_else(|| EngineError::NoStream(asked.stream.clone()))?;
-    if let BlockSelection::Named(keys) = &asked.which {
+fn chosen(gate: &Gate<Store>, request: &QueryRequest, known: &Stream) -> Result<Vec<String>, EngineError> {
+    let id = gate.ledger().stream_named(&request.stream);
+    let id = id.ok_or_else(|| EngineError::NoStream(request.stream.clone()))?;
+    if let BlockSelection::Named(keys) = &request.which {
         crate::api::blocks::numbers(gate, id, keys)?;
         return Ok(keys.clone());
     }
@@ -296,7 +296,7 @@ fn chosen(gate: &Gate<Store>, asked: &QueryRequest, known: &Stream) -> Result<Ve
         known.stage(key) == Stage::Sealed && ledgered.is_some_and(|stream| !stream.is_retired(*number))
     });
     let mut keys: Vec<String> = usable.map(|(key, _)| key.clone()).collect();
-    match asked.which {
+    match request.which {
         BlockSelection::Last(most) => {
             let spare = keys.len().saturating_sub(most as usize);
             keys.drain(..spare);
@@ -326,23 +326,21 @@ fn counted(known: &Stream, blocks: &[String]) -> Option<u64> {
 }
 
 /// The lowest price at which every number has at most the given error.
-fn cheapest(
-    filter: &Filter, question: &PrivateQuery, error: f64, rows: Option<u64>,
-) -> Result<QueryPrice, EngineError> {
+fn cheapest(filter: &Filter, query: &PrivateQuery, error: f64, rows: Option<u64>) -> Result<QueryPrice, EngineError> {
     let refused = |why: &str| EngineError::Plan(PlanRefusal::part("error", why));
     let price = |units: u64| {
         let epsilon = Epsilon::from_units(units).unwrap_or(Epsilon::LIMIT);
-        QueryPrice::new(filter, epsilon, &question.parts())
+        QueryPrice::new(filter, epsilon, &query.parts())
     };
     let exact = |priced: &QueryPrice| {
         let mut exact = true;
-        for width in question.widths(&priced.noises, rows).map_err(unplanned)? {
+        for width in query.widths(&priced.noises, rows).map_err(unplanned)? {
             match width {
                 ResultWidth::Known(half) => exact &= half <= error,
                 ResultWidth::DependsOnRows => {
                     return Err(refused(
                         "how well a mean is known depends on how many rows there are, and that is public only where a \
-                         census has counted all of the blocks, no row can lack the value, and the question has neither \
+                         census has counted all of the blocks, no row can lack the value, and the query has neither \
                          WHERE nor GROUP BY; give an epsilon instead",
                     ));
                 }

@@ -157,14 +157,14 @@ impl Engine {
         self.as_engineer(by, (&release.name, &release.stream), &withdrawn)
     }
 
-    fn as_engineer(&self, by: &Principal, (name, stream): (&str, &str), written: &Note) -> Result<(), EngineError> {
+    fn as_engineer(&self, by: &Principal, (name, stream): (&str, &str), record: &Note) -> Result<(), EngineError> {
         self.with(|gate, catalog| {
             // A log of an earlier version may contain a name with versions of two streams: the owner of the name
             // decides.
             let owner = catalog.history().owner(name).unwrap_or(stream);
             let (_, known) = found(gate, catalog, owner)?;
             in_role(known, by, Role::MlEngineer)?;
-            Ok(note(gate, catalog, written)?)
+            Ok(note(gate, catalog, record)?)
         })
     }
 }

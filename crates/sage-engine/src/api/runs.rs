@@ -125,7 +125,7 @@ fn view(number: u64, run: &Run, keys: &[String]) -> RunView {
 }
 
 fn attempt_view(one: &AttemptRecord, keys: &[String]) -> AttemptView {
-    let key = |place: u32| keys.get(place as usize).cloned().unwrap_or_default();
+    let key = |index: u32| keys.get(index as usize).cloned().unwrap_or_default();
     AttemptView {
         attempt: one.attempt,
         blocks: one.blocks.iter().map(|&(first, last)| (key(first), key(last))).collect(),

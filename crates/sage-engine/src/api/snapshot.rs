@@ -112,7 +112,7 @@ impl Engine {
     pub fn snapshot(&self) -> Result<Snapshot, EngineError> {
         self.with(|gate, catalog| {
             let ledger = gate.ledger();
-            let streams = (0..).map_while(|place| ledger.stream(sage_kernel::StreamId(place)).cloned()).collect();
+            let streams = (0..).map_while(|index| ledger.stream(sage_kernel::StreamId(index)).cloned()).collect();
             Ok(Snapshot { head: gate.head(), catalog: Arc::clone(catalog), streams })
         })
     }
@@ -195,7 +195,7 @@ fn promise(unit: &str, policy: &Policy) -> String {
 fn block_views(stream: &Stream, ledgered: &Ledgered) -> Vec<BlockView> {
     let mut readers = [Reader::default(), Reader::default()];
     let keys = ledgered.block_keys().iter();
-    keys.zip(0..).map(|(key, place)| block_view(stream, ledgered, key, BlockId(place), &mut readers)).collect()
+    keys.zip(0..).map(|(key, index)| block_view(stream, ledgered, key, BlockId(index), &mut readers)).collect()
 }
 
 fn block_view(stream: &Stream, ledgered: &Ledgered, key: &str, block: BlockId, readers: &mut [Reader; 2]) -> BlockView {

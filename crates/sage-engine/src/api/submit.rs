@@ -61,7 +61,7 @@ impl Engine {
         &self, by: &Principal, text: &str, code: Option<&Path>, at: u64, shown: &Shown<'_>,
     ) -> Result<u64, EngineError> {
         let pipeline = parsed(text)?;
-        let (recipe, terms, _) = self.held_against(by, pipeline, shown)?;
+        let (recipe, terms, _) = self.check_pipeline(by, pipeline, shown)?;
         let (stream, text) = (recipe.pipeline().stream.clone(), recipe.pipeline().to_text());
         let code = code.map(|folder| code::keep(self.path(), folder)).transpose()?;
         let submitted = Note::RunSubmitted { stream, text, by: by.name().to_owned(), at, terms, code };
@@ -87,18 +87,18 @@ impl Engine {
     /// As [`Engine::preview`]; a hidden release does not exist.
     pub fn preview_shown(&self, by: &Principal, text: &str, shown: &Shown<'_>) -> Result<Preview, EngineError> {
         let pipeline = parsed(text)?;
-        let (recipe, terms, filter) = self.held_against(by, pipeline, shown)?;
+        let (recipe, terms, filter) = self.check_pipeline(by, pipeline, shown)?;
         let catalog = self.catalog();
         let name = &recipe.pipeline().stream;
         let known = catalog.stream(name).ok_or_else(|| EngineError::NoStream(name.clone()))?;
         let rows = crate::scheduler::available::rows_of(recipe.pipeline(), known, &[]);
-        let bill = |cost: u64, window: u32| {
+        let attempt_cost = |cost: u64, window: u32| {
             let rows = rows.map(|each| each * f64::from(window));
             AttemptCost::new(&recipe, CostInputs { filter: &filter, terms, cost, rows }).map_err(EngineError::Plan)
         };
-        let first = bill(terms.first_cost, terms.first_window)?;
+        let first = attempt_cost(terms.first_cost, terms.first_window)?;
         // The most expensive attempt may be one for which no window ever has enough rows.
-        let most = bill(terms.most_cost, terms.first_window)?;
+        let most = attempt_cost(terms.most_cost, terms.first_window)?;
         let lefts = self.left_for(&recipe, &first)?;
         let window = terms.first_window as usize;
         let mut newest: Vec<u64> = lefts.iter().rev().copied().filter(|left| *left > 0).take(window).collect();
@@ -150,15 +150,15 @@ impl Engine {
 
     /// A pipeline checked against its stream, with its terms and the filter that counts its cost. The paying context is
     /// written into the pipeline, so that it does not change with memberships.
-    fn held_against(
+    fn check_pipeline(
         &self, by: &Principal, mut pipeline: Pipeline, shown: &Shown<'_>,
     ) -> Result<(Recipe, Terms, Filter), EngineError> {
         let (file, filter) = self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
             pipeline.context = paying_context(known, by, pipeline.context.as_deref())?;
             owns_name(catalog, &pipeline.name, &pipeline.stream)?;
-            let doors = gate.ledger().stream(id).map(|stream| stream.policy().access_modes());
-            if matches!(pipeline.train, Train::Command { .. }) && doors == Some(AccessModes::EnforcedOnly) {
+            let modes = gate.ledger().stream(id).map(|stream| stream.policy().access_modes());
+            if matches!(pipeline.train, Train::Command { .. }) && modes == Some(AccessModes::EnforcedOnly) {
                 return Err(EngineError::Door(pipeline.stream.clone()));
             }
             let (_, filter) = paying(gate, id, &pipeline)?;
@@ -187,13 +187,13 @@ impl Engine {
     }
 
     /// How many times each sealed block that the pipeline reads, oldest first, still admits an attempt cost.
-    pub(crate) fn left_for(&self, recipe: &Recipe, bill: &AttemptCost) -> Result<Vec<u64>, EngineError> {
+    pub(crate) fn left_for(&self, recipe: &Recipe, attempt_cost: &AttemptCost) -> Result<Vec<u64>, EngineError> {
         self.with(|gate, catalog| {
             let (id, known) = found(gate, catalog, &recipe.pipeline().stream)?;
             let ledgered = gate.ledger().stream(id);
             let Some(ledgered) = ledgered else { return Ok(Vec::new()) };
             let (context, _) = paying(gate, id, recipe.pipeline())?;
-            let ceilings = Ceilings::new(ledgered, context, &bill.costs);
+            let ceilings = Ceilings::new(ledgered, context, &attempt_cost.costs);
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
             let read = |key: &String| recipe.pipeline().blocks.as_ref().is_none_or(|named| named.contains(key));
             let own = numbers.into_iter().zip(&known.sealed).filter(|(_, key)| read(key));
@@ -228,8 +228,8 @@ fn owns_name(catalog: &Catalog, name: &str, stream: &str) -> Result<(), EngineEr
 }
 
 /// The ε of an attempt cost on its own at δ_g, on the lane where it costs more.
-pub(crate) fn alone(filter: &Filter, bill: &AttemptCost) -> Epsilon {
-    let lanes = lane_losses(filter, &bill.costs);
+pub(crate) fn alone(filter: &Filter, attempt_cost: &AttemptCost) -> Epsilon {
+    let lanes = lane_losses(filter, &attempt_cost.costs);
     lanes[0].max(lanes[1])
 }
 

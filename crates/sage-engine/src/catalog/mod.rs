@@ -5,14 +5,14 @@
 
 mod approval;
 mod note;
-mod noted;
+mod note_collector;
 mod run;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use note::Note;
-pub(crate) use noted::NoteCollector;
+pub(crate) use note_collector::NoteCollector;
 pub(crate) use run::{AttemptEnd, AttemptRecord, ReleaseRecord, Run, RunHistory, Step};
 use sage_learn::count::Node;
 
@@ -80,7 +80,7 @@ pub(crate) struct Stream {
     pub(crate) sealed: Vec<String>,
     /// Nodes of the running count: the private number of units per lane, for a range of steps.
     pub(crate) counted: BTreeMap<Node, [i64; 2]>,
-    /// Answered queries by (principal, the principal's own key).
+    /// Results of queries by (principal, the principal's own key).
     pub(crate) answered: BTreeMap<(String, String), AnsweredQuery>,
     /// Files of quarantined rows, which belong to no block.
     pub(crate) quarantine: Vec<QuarantinedFile>,

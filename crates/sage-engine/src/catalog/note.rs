@@ -42,7 +42,7 @@ pub(crate) enum Note {
     BlocksSealed { stream: String, blocks: Vec<String>, by: String },
     /// A private count of the units in a range of sealed blocks, on the train and on the test lane.
     UnitsCounted { stream: String, level: u32, first: u64, train: i64, test: i64 },
-    /// A query was answered. The whole note is what its charge released.
+    /// The result of a query. The whole note is what its charge released.
     QueryAnswered {
         stream: String,
         /// The idempotency key that the caller chose.

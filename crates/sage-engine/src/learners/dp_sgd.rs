@@ -17,7 +17,7 @@ pub enum RateSchedule {
     Constant,
     /// It falls along half a cosine, to zero after the last step.
     Cosine,
-    /// It is multiplied by a factor after every so many steps.
+    /// It is multiplied by a factor after a fixed number of steps.
     Stepwise {
         /// The factor.
         factor: f64,
@@ -83,8 +83,8 @@ impl DpSgd {
             },
             learning_rate: number("learning_rate", "a number above 0 and at most 1000000", 0.1, above_zero)?,
             schedule: parse_schedule(keys)?,
-            momentum: number("momentum", "a number from 0 to below 1", default.momentum, |kept| {
-                (0.0..1.0).contains(&kept)
+            momentum: number("momentum", "a number from 0 to below 1", default.momentum, |momentum| {
+                (0.0..1.0).contains(&momentum)
             })?,
             decay: number("decay", "a number from 0 to 1", default.decay, |decay| (0.0..=1.0).contains(&decay))?,
             clip: number("clip", "a number above 0 and at most 1000000", default.clip, above_zero)?,
@@ -115,8 +115,8 @@ impl DpSgd {
     pub(super) fn mechanisms(
         &self, inputs: &Inputs, hidden: &[u32], budget: &TrainingBudget<'_>,
     ) -> Result<Vec<Mechanism>, PlanRefusal> {
-        let missing = "how many rows a block has, about, is needed to train by steps: say `rows` in [train], or have the \
-                       stream counted by a census";
+        let missing = "training by steps needs the approximate number of rows per block: set `rows` in [train], or add a \
+                       census to the stream";
         let rows = budget.rows().filter(|rows| *rows >= 1.0).ok_or_else(|| PlanRefusal::part("train", missing))?;
         let shape = shape(inputs, hidden)?;
         let work = Work::epochs(rows, f64::from(self.batch), self.epochs, self.clip);

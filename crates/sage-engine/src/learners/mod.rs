@@ -1,7 +1,7 @@
 //! Learners: what `kind` in `[train]` can select, one folder per learner.
 //!
-//! A [`LearnerKind`] has a name and parses its keys of `[train]` into a [`Learner`]. The learner answers everything the
-//! engine asks about a training: which labels and metrics it supports, which mechanisms an attempt is charged, how much
+//! A [`LearnerKind`] has a name and parses its keys of `[train]` into a [`Learner`]. The learner defines everything the
+//! engine needs for a training: which labels and metrics it supports, which mechanisms an attempt is charged, how much
 //! memory and time it needs, how it is fitted in a session, and the graph of the fitted model. To add one, write its
 //! folder and its line in [`registry`](self::register), or call [`register`] from another crate before a directory is
 //! opened.
@@ -114,7 +114,7 @@ pub trait Learner: Any + fmt::Debug + Send + Sync {
     /// Forecast of the memory of a training in bytes, apart from its rows.
     fn memory_bytes(&self, inputs: &Inputs) -> f64;
 
-    /// Forecast of the time of a training on so many rows, in seconds.
+    /// Forecast of the time of a training on `rows` rows, in seconds.
     fn training_seconds(&self, inputs: &Inputs, rows: f64) -> f64;
 
     /// How many weights are multiplied to predict one row, for the forecast of the test's time.

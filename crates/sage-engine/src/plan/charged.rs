@@ -5,15 +5,15 @@
 
 use sage_kernel::{Cost, Mechanism, Sigma, TableNoise};
 
-use super::bill::{AttemptCost, StageNoise, TrainingNoise};
+use super::attempt_cost::{AttemptCost, StageNoise, TrainingNoise};
 use super::price::least_sigma_of_table;
 use super::{Recipe, uses_both_lanes};
 use crate::allocate::Resources;
 use crate::pipeline::Train;
 
 impl AttemptCost {
-    /// The bill that was charged as this, on the train lane and on the test lane, and allocated as that; nothing if the
-    /// pipeline is none that is charged in this way.
+    /// The attempt cost that these recorded charges of the train and the test lane, and these allocated resources, came
+    /// from. `None` if the pipeline is not charged in this form.
     pub(crate) fn as_charged(recipe: &Recipe, costs: [Option<Cost>; 2], resources: Resources) -> Option<Self> {
         let [train, test] = costs.each_ref().map(|cost| cost.as_ref().map_or(&[][..], Cost::parts));
         let pipeline = recipe.pipeline();

@@ -5,13 +5,13 @@
 //! for. Both follow from public data only (files, the ceiling, released counts), so that they are the same after a
 //! restart. Nothing here reads a row, charges anything or draws noise.
 
-mod apart;
-mod bill;
+mod attempt_cost;
 mod charged;
 mod inputs;
 mod limits;
 mod memory;
 mod own;
+mod planning_thread;
 mod preview;
 mod price;
 mod question;
@@ -21,15 +21,15 @@ mod terms;
 pub(crate) mod time;
 mod training;
 
-pub(crate) use apart::{NamedTables, plan_on_thread};
-pub use bill::{AttemptCost, StageNoise, TrainingNoise};
-pub(crate) use bill::{CostInputs, quantile_plan, uses_both_lanes};
+pub use attempt_cost::{AttemptCost, StageNoise, TrainingNoise};
+pub(crate) use attempt_cost::{CostInputs, quantile_plan, uses_both_lanes};
 pub(crate) use charged::charged_table_noise;
 pub use inputs::Inputs;
 pub(crate) use inputs::graph_columns;
 pub use limits::AttemptLimits;
 pub(crate) use own::{LABEL, column_expression};
 pub use own::{OwnCode, TestLabel};
+pub(crate) use planning_thread::{NamedTables, plan_on_thread};
 pub use preview::Preview;
 pub(crate) use price::{PricedRelease, price_release};
 pub(crate) use question::QueryPrice;

@@ -2,7 +2,7 @@
 
 use sage_kernel::{Mechanism, Sigma, TableNoise};
 
-use super::bill::require_noise;
+use super::attempt_cost::require_noise;
 use super::price::Prices;
 use super::refusal::PlanRefusal;
 
@@ -28,7 +28,7 @@ impl TrainingBudget<'_> {
         require_noise(self.prices.least_sigma(self.most, mechanisms)?, "train")
     }
 
-    /// The least noise of each of so many tables that together cost at most the budget.
+    /// The least noise of each of `tables` tables that together cost at most the budget.
     ///
     /// # Errors
     /// If no noise is enough, or the filter has no price for it.

@@ -5,18 +5,18 @@
 //! text and the stream file only, so a refusal comes before anything is charged. Results are derived from tables of the
 //! kernel: one per argument, whose noise all aggregates of the argument share.
 
-mod answer;
-mod asked;
 mod key;
-mod question;
+mod parameters;
+mod private_query;
 mod read;
 mod refusal;
+mod result;
 mod span;
 
-pub use answer::{Cell, Line, ResultTable};
-pub(crate) use asked::QueryParameters;
-pub use asked::{BlockSelection, Spend};
 pub use key::KeyKind;
-pub use question::{Aggregate, PrivateQuery};
-pub(crate) use question::{CONFIDENCE, ResultWidth};
+pub(crate) use parameters::QueryParameters;
+pub use parameters::{BlockSelection, Spend};
+pub use private_query::{Aggregate, PrivateQuery};
+pub(crate) use private_query::{CONFIDENCE, ResultWidth};
 pub use refusal::PrivateQueryRefusal;
+pub use result::{Cell, Line, ResultTable};

@@ -1,6 +1,6 @@
 //! Parses private SQL: one SELECT of aggregates over the rows of one stream, or a refusal that names the part.
 //!
-//! Only listed constructs are accepted. Every other construct is refused, so that one that nobody considered cannot
+//! Only listed constructs are accepted. Every other construct is refused, so that one that was not considered cannot
 //! leak.
 
 use sage_sql::{Aggregation, Expr, Refusal, Select, SelectItem, parse_select};

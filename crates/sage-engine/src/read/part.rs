@@ -36,9 +36,9 @@ pub(super) struct Layout {
     file: SchemaRef,
     /// The indices of the decoded columns in ascending order, with the lane column last.
     decoded: Vec<usize>,
-    /// BlockSelection of the decoded columns the query reads.
+    /// Which of the decoded columns the query reads.
     query: Vec<usize>,
-    /// BlockSelection of them identifies the user.
+    /// Which of them identifies the user.
     user: Option<usize>,
 }
 

@@ -4,9 +4,9 @@
 //! cost. The reason of a failure follows from public and released data, never from a row.
 
 mod model;
+mod observer;
 mod report;
 mod statistic;
-mod watch;
 
 use std::fmt;
 
@@ -18,11 +18,11 @@ use crate::adapt::Attempt;
 use crate::pipeline::Pipeline;
 
 pub(crate) use model::{ExternalModelTest, block_sums, certificate_row, row_loss, train_and_test};
+pub(crate) use observer::AttemptObserver;
+pub use observer::Stage;
 pub use report::{Interval, Report};
 pub use statistic::{Line, ReleasedStatistic};
 pub(crate) use statistic::{compute, summarise};
-pub(crate) use watch::AttemptObserver;
-pub use watch::Stage;
 
 /// The result of an attempt.
 pub(crate) struct AttemptResult {

@@ -64,8 +64,8 @@ fn fit(
     learner.fit(session, &Fitting { inputs, charged, threads, weight_norm, observer }).map_err(AttemptFailure::because)
 }
 
-/// The sums that can replace the rows of blocks in an attempt. `None` if the attempt asks something else of its training
-/// rows: group means that are fitted in the session, how often the best classifier is right, or a learner's own steps.
+/// The sums that can replace the rows of blocks in an attempt. `None` if the attempt computes something else from its
+/// training rows: group means that are fitted in the session, how often the best classifier is right, or a learner's own steps.
 pub(crate) fn block_sums<'recipe>(recipe: &'recipe Recipe, cost: &AttemptCost) -> Option<Box<dyn BlockSums + 'recipe>> {
     let (Train::Model(learner), TrainingNoise::Model(charged)) = (&recipe.pipeline().train, &cost.noises.train) else {
         return None;

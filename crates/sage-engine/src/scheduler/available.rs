@@ -57,21 +57,21 @@ impl Engine {
             let mut schedule = lock(&self.schedule);
             let Some(allocation) = schedule.allocation(name, context) else { return Ok(None) };
             let mut offered = Vec::new();
-            for ((place, block), key) in (0..).zip(numbers).zip(&known.sealed) {
+            for ((index, block), key) in (0..).zip(numbers).zip(&known.sealed) {
                 if ledgered.is_retired(block) || known.stage(key) != Stage::Sealed {
-                    let _ = allocation.apply(Event::Retire { block: BlockId(place) });
+                    let _ = allocation.apply(Event::Retire { block: BlockId(index) });
                     continue;
                 }
                 if run.pipeline.blocks.as_ref().is_some_and(|named| !named.contains(key)) {
                     continue;
                 }
-                let allowed = reach.of(allocation, PipelineId(number), BlockId(place));
+                let allowed = reach.of(allocation, PipelineId(number), BlockId(index));
                 let lanes = Lane::BOTH.map(|lane| {
                     let spent = ledgered.spent(ContextId(context), block, lane).unwrap_or_default();
                     let left = left_of_lane(&own.filter, spent).min(left_jointly(ledgered, &own.filter, block, lane));
                     allowed.loss(lane).min(left)
                 });
-                offered.push((place, lanes[0].min(within_share(&run.pipeline, lanes[1]))));
+                offered.push((index, lanes[0].min(within_share(&run.pipeline, lanes[1]))));
             }
             Ok(Some(AvailableBudget { offered, filter: own.filter.clone() }))
         })
@@ -91,12 +91,12 @@ fn left_jointly(ledgered: &Ledgered, filter: &Filter, block: BlockId, lane: Lane
 
 /// What is left on a lane, in units of cost; under Rényi filters, on the order with the most left.
 pub(crate) fn left_of_lane(filter: &Filter, spent: &[u128]) -> u64 {
-    let of = |place: usize| {
-        let cap = u128::from(filter.caps()[place]);
-        cap.saturating_sub(spent.get(place).copied().unwrap_or(cap))
+    let of = |index: usize| {
+        let cap = u128::from(filter.caps()[index]);
+        cap.saturating_sub(spent.get(index).copied().unwrap_or(cap))
     };
-    let share = |place: usize| of(place) * u128::from(SHARES) / u128::from(filter.caps()[place].max(1));
-    let orders = (0..filter.caps().len()).filter(|place| filter.components()[*place] != Component::Delta);
+    let share = |index: usize| of(index) * u128::from(SHARES) / u128::from(filter.caps()[index].max(1));
+    let orders = (0..filter.caps().len()).filter(|index| filter.components()[*index] != Component::Delta);
     let units = match filter.rule() {
         Rule::Renyi => orders.map(share).max().unwrap_or(0),
         _ => of(0),
@@ -124,20 +124,20 @@ pub(crate) fn rows_of(pipeline: &Pipeline, known: &Stream, blocks: &[(u32, u32)]
     };
     let newest = known.sealed.len().checked_sub(1).and_then(|last| u32::try_from(last).ok());
     let all = if blocks.is_empty() { newest.map(|last| (last, last)).into_iter().collect() } else { blocks.to_vec() };
-    let places = || all.iter().flat_map(|&(first, last)| first..=last);
-    let counted = places().map(|place| known.counted.get(&Node { level: 0, first: u64::from(place) }));
+    let indices = || all.iter().flat_map(|&(first, last)| first..=last);
+    let counted = indices().map(|index| known.counted.get(&Node { level: 0, first: u64::from(index) }));
     let counts: Option<Vec<i64>> = counted.map(|counts| counts.map(|[train, _]| *train)).collect();
     let mean = |counts: Vec<i64>| counts.iter().sum::<i64>() as f64 / counts.len().max(1) as f64;
     counts.filter(|counts| !counts.is_empty()).map(mean).filter(|mean| *mean >= 1.0).or(stated)
 }
 
 /// Sorted indices as inclusive ranges.
-pub(crate) fn ranges(places: &[u32]) -> Vec<(u32, u32)> {
+pub(crate) fn ranges(indices: &[u32]) -> Vec<(u32, u32)> {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for &place in places {
+    for &index in indices {
         match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == place => *last = place,
-            _ => ranges.push((place, place)),
+            Some((_, last)) if *last + 1 == index => *last = index,
+            _ => ranges.push((index, index)),
         }
     }
     ranges

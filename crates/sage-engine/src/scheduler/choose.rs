@@ -60,11 +60,11 @@ impl Engine {
             self.step(number, Step::ended(End::NotMember))?;
             return Ok(None);
         }
-        let looked = Evaluation { catalog, number, run, known, time };
+        let evaluation = Evaluation { catalog, number, run, known, time };
         for reach in [Reach::Reserved, Reach::Spare, Reach::Unspent] {
             let Some(offered) = self.available_budget(catalog, number, run, known, reach)? else { return Ok(None) };
             let blocks = offered.offered.len();
-            match self.choose_within(&looked, offered, reach)? {
+            match self.choose_within(&evaluation, offered, reach)? {
                 Found::Choice(choice) => return Ok(Some(*choice)),
                 Found::Over => return Ok(None),
                 Found::Nothing if reach != Reach::Reserved => {}
@@ -93,9 +93,9 @@ impl Engine {
     /// As [`Engine::choose`], with one source of budget. If a block refuses the attempt, its available budget is
     /// lowered and the run chooses again.
     fn choose_within(
-        &self, looked: &Evaluation<'_>, AvailableBudget { mut offered, filter }: AvailableBudget, reach: Reach,
+        &self, evaluation: &Evaluation<'_>, AvailableBudget { mut offered, filter }: AvailableBudget, reach: Reach,
     ) -> Result<Found, EngineError> {
-        let Evaluation { number, run, time, .. } = *looked;
+        let Evaluation { number, run, time, .. } = *evaluation;
         for _ in 0..CHOICES {
             let amounts = offered.iter().map(|(_, offer)| *offer).collect();
             let offers = if reach == Reach::Reserved { Offers::new(amounts) } else { Offers::lent(amounts) };
@@ -105,25 +105,25 @@ impl Engine {
                 _ => return Ok(Found::Nothing),
             };
             // The newest blocks that admit the attempt.
-            let fitting = offered.iter().filter(|(_, offer)| *offer >= attempt.cost).map(|(place, _)| *place);
+            let fitting = offered.iter().filter(|(_, offer)| *offer >= attempt.cost).map(|(index, _)| *index);
             let fitting: Vec<u32> = fitting.collect();
             let blocks = ranges(&fitting[fitting.len().saturating_sub(attempt.window as usize)..]);
-            let written = match self.priced_attempt(looked, &attempt, &blocks, &filter) {
-                Ok(written) => written,
+            let priced = match self.priced_attempt(evaluation, &attempt, &blocks, &filter) {
+                Ok(priced) => priced,
                 Err(end) => return self.ended(number, end),
             };
-            if self.is_admitted(looked, &written, &blocks, reach)? {
+            if self.is_admitted(evaluation, &priced, &blocks, reach)? {
                 let made = lock(&self.wakeups).changes();
-                return Ok(Found::Choice(Box::new(Choice { run: number, attempt, blocks, written, made })));
+                return Ok(Found::Choice(Box::new(Choice { run: number, attempt, blocks, priced, made })));
             }
-            let refused = self.refused_by(looked, &written, &fitting, reach)?;
+            let refused = self.refused_by(evaluation, &priced, &fitting, reach)?;
             if refused.is_empty() {
                 return Ok(Found::Nothing);
             }
             let less = attempt.cost - (attempt.cost / 8).max(1).min(attempt.cost);
             let mut refused = refused.into_iter().peekable();
-            for (place, offer) in &mut offered {
-                if refused.next_if_eq(place).is_some() {
+            for (index, offer) in &mut offered {
+                if refused.next_if_eq(index).is_some() {
                     *offer = less;
                 }
             }
@@ -138,9 +138,9 @@ impl Engine {
 
     /// Prices an attempt on these blocks, or returns why the run ends.
     fn priced_attempt(
-        &self, looked: &Evaluation<'_>, attempt: &Attempt, blocks: &[(u32, u32)], filter: &Filter,
+        &self, evaluation: &Evaluation<'_>, attempt: &Attempt, blocks: &[(u32, u32)], filter: &Filter,
     ) -> Result<PricedAttempt, End> {
-        let Evaluation { catalog, number, run, known, .. } = *looked;
+        let Evaluation { catalog, number, run, known, .. } = *evaluation;
         let Some(recipe) = self.recipe(catalog, number, run) else { return Err(End::Failing) };
         let rows = rows_of(&run.pipeline, known, blocks).map(|each| each * f64::from(attempt.window));
         let within = recipe.check_limits(&known.file, rows, self.attempt_limits(&run.pipeline));
@@ -150,16 +150,16 @@ impl Engine {
 
     /// Whether the schedule and the ledger admit an attempt on all its blocks.
     fn is_admitted(
-        &self, looked: &Evaluation<'_>, written: &PricedAttempt, blocks: &[(u32, u32)], reach: Reach,
+        &self, evaluation: &Evaluation<'_>, priced: &PricedAttempt, blocks: &[(u32, u32)], reach: Reach,
     ) -> Result<bool, EngineError> {
-        let places = blocks.iter().flat_map(|&(first, last)| first..=last);
-        if places.into_iter().any(|place| !self.is_within(looked, written, place, reach)) {
+        let indices = blocks.iter().flat_map(|&(first, last)| first..=last);
+        if indices.into_iter().any(|index| !self.is_within(evaluation, priced, index, reach)) {
             return Ok(false);
         }
         let admitted = self.with(|gate, catalog| {
             let mut all = true;
-            for ask in written.requests() {
-                let request = grant::request(gate, catalog, ask)?;
+            for request in priced.requests() {
+                let request = grant::kernel_request(gate, catalog, request)?;
                 all &= matches!(gate.ledger().decide(&request), sage_kernel::Decision::Admitted(_));
             }
             Ok(all)
@@ -170,34 +170,34 @@ impl Engine {
 
     /// Whether every resource of an attempt is within what the run may spend on a block. Without reservations, the
     /// order of requests decides that.
-    fn is_within(&self, looked: &Evaluation<'_>, written: &PricedAttempt, place: u32, reach: Reach) -> bool {
-        let Evaluation { number, run, known, .. } = *looked;
+    fn is_within(&self, evaluation: &Evaluation<'_>, priced: &PricedAttempt, index: u32, reach: Reach) -> bool {
+        let Evaluation { number, run, known, .. } = *evaluation;
         let Some(context) = queue::context_of(run, Some(known)).filter(|_| self.reserves()) else { return true };
         let mut schedule = lock(&self.schedule);
         let Some(allocation) = schedule.allocation(&run.pipeline.stream, context) else { return true };
-        written.attempt_cost.resources.within(reach.of(allocation, PipelineId(number), BlockId(place)))
+        priced.attempt_cost.resources.within(reach.of(allocation, PipelineId(number), BlockId(index)))
     }
 
     /// The blocks that refuse an attempt on their own.
     fn refused_by(
-        &self, looked: &Evaluation<'_>, written: &PricedAttempt, places: &[u32], reach: Reach,
+        &self, evaluation: &Evaluation<'_>, priced: &PricedAttempt, indices: &[u32], reach: Reach,
     ) -> Result<Vec<u32>, EngineError> {
-        let Evaluation { run, known, .. } = *looked;
+        let Evaluation { run, known, .. } = *evaluation;
         let admitting = self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, &run.pipeline.stream)?;
             let ledgered = gate.ledger().stream(id);
             let (Some(ledgered), Some(context)) = (ledgered, queue::context_of(run, Some(known))) else {
-                return Ok(vec![false; places.len()]);
+                return Ok(vec![false; indices.len()]);
             };
-            let ceilings = Ceilings::new(ledgered, ContextId(context), &written.attempt_cost.costs);
+            let ceilings = Ceilings::new(ledgered, ContextId(context), &priced.attempt_cost.costs);
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
-            let admits = |place: &u32| numbers.get(*place as usize).is_some_and(|block| ceilings.admit(*block));
-            Ok(places.iter().map(admits).collect())
+            let admits = |index: &u32| numbers.get(*index as usize).is_some_and(|block| ceilings.admit(*block));
+            Ok(indices.iter().map(admits).collect())
         })?;
-        let refused = places
+        let refused = indices
             .iter()
             .zip(admitting)
-            .filter(|(place, admits)| !admits || !self.is_within(looked, written, **place, reach));
-        Ok(refused.map(|(place, _)| *place).collect())
+            .filter(|(index, admits)| !admits || !self.is_within(evaluation, priced, **index, reach));
+        Ok(refused.map(|(index, _)| *index).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! Hints: what would unblock a run without a result, from its file, its place in the schedule and its released reports.
+//! Hints: what would unblock a run without a result, from its file, its position in the schedule and its released reports.
 //!
 //! Each hint is something that a person can do or wait for. Hints depend on rows only through released reports, and
 //! none is guaranteed to be sufficient: how much more is needed depends on rows.

@@ -16,7 +16,7 @@ use crate::catalog::{Catalog, Note, Run, Step, Stream};
 use crate::pipeline::Train;
 use crate::plan::uses_both_lanes;
 
-/// BlockSelection runs may be able to spend more after a note.
+/// Which runs may be able to spend more after a note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gain {
     /// At most the run that the note is about.
@@ -149,9 +149,9 @@ impl Schedule {
         let Some(run) = catalog.history().run(number) else { return };
         let sealed = catalog.stream(&run.pipeline.stream).map_or(&[][..], |stream| &stream.sealed);
         let named = run.pipeline.blocks.iter().flatten();
-        let places = named.filter_map(|key| sealed.iter().position(|own| own == key));
-        let places = places.filter_map(|place| u32::try_from(place).ok()).map(|place| (place, place));
-        let blocks = Blocks::from_ranges(places).ok();
+        let indices = named.filter_map(|key| sealed.iter().position(|own| own == key));
+        let indices = indices.filter_map(|index| u32::try_from(index).ok()).map(|index| (index, index));
+        let blocks = Blocks::from_ranges(indices).ok();
         self.of(run, catalog, Event::Restrict { pipeline: PipelineId(number), blocks });
     }
 
@@ -182,16 +182,16 @@ impl Schedule {
 /// attempt is in progress or there is none.
 fn need(run: &Run) -> Option<Resources> {
     let nothing = Offers::default();
-    let Action::Wait(wanted) = run.state.next(World { time: 0, offers: &nothing }) else { return None };
+    let Action::Wait(next) = run.state.next(World { time: 0, offers: &nothing }) else { return None };
     let share = match &run.pipeline.train {
         Train::Statistic(statistic) if uses_both_lanes(statistic) => Rate::LIMIT,
         Train::Statistic(_) => Rate::ZERO,
         _ => run.pipeline.budget.shares.validate,
     };
-    let tested = (u128::from(wanted.cost) * u128::from(share.units())).div_ceil(u128::from(Rate::LIMIT.units()));
+    let tested = (u128::from(next.cost) * u128::from(share.units())).div_ceil(u128::from(Rate::LIMIT.units()));
     let tested = u64::try_from(tested).unwrap_or(u64::MAX);
     let delta = run.terms.delta().units();
-    Some(Resources([wanted.cost, delta, tested, if tested > 0 { delta } else { 0 }]))
+    Some(Resources([next.cost, delta, tested, if tested > 0 { delta } else { 0 }]))
 }
 
 /// Whether a run names any of these blocks.

@@ -26,8 +26,8 @@ impl Engine {
             let mut schedule = lock(&self.schedule);
             for context in (0..).take(ledgered.policy().contexts().len()) {
                 let Some(allocation) = schedule.allocation(stream, context) else { continue };
-                for (place, block) in (0..).map(BlockId).zip(&numbers) {
-                    let own = Lane::BOTH.map(|lane| allocation.held(place).map_or((0, 0), |held| held.of(lane)));
+                for (index, block) in (0..).map(BlockId).zip(&numbers) {
+                    let own = Lane::BOTH.map(|lane| allocation.held(index).map_or((0, 0), |held| held.of(lane)));
                     let share = &mut shares[block.0 as usize];
                     if !ledgered.is_retired(*block) {
                         *share = [0, 1].map(|lane| share[lane].max(thousandths(own[lane])));
@@ -42,10 +42,10 @@ impl Engine {
     pub fn attempts_on(&self, stream: &str, block: &str) -> Vec<(u64, usize)> {
         let catalog = self.catalog();
         let sealed = catalog.stream(stream).map_or(&[][..], |known| &known.sealed);
-        let Some(place) = sealed.iter().position(|key| key == block).and_then(|place| u32::try_from(place).ok()) else {
+        let Some(index) = sealed.iter().position(|key| key == block).and_then(|index| u32::try_from(index).ok()) else {
             return Vec::new();
         };
-        let reads = |ranges: &[(u32, u32)]| ranges.iter().any(|(first, last)| (*first..=*last).contains(&place));
+        let reads = |ranges: &[(u32, u32)]| ranges.iter().any(|(first, last)| (*first..=*last).contains(&index));
         let own = catalog.history().runs().filter(|(_, run)| run.pipeline.stream == stream);
         own.flat_map(|(number, run)| {
             let tries = run.attempts.iter().enumerate().filter(|(_, one)| reads(&one.blocks));

@@ -44,8 +44,8 @@ impl Engine {
         let nothing = Offers::new(Vec::new());
         // The worker loop ends the run at its deadline; until then it waits.
         let world = World { time: run.submitted, offers: &nothing };
-        let Action::Wait(wanted) = run.state.next(world) else { return Ok(None) };
-        let Some((recipe, filter, attempt_cost)) = self.price_attempt(&run, wanted.cost, wanted.blocks, &[])? else {
+        let Action::Wait(next) = run.state.next(world) else { return Ok(None) };
+        let Some((recipe, filter, attempt_cost)) = self.price_attempt(&run, next.cost, next.blocks, &[])? else {
             return Ok(None);
         };
         let lefts = self.left_for(&recipe, &attempt_cost)?;
@@ -54,17 +54,17 @@ impl Engine {
             let (id, known) = found(gate, catalog, &run.pipeline.stream)?;
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
             let retired = |block| gate.ledger().stream(id).is_none_or(|stream| stream.is_retired(block));
-            let kept = numbers.into_iter().zip(&known.sealed);
-            Ok(kept.filter(|(block, key)| !retired(*block) && known.stage(key) == Stage::Sealed).count())
+            let blocks = numbers.into_iter().zip(&known.sealed);
+            Ok(blocks.filter(|(block, key)| !retired(*block) && known.stage(key) == Stage::Sealed).count())
         })?;
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         Ok(Some(Waiting {
-            blocks: wanted.blocks,
+            blocks: next.blocks,
             epsilon: submit::alone(&filter, &attempt_cost),
             admit: count(lefts.iter().filter(|left| **left > 0).count()),
             free: count(free),
             sealed: count(sealed),
-            deadline: wanted.deadline,
+            deadline: next.deadline,
         }))
     }
 
@@ -79,14 +79,14 @@ impl Engine {
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
             let mut schedule = lock(&self.schedule);
             let Some(allocation) = schedule.allocation(&pipeline.stream, context.0) else { return Ok(0) };
-            let free = |place: u32| {
+            let free = |index: u32| {
                 let may =
-                    |reach: Reach| cost.resources.within(reach.of(allocation, PipelineId(number), BlockId(place)));
+                    |reach: Reach| cost.resources.within(reach.of(allocation, PipelineId(number), BlockId(index)));
                 may(Reach::Reserved) || may(Reach::Spare)
             };
             let read = |key: &String| pipeline.blocks.as_ref().is_none_or(|named| named.contains(key));
             let all = (0..).zip(numbers).zip(&known.sealed).filter(|(_, key)| read(key));
-            Ok(all.filter(|((place, block), _)| ceilings.admit(*block) && free(*place)).count())
+            Ok(all.filter(|((index, block), _)| ceilings.admit(*block) && free(*index)).count())
         })
     }
 

@@ -51,11 +51,11 @@ pub(crate) struct Wakeups {
 impl Wakeups {
     /// All runs of a catalog, each to be evaluated.
     pub(crate) fn of(catalog: &Catalog) -> Self {
-        let mut agenda = Self::default();
+        let mut wakeups = Self::default();
         for (number, run) in catalog.history().runs() {
-            agenda.place(number, run);
+            wakeups.schedule(number, run);
         }
-        agenda
+        wakeups
     }
 
     /// Records a note that the catalog and the schedule have just applied.
@@ -74,7 +74,7 @@ impl Wakeups {
             _ => None,
         };
         if let Some((number, run)) = own {
-            self.place(number, run);
+            self.schedule(number, run);
             if gain == Gain::Others {
                 self.wake(&run.pipeline.stream, Change::Budget);
             }
@@ -124,7 +124,7 @@ impl Wakeups {
     }
 
     /// Files a run under its present state.
-    fn place(&mut self, number: u64, run: &Run) {
+    fn schedule(&mut self, number: u64, run: &Run) {
         let stream = &run.pipeline.stream;
         let deadline = run.state.plan().limits().deadline.map(|deadline| (deadline, number));
         self.woken.remove(&number);

@@ -9,7 +9,7 @@ use sage_kernel::{
 use sage_learn::plan::odometer;
 
 use super::dice::TrafficRandom;
-use super::story::{Release, SimulationResult, SimulationStep};
+use super::result::{Release, SimulationResult, SimulationStep};
 use super::{Scenario, SchedulingPolicy, SimulationError};
 use crate::adapt::{self, Action, Attempt, Limits, Offers, Outcome, Phase, Plan, State, Units, Verdict, World};
 use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources, Scheduler};

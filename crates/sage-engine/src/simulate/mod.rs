@@ -10,7 +10,7 @@
 
 mod dice;
 mod live;
-mod story;
+mod result;
 
 use sage_kernel::{Ceiling, Filter, GateError, Rule};
 
@@ -18,7 +18,7 @@ use crate::adapt::{Mode, PlanError, Strategy};
 use crate::allocate::Scheduler;
 
 pub use live::run_simulation;
-pub use story::{Release, SimulationResult, SimulationStep, Summary};
+pub use result::{Release, SimulationResult, SimulationStep, Summary};
 
 /// The traffic of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -107,7 +107,7 @@ impl Engine {
         // A panic message may contain a value of a row, and whether a panic occurred depends on rows.
         let done = done.unwrap_or_else(|| Err(AttemptFailure::without_result()));
         // If the process stops during this wait, the run did not crash it.
-        working.pause(|| self.hold(&stream));
+        working.pause(|| self.wait_for_disclosure(&stream));
         let AttemptResult { finished, verdict, product } = done?;
         if !self.is_running(run) {
             return Ok(None);
@@ -196,7 +196,7 @@ impl Engine {
             let (id, known) = found(gate, catalog, &pipeline.stream)?;
             let (_, filter) = paying(gate, id, pipeline)?;
             let last = own.last().ok_or(EngineError::NoRun(run))?;
-            let key = |place: u32| known.sealed.get(place as usize).cloned().unwrap_or_default();
+            let key = |index: u32| known.sealed.get(index as usize).cloned().unwrap_or_default();
             let blocks = last.blocks.iter().map(|&(first, last)| match first == last {
                 true => key(first),
                 false => format!("{} to {}", key(first), key(last)),

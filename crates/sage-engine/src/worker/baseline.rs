@@ -117,7 +117,7 @@ impl Baseline {
 
 /// The inputs of a model for one row, whose columns start at index `first`.
 pub(crate) fn cells(columns: &[Column], row: Row<'_>, first: usize) -> Vec<Cell> {
-    columns.iter().zip(first..).map(|(column, place)| cell(column, row, place)).collect()
+    columns.iter().zip(first..).map(|(column, index)| cell(column, row, index)).collect()
 }
 
 /// A column of the stream as an expression of the query, named after the model that reads it.
@@ -126,13 +126,13 @@ pub(crate) fn expression(whose: &str, column: &Column) -> Expression {
     Expression { name: format!("of {whose}: {}", column.name), sql }
 }
 
-fn cell(column: &Column, row: Row<'_>, place: usize) -> Cell {
+fn cell(column: &Column, row: Row<'_>, index: usize) -> Cell {
     let found = match column.domain {
-        Domain::Number { .. } => row.number(place).map(Cell::Number),
-        Domain::Whole { .. } => row.integer(place).map(Cell::Whole),
-        Domain::Truth => row.boolean(place).map(Cell::Truth),
-        Domain::Time { .. } => row.number(place).map(|seconds| Cell::Whole(seconds.floor() as i64)),
-        Domain::Text { .. } => row.text(place).map(|text| Cell::Text(text.to_owned())),
+        Domain::Number { .. } => row.number(index).map(Cell::Number),
+        Domain::Whole { .. } => row.integer(index).map(Cell::Whole),
+        Domain::Truth => row.boolean(index).map(Cell::Truth),
+        Domain::Time { .. } => row.number(index).map(|seconds| Cell::Whole(seconds.floor() as i64)),
+        Domain::Text { .. } => row.text(index).map(|text| Cell::Text(text.to_owned())),
     };
     found.unwrap_or(Cell::Null)
 }

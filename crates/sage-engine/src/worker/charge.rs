@@ -24,7 +24,7 @@ use crate::worker::{ChargeRequest, Granted};
 pub(crate) struct PricedAttempt {
     pub(crate) recipe: Arc<Recipe>,
     pub(crate) attempt_cost: AttemptCost,
-    ask: ChargeRequest,
+    main: ChargeRequest,
     /// The request for the test lane, if it is charged separately.
     test: Option<ChargeRequest>,
     /// The same charges as already recorded in the log.
@@ -34,7 +34,7 @@ pub(crate) struct PricedAttempt {
 /// The recorded charges of an attempt. The requests may be priced differently today.
 #[derive(Clone, Default)]
 pub(crate) struct RecordedCharges {
-    ask: Option<RecordedCharge>,
+    main: Option<RecordedCharge>,
     test: Option<RecordedCharge>,
 }
 
@@ -48,16 +48,16 @@ struct RecordedCharge {
 impl RecordedCharges {
     /// The recorded cost of each lane. A test that was not charged yet has its present cost.
     fn costs(&self, otherwise: Option<&AttemptCost>) -> Option<[Option<Cost>; 2]> {
-        let [train, test] = self.ask.as_ref()?.request.costs.clone();
-        let apart = self.test.as_ref().map(|test| test.request.costs[1].clone());
+        let [train, test] = self.main.as_ref()?.request.costs.clone();
+        let separate = self.test.as_ref().map(|test| test.request.costs[1].clone());
         let other = || otherwise.and_then(|attempt_cost| attempt_cost.costs[1].clone());
-        Some([train, test.or_else(|| apart.unwrap_or_else(other))])
+        Some([train, test.or_else(|| separate.unwrap_or_else(other))])
     }
 }
 
 impl PricedAttempt {
     pub(crate) fn requests(&self) -> impl Iterator<Item = &ChargeRequest> {
-        [&self.ask].into_iter().chain(&self.test)
+        [&self.main].into_iter().chain(&self.test)
     }
 }
 
@@ -78,15 +78,15 @@ fn price_recorded_attempt(
     recipe: Arc<Recipe>, catalog: &Catalog, number: u64, run: &Run, last: &AttemptRecord, filter: &Filter,
     before: RecordedCharges,
 ) -> Option<PricedAttempt> {
-    let anew = || price_attempt(Arc::clone(&recipe), catalog, number, run, &last.attempt, &last.blocks, filter);
+    let price_again = || price_attempt(Arc::clone(&recipe), catalog, number, run, &last.attempt, &last.blocks, filter);
     // Only a test that has not been charged is priced now.
-    let apart = recipe.own_code().is_some() && before.test.is_none();
-    let otherwise = if apart || before.ask.is_none() { anew() } else { None };
-    let Some(costs) = before.costs(otherwise.as_ref().map(|written| &written.attempt_cost)) else { return otherwise };
+    let separate = recipe.own_code().is_some() && before.test.is_none();
+    let otherwise = if separate || before.main.is_none() { price_again() } else { None };
+    let Some(costs) = before.costs(otherwise.as_ref().map(|priced| &priced.attempt_cost)) else { return otherwise };
     let attempt_cost = AttemptCost::as_charged(&recipe, costs, Resources(last.resources))?;
-    let written =
+    let priced =
         charge_requests(Arc::clone(&recipe), catalog, number, run, (&last.attempt, &last.blocks), attempt_cost)?;
-    Some(PricedAttempt { before, ..written })
+    Some(PricedAttempt { before, ..priced })
 }
 
 /// The charge requests for an attempt cost.
@@ -96,26 +96,27 @@ fn charge_requests(
 ) -> Option<PricedAttempt> {
     let name = &run.pipeline.stream;
     let known = catalog.stream(name)?;
-    let places = blocks.iter().flat_map(|&(first, last)| first..=last);
-    let mut ask = ChargeRequest {
+    let indices = blocks.iter().flat_map(|&(first, last)| first..=last);
+    let mut main = ChargeRequest {
         key: key_of(number, attempt),
         stream: name.clone(),
         context: run.pipeline.context.clone(),
-        blocks: places.filter_map(|place| known.sealed.get(place as usize).cloned()).collect(),
+        blocks: indices.filter_map(|index| known.sealed.get(index as usize).cloned()).collect(),
         costs: attempt_cost.costs.clone(),
         door: AccessMode::Enforced,
         purpose: format!("run {number} of {}", run.pipeline.name),
     };
     let mut test = None;
     if let Some(own) = recipe.own_code() {
-        let [train, tested] = ask.costs;
-        ask.costs = [train, None];
+        let [train, tested] = main.costs;
+        main.costs = [train, None];
         let reason = format!("the program {} of pipeline {}", own.words.join(" "), run.pipeline.name);
         let purpose = format!("test of run {number} of {}", run.pipeline.name);
-        test = Some(ChargeRequest { key: test_key_of(number, attempt), costs: [None, tested], purpose, ..ask.clone() });
-        ask.door = AccessMode::Attested { author: run.by.clone(), reason };
+        test =
+            Some(ChargeRequest { key: test_key_of(number, attempt), costs: [None, tested], purpose, ..main.clone() });
+        main.door = AccessMode::Attested { author: run.by.clone(), reason };
     }
-    Some(PricedAttempt { recipe, attempt_cost, ask, test, before: RecordedCharges::default() })
+    Some(PricedAttempt { recipe, attempt_cost, main, test, before: RecordedCharges::default() })
 }
 
 impl Engine {
@@ -132,10 +133,10 @@ impl Engine {
 
     /// Charges an attempt that is recorded as chosen.
     pub(crate) fn charge_attempt(
-        &self, run: u64, attempt: Attempt, written: PricedAttempt,
+        &self, run: u64, attempt: Attempt, priced: PricedAttempt,
     ) -> Result<Option<Job>, EngineError> {
-        let PricedAttempt { recipe, attempt_cost, ask, test, before } = written;
-        match self.both(ask, test, before) {
+        let PricedAttempt { recipe, attempt_cost, main, test, before } = priced;
+        match self.charge_lanes(main, test, before) {
             Ok((granted, tested)) => {
                 self.step(run, Step::Charged)?;
                 Ok(Some(Job { run, attempt, recipe, attempt_cost, granted, tested }))
@@ -145,7 +146,7 @@ impl Engine {
                 Ok(None)
             }
             Err(EngineError::Served(_)) => {
-                // The attempt was charged and started, but the process stopped before its note was written.
+                // The attempt was charged and started, but the process stopped before its note was priced.
                 self.step(run, Step::Charged)?;
                 self.step(run, Step::Lost { reason: STOPPED.to_owned() })?;
                 Ok(None)
@@ -155,10 +156,10 @@ impl Engine {
     }
 
     /// Makes one charge or two. If the second is not granted, the first is cancelled.
-    fn both(
-        &self, ask: ChargeRequest, test: Option<ChargeRequest>, before: RecordedCharges,
+    fn charge_lanes(
+        &self, main: ChargeRequest, test: Option<ChargeRequest>, before: RecordedCharges,
     ) -> Result<(Granted, Option<Granted>), EngineError> {
-        let granted = self.charge_as_before(ask, before.ask)?;
+        let granted = self.charge_as_before(main, before.main)?;
         let Some(test) = test else { return Ok((granted, None)) };
         match self.charge_as_before(test, before.test) {
             Ok(tested) => Ok((granted, Some(tested))),
@@ -170,10 +171,10 @@ impl Engine {
     }
 
     /// Repeats a recorded charge as it was made, or makes a new one.
-    fn charge_as_before(&self, ask: ChargeRequest, before: Option<RecordedCharge>) -> Result<Granted, EngineError> {
+    fn charge_as_before(&self, main: ChargeRequest, before: Option<RecordedCharge>) -> Result<Granted, EngineError> {
         match before {
-            Some(charged) => self.charge_request(charged.request, ask.stream, ask.blocks),
-            None => self.charge_for_engine(ask),
+            Some(charged) => self.charge_request(charged.request, main.stream, main.blocks),
+            None => self.charge_for_engine(main),
         }
     }
 
@@ -183,24 +184,24 @@ impl Engine {
         let attempt = last.attempt;
         let (before, filter) = self.with(|gate, catalog| {
             let (id, _) = found(gate, catalog, &run.pipeline.stream)?;
-            let ask = charged(gate, &key_of(number, &attempt))?;
-            let before = RecordedCharges { ask, test: charged(gate, &test_key_of(number, &attempt))? };
+            let main = charged(gate, &key_of(number, &attempt))?;
+            let before = RecordedCharges { main, test: charged(gate, &test_key_of(number, &attempt))? };
             Ok((before, paying(gate, id, &run.pipeline)?.1.clone()))
         })?;
         let catalog = self.catalog();
         let known = catalog.stream(&run.pipeline.stream);
         let pays = known.is_some_and(|known| known.may_spend(run));
-        if matches!(run.state.phase(), Phase::Chosen(_)) && before.ask.is_none() && !pays {
+        if matches!(run.state.phase(), Phase::Chosen(_)) && before.main.is_none() && !pays {
             // The attempt was not charged before its author lost the membership.
             self.step(number, Step::Refused)?;
             return Ok(None);
         }
-        let states = [&before.ask, &before.test].map(|charged| charged.as_ref().map(|charged| charged.state));
-        let written = self
+        let states = [&before.main, &before.test].map(|charged| charged.as_ref().map(|charged| charged.state));
+        let priced = self
             .recipe(&catalog, number, run)
             .and_then(|recipe| price_recorded_attempt(recipe, &catalog, number, run, &last, &filter, before));
         if !matches!(run.state.phase(), Phase::Running(_)) {
-            return written.map_or(Ok(None), |written| self.charge_attempt(number, attempt, written));
+            return priced.map_or(Ok(None), |priced| self.charge_attempt(number, attempt, priced));
         }
         // The result is released under the charge that paid for its test.
         let [first, second] = states;
@@ -212,15 +213,15 @@ impl Engine {
                 }
             }
             (Some(GrantState::Charged), None | Some(GrantState::Charged)) => {
-                let Some(written) = written else { return Ok(None) };
-                let (granted, tested) = self.both(written.ask, written.test, written.before)?;
-                let (recipe, attempt_cost) = (written.recipe, written.attempt_cost);
+                let Some(priced) = priced else { return Ok(None) };
+                let (granted, tested) = self.charge_lanes(priced.main, priced.test, priced.before)?;
+                let (recipe, attempt_cost) = (priced.recipe, priced.attempt_cost);
                 return Ok(Some(Job { run: number, attempt, recipe, attempt_cost, granted, tested }));
             }
             (Some(GrantState::Cancelled), _) => Step::Withdrawn,
             _ => Step::Lost { reason: STOPPED.to_owned() },
         };
-        if let (Some(GrantState::Charged), Some(PricedAttempt { test: Some(test), before, .. })) = (second, written) {
+        if let (Some(GrantState::Charged), Some(PricedAttempt { test: Some(test), before, .. })) = (second, priced) {
             // No row was read under this charge.
             let granted = self.charge_as_before(test, before.test)?;
             self.cancel(granted)?;

@@ -24,10 +24,10 @@ pub(crate) fn keep(directory: &Path, folder: &Path) -> Result<String, EngineErro
     }
     let named = contents.iter().map(|(name, bytes): &(String, Vec<u8>)| (name.as_str(), bytes.as_slice()));
     let digest = release::digest(named).to_string();
-    let place = directory.join("code").join(&digest);
+    let target = directory.join("code").join(&digest);
     for (name, bytes) in contents {
-        let path = place.join(&name);
-        let parent = path.parent().unwrap_or(&place);
+        let path = target.join(&name);
+        let parent = path.parent().unwrap_or(&target);
         private::make_directories(parent)
             .and_then(|()| private::write(&path, &bytes))
             .map_err(|error| failed(&path, error))?;

@@ -55,7 +55,9 @@ impl Serving {
     pub(crate) fn start(folder: &Path, rows: Vec<RecordBatch>) -> io::Result<Self> {
         let socket = folder.join(SOCKET);
         let mut drawn = [0; 32];
-        SystemRandom::new().fill(&mut drawn).map_err(|_| io::Error::other("the system gives no random bytes"))?;
+        SystemRandom::new()
+            .fill(&mut drawn)
+            .map_err(|_| io::Error::other("the operating system returned no random bytes"))?;
         let ticket = blake3::Hash::from(drawn).to_hex().to_string();
         let schema = rows.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
         let waiting = Waiting { ticket: ticket.clone(), schema, rows: Mutex::new(Some(rows)) };
@@ -109,33 +111,33 @@ async fn serve(listener: UnixListener, waiting: Waiting) {
     // After the last accepted connection the server continues for those that are open.
     let incoming = futures::stream::unfold(listener, accept).take(CONNECTIONS).chain(futures::stream::pending());
     let server = Server::builder().add_service(FlightServiceServer::new(waiting));
-    // If the program has gone, its socket is closed and there is no one to notify.
+    // If the program has ended, its socket is closed and there is no one to notify.
     let _ = server.serve_with_incoming(incoming).await;
 }
 
-type Answers<T> = BoxStream<'static, Result<T, Status>>;
-type Answer<T> = Result<Response<T>, Status>;
+type ResponseStream<T> = BoxStream<'static, Result<T, Status>>;
+type FlightResponse<T> = Result<Response<T>, Status>;
 
-fn not_offered<T>() -> Answer<T> {
-    Err(Status::unimplemented("here are the granted rows of one run, by DoGet with the ticket of its context"))
+fn not_offered<T>() -> FlightResponse<T> {
+    Err(Status::unimplemented("only DoGet is served, with the ticket from the context file of the run"))
 }
 
 #[tonic::async_trait]
 impl FlightService for Waiting {
-    type HandshakeStream = Answers<HandshakeResponse>;
-    type ListFlightsStream = Answers<FlightInfo>;
-    type DoGetStream = Answers<FlightData>;
-    type DoPutStream = Answers<PutResult>;
-    type DoExchangeStream = Answers<FlightData>;
-    type DoActionStream = Answers<arrow_flight::Result>;
-    type ListActionsStream = Answers<ActionType>;
+    type HandshakeStream = ResponseStream<HandshakeResponse>;
+    type ListFlightsStream = ResponseStream<FlightInfo>;
+    type DoGetStream = ResponseStream<FlightData>;
+    type DoPutStream = ResponseStream<PutResult>;
+    type DoExchangeStream = ResponseStream<FlightData>;
+    type DoActionStream = ResponseStream<arrow_flight::Result>;
+    type ListActionsStream = ResponseStream<ActionType>;
 
-    async fn do_get(&self, request: Request<Ticket>) -> Answer<Self::DoGetStream> {
+    async fn do_get(&self, request: Request<Ticket>) -> FlightResponse<Self::DoGetStream> {
         if request.into_inner().ticket != self.ticket.as_bytes() {
-            return Err(Status::permission_denied("this is not the ticket of this run; it stands in its context"));
+            return Err(Status::permission_denied("this is not the ticket of this run; read it from the context file"));
         }
         let Some(rows) = lock(&self.rows).take() else {
-            return Err(Status::permission_denied("this ticket was used; a run is given its rows once"));
+            return Err(Status::permission_denied("this ticket was used; the rows of a run are sent once"));
         };
         let rows = futures::stream::iter(rows.into_iter().map(Ok));
         let encoded = FlightDataEncoderBuilder::new().with_schema(Arc::clone(&self.schema)).build(rows);
@@ -143,39 +145,39 @@ impl FlightService for Waiting {
         Ok(Response::new(encoded.map_err(|_| Status::internal("the rows could not be sent")).boxed()))
     }
 
-    async fn handshake(&self, _: Request<Streaming<HandshakeRequest>>) -> Answer<Self::HandshakeStream> {
+    async fn handshake(&self, _: Request<Streaming<HandshakeRequest>>) -> FlightResponse<Self::HandshakeStream> {
         not_offered()
     }
 
-    async fn list_flights(&self, _: Request<Criteria>) -> Answer<Self::ListFlightsStream> {
+    async fn list_flights(&self, _: Request<Criteria>) -> FlightResponse<Self::ListFlightsStream> {
         not_offered()
     }
 
-    async fn get_flight_info(&self, _: Request<FlightDescriptor>) -> Answer<FlightInfo> {
+    async fn get_flight_info(&self, _: Request<FlightDescriptor>) -> FlightResponse<FlightInfo> {
         not_offered()
     }
 
-    async fn poll_flight_info(&self, _: Request<FlightDescriptor>) -> Answer<PollInfo> {
+    async fn poll_flight_info(&self, _: Request<FlightDescriptor>) -> FlightResponse<PollInfo> {
         not_offered()
     }
 
-    async fn get_schema(&self, _: Request<FlightDescriptor>) -> Answer<SchemaResult> {
+    async fn get_schema(&self, _: Request<FlightDescriptor>) -> FlightResponse<SchemaResult> {
         not_offered()
     }
 
-    async fn do_put(&self, _: Request<Streaming<FlightData>>) -> Answer<Self::DoPutStream> {
+    async fn do_put(&self, _: Request<Streaming<FlightData>>) -> FlightResponse<Self::DoPutStream> {
         not_offered()
     }
 
-    async fn do_exchange(&self, _: Request<Streaming<FlightData>>) -> Answer<Self::DoExchangeStream> {
+    async fn do_exchange(&self, _: Request<Streaming<FlightData>>) -> FlightResponse<Self::DoExchangeStream> {
         not_offered()
     }
 
-    async fn do_action(&self, _: Request<Action>) -> Answer<Self::DoActionStream> {
+    async fn do_action(&self, _: Request<Action>) -> FlightResponse<Self::DoActionStream> {
         not_offered()
     }
 
-    async fn list_actions(&self, _: Request<Empty>) -> Answer<Self::ListActionsStream> {
+    async fn list_actions(&self, _: Request<Empty>) -> FlightResponse<Self::ListActionsStream> {
         not_offered()
     }
 }
@@ -198,7 +200,7 @@ mod tests {
         Some(FlightClient::new(endpoint.connect().await.ok()?))
     }
 
-    async fn given(client: &mut FlightClient, ticket: &str) -> Result<Vec<RecordBatch>, String> {
+    async fn fetch_rows(client: &mut FlightClient, ticket: &str) -> Result<Vec<RecordBatch>, String> {
         let stream = client.do_get(Ticket::new(ticket.to_owned())).await.map_err(|error| error.to_string())?;
         stream.try_collect().await.map_err(|error| error.to_string())
     }
@@ -216,20 +218,20 @@ mod tests {
             let mut client = client(&socket).await.expect("a connection");
             let short = serving.ticket()[..8].to_owned();
             for ticket in ["", "all", "block=0", short.as_str(), of_other.ticket()] {
-                let refused = given(&mut client, ticket).await.expect_err(ticket);
+                let refused = fetch_rows(&mut client, ticket).await.expect_err(ticket);
                 assert!(refused.contains("not the ticket"), "{ticket}: {refused}");
             }
             let about = FlightDescriptor::new_cmd(serving.ticket().to_owned());
-            let refused = client.get_flight_info(about).await.expect_err("nothing is told").to_string();
+            let refused = client.get_flight_info(about).await.expect_err("no information").to_string();
             assert!(refused.contains("DoGet"), "{refused}");
             assert!(client.list_flights("").await.is_err(), "there is no list");
-            assert_eq!(given(&mut client, serving.ticket()).await.expect("the rows"), all);
-            let refused = given(&mut client, serving.ticket()).await.expect_err("a second time");
+            assert_eq!(fetch_rows(&mut client, serving.ticket()).await.expect("the rows"), all);
+            let refused = fetch_rows(&mut client, serving.ticket()).await.expect_err("a second time");
             assert!(refused.contains("was used"), "{refused}");
         });
         drop(serving);
         assert!(!socket.exists());
-        assert!(runtime.block_on(client(&socket)).is_none(), "nobody answers after the end");
+        assert!(runtime.block_on(client(&socket)).is_none(), "no server after the end");
     }
 
     #[test]
@@ -240,6 +242,6 @@ mod tests {
         let mut open = runtime.block_on(client(serving.socket())).expect("a connection");
         let ticket = serving.ticket().to_owned();
         drop(serving);
-        assert!(runtime.block_on(given(&mut open, &ticket)).is_err());
+        assert!(runtime.block_on(fetch_rows(&mut open, &ticket)).is_err());
     }
 }

@@ -60,19 +60,19 @@ impl Engine {
     /// # Errors
     /// When the ledger refuses, a block is not sealed, or the principal is not an ML engineer of the stream, not a
     /// member of the context, or a member of several contexts and names none.
-    pub fn charge(&self, by: &Principal, ask: ChargeRequest) -> Result<Granted, EngineError> {
+    pub fn charge(&self, by: &Principal, request: ChargeRequest) -> Result<Granted, EngineError> {
         let context = self.with(|gate, catalog| {
-            let (_, known) = found(gate, catalog, &ask.stream)?;
-            paying_context(known, by, ask.context.as_deref())
+            let (_, known) = found(gate, catalog, &request.stream)?;
+            paying_context(known, by, request.context.as_deref())
         })?;
         // The prefix keeps callers' keys apart from those of the engine's own charges.
-        self.charge_for_engine(ChargeRequest { key: format!("asked: {}", ask.key), context, ..ask })
+        self.charge_for_engine(ChargeRequest { key: format!("asked: {}", request.key), context, ..request })
     }
 
     /// Charges a request that the engine makes on its own behalf.
-    pub(crate) fn charge_for_engine(&self, ask: ChargeRequest) -> Result<Granted, EngineError> {
-        let request = self.with(|gate, catalog| request(gate, catalog, &ask))?;
-        self.charge_request(request, ask.stream, ask.blocks)
+    pub(crate) fn charge_for_engine(&self, request: ChargeRequest) -> Result<Granted, EngineError> {
+        let charge = self.with(|gate, catalog| kernel_request(gate, catalog, &request))?;
+        self.charge_request(charge, request.stream, request.blocks)
     }
 
     /// Charges a request of the kernel on the blocks with these keys.
@@ -115,10 +115,10 @@ impl Engine {
         (lanes, sum): (&[Lane], &read::SummaryFunction<'_, B>),
     ) -> Result<Session<B>, EngineError> {
         let stream = granted.stream.clone();
-        let gone = |key: &str| self.catalog().stream(&stream).is_none_or(|known| known.stage(key) == Stage::Deleted);
+        let deleted = |key: &str| self.catalog().stream(&stream).is_none_or(|known| known.stage(key) == Stage::Deleted);
         self.started(granted, query, |permit, noise, source, prepared, unit| {
             let tag = read::tag(prepared, query, unit, what);
-            let keeping = SummaryCacheAccess { sums: &self.sums, key: &self.summary_key, tag, gone: &gone };
+            let keeping = SummaryCacheAccess { sums: &self.sums, key: &self.summary_key, tag, gone: &deleted };
             let sums = SummaryPlan { lanes, sum, keep: SummaryRetention::Cache(&keeping) };
             read::open_summed(permit, noise, source, prepared, unit, shape, &sums)
         })
@@ -190,34 +190,36 @@ impl Engine {
 }
 
 /// The kernel's form of a charge request.
-pub(crate) fn request(gate: &Gate<Store>, catalog: &Catalog, ask: &ChargeRequest) -> Result<Request, EngineError> {
-    let (id, known) = found(gate, catalog, &ask.stream)?;
+pub(crate) fn kernel_request(
+    gate: &Gate<Store>, catalog: &Catalog, request: &ChargeRequest,
+) -> Result<Request, EngineError> {
+    let (id, known) = found(gate, catalog, &request.stream)?;
     // An open block can still grow. A deleted block is retired, which the kernel checks.
-    let blocks = set(gate, id, &ask.blocks)?;
-    if let Some(key) = ask.blocks.iter().find(|key| known.stage(key) == Stage::Open) {
+    let blocks = set(gate, id, &request.blocks)?;
+    if let Some(key) = request.blocks.iter().find(|key| known.stage(key) == Stage::Open) {
         return Err(EngineError::Stage { block: key.clone(), needed: "sealed yet: wait for it, or seal it" });
     }
     let policy = gate.ledger().stream(id).map(|stream| stream.policy());
     Ok(Request {
-        key: RequestKey::from_text(&ask.key),
+        key: RequestKey::from_text(&request.key),
         stream: id,
-        context: policy.map_or(Ok(ContextId(0)), |policy| context(policy, ask.context.as_deref()))?,
+        context: policy.map_or(Ok(ContextId(0)), |policy| context(policy, request.context.as_deref()))?,
         blocks,
-        costs: ask.costs.clone(),
-        access: ask.door.clone(),
-        purpose: ask.purpose.clone(),
+        costs: request.costs.clone(),
+        access: request.door.clone(),
+        purpose: request.purpose.clone(),
     })
 }
 
 /// The context with this name, or the first one if `name` is `None`.
 pub(crate) fn context(policy: &Policy, name: Option<&str>) -> Result<ContextId, EngineError> {
-    let place = match name {
+    let index = match name {
         None => Some(0),
         Some(name) => policy.contexts().iter().position(|context| context.name == name),
     };
-    let place = place.and_then(|place| u32::try_from(place).ok());
+    let index = index.and_then(|index| u32::try_from(index).ok());
     let missing = || MemberRefusal::UnknownContext(name.unwrap_or_default().to_owned());
-    Ok(place.map(ContextId).ok_or_else(missing)?)
+    Ok(index.map(ContextId).ok_or_else(missing)?)
 }
 
 /// The privacy unit of one record in a session.

@@ -13,15 +13,15 @@ mod baseline;
 pub(crate) mod charge;
 pub(crate) mod code;
 pub(crate) mod crash;
+mod disclosure;
 #[cfg(target_os = "linux")]
 mod flight;
 #[cfg(not(target_os = "linux"))]
 #[path = "no_flight.rs"]
 mod flight;
 pub(crate) mod grant;
-mod hold;
 pub(crate) mod own_code;
-mod printed;
+mod program_output;
 pub(crate) mod progress;
 pub(crate) mod run_loop;
 

@@ -74,8 +74,9 @@ impl Engine {
         let failed = |error: std::io::Error| AttemptFailure(format!("the run's folder cannot be written: {error}"));
         let grant = granted.id();
         let session = self.open_session(granted, recipe.query()).map_err(AttemptFailure::from)?;
-        let rows =
-            session.into_attested().map_err(|_| AttemptFailure("the stream's door is not open for it".to_owned()))?;
+        let rows = session
+            .into_attested()
+            .map_err(|_| AttemptFailure("the stream does not allow the attested access mode".to_owned()))?;
         let names: Vec<String> = recipe.query().columns.iter().map(|column| column.name.clone()).collect();
         let batches = rows.lane(Lane::Train).iter().filter_map(|batch| batch.records(&names)).collect();
         // Dropped at the end of this function, after the program has ended.
@@ -115,12 +116,14 @@ impl Engine {
         };
         let mut spent = Spent::new(attempt_cost);
         let report = sandbox
-            .run(&command, &mut |line: Line| spent.hear(&line))
+            .run(&command, &mut |line: Line| spent.record(&line))
             .map_err(|error| AttemptFailure(error.to_string()))?;
         self.keep_printed(of, &report);
         let columns = self.columns_of(recipe);
-        let found =
-            spent.within().and_then(|()| ended_well(&report.ending)).and_then(|()| taken(&report.output, &columns));
+        let found = spent
+            .within()
+            .and_then(|()| ended_well(&report.ending))
+            .and_then(|()| import_output(&report.output, &columns));
         let (graph, digest) = found.map_err(|why| self.for_author(of, why))?;
         // The charge covers what the program read; its output is identified by its digest.
         self.release(finished, digest).map_err(AttemptFailure::from)?;
@@ -141,7 +144,7 @@ impl Engine {
         let declared = |name: &str| file.is_some_and(|file| file.column(name).is_some());
         // The message does not name the column: the name comes from a program that has read rows.
         if !graph.outline().schema.columns().iter().all(|column| declared(&column.name)) {
-            return Err(AttemptFailure("its model looks at a column that the stream does not have".to_owned()));
+            return Err(AttemptFailure("its model reads a column that the stream does not have".to_owned()));
         }
         // Otherwise a program could exclude the rows that its model gets wrong.
         if graph.outline().leaves_rows_out() {
@@ -221,7 +224,7 @@ fn context(recipe: &Recipe, attempt_cost: &AttemptCost, of: (u64, u64), grant: u
 }
 
 /// The graph in the output folder, as an ONNX file or as a description and weights, with the digest of its files.
-fn taken(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), AttemptFailure> {
+fn import_output(output: &Output, columns: &[Column]) -> Result<(Graph, [u8; 32]), AttemptFailure> {
     let cannot = |error: &dyn std::fmt::Display| AttemptFailure(format!("its output cannot be taken: {error}"));
     match output.read(Path::new(ONNX_FILE)) {
         Ok(_) if output.open(Path::new(ESSENTIAL[0])).is_ok() => {
@@ -253,7 +256,7 @@ fn digest_of(files: &[(&str, &[u8])]) -> [u8; 32] {
 /// The privacy loss that the program reports, compared with its grant.
 struct Spent {
     granted: Option<(f64, f64)>,
-    said: Vec<sage_kernel::accountant::Loss>,
+    reported: Vec<sage_kernel::accountant::Loss>,
     counts: Vec<u64>,
 }
 
@@ -265,29 +268,29 @@ impl Spent {
             }
             _ => None,
         };
-        Self { granted, said: Vec::new(), counts: Vec::new() }
+        Self { granted, reported: Vec::new(), counts: Vec::new() }
     }
 
     /// Reads a message such as `{"kind": "spent", "sigma": 1.1, "q": 0.01, "steps": 1000}`. Other messages are ignored.
-    fn hear(&mut self, line: &Line) {
+    fn record(&mut self, line: &Line) {
         let Line::Json(message) = line else { return };
         if message["kind"] == "spent"
             && let (Some(sigma), Some(q), Some(steps)) =
                 (message["sigma"].as_f64(), message["q"].as_f64(), message["steps"].as_u64())
         {
-            self.said.push(sage_kernel::accountant::Loss::SampledGaussian { q, sigma });
+            self.reported.push(sage_kernel::accountant::Loss::SampledGaussian { q, sigma });
             self.counts.push(steps);
         }
     }
 
     /// Refuses a program that reports more than its grant.
     fn within(&self) -> Result<(), AttemptFailure> {
-        let Some((epsilon, delta)) = self.granted.filter(|_| !self.said.is_empty()) else { return Ok(()) };
-        let items: Vec<_> = self.said.iter().copied().zip(self.counts.iter().copied()).collect();
+        let Some((epsilon, delta)) = self.granted.filter(|_| !self.reported.is_empty()) else { return Ok(()) };
+        let items: Vec<_> = self.reported.iter().copied().zip(self.counts.iter().copied()).collect();
         let composed = sage_kernel::accountant::Composition::new(&items).and_then(|all| all.epsilon(delta));
         match composed {
-            Ok(said) if said <= epsilon => Ok(()),
-            _ => Err(AttemptFailure("the program says that it spent more than it was granted".to_owned())),
+            Ok(reported) if reported <= epsilon => Ok(()),
+            _ => Err(AttemptFailure("the program reported more privacy loss than it was granted".to_owned())),
         }
     }
 }
@@ -304,7 +307,7 @@ impl Scratch {
     fn new(directory: &Path, run: u64, serial: u64) -> Result<Self, AttemptFailure> {
         let path = directory.join(SCRATCH).join(format!("{run}-{serial}"));
         let made = fs::remove_dir_all(&path).or(Ok(())).and_then(|()| private::make_directories(&path.join("rows")));
-        made.map_err(|error| AttemptFailure(format!("the run's folder cannot be made: {error}")))?;
+        made.map_err(|error| AttemptFailure(format!("the run's folder cannot be created: {error}")))?;
         Ok(Self { path })
     }
 

@@ -46,7 +46,7 @@ pub(crate) struct Choice {
     pub(crate) run: u64,
     pub(crate) attempt: Attempt,
     pub(crate) blocks: Vec<(u32, u32)>,
-    pub(crate) written: PricedAttempt,
+    pub(crate) priced: PricedAttempt,
     /// The change counter of the wake-ups when the choice was made.
     pub(crate) made: u64,
 }
@@ -101,7 +101,7 @@ impl Engine {
                 return Ok(Some(job));
             }
         }
-        self.look_for_expired(time)?;
+        self.apply_retention(time)?;
         self.resubmit_due(time)?;
         if lock(&self.schedule).tick(time) {
             lock(&self.wakeups).wake_all();
@@ -169,14 +169,14 @@ impl Engine {
         drop(planned);
         let choice = choice?;
         let pipeline = PipelineId(number);
-        let asked = choice.as_ref().and_then(|choice| {
+        let request = choice.as_ref().and_then(|choice| {
             let blocks = queue::blocks(&choice.blocks)?;
-            Some(Event::Request { pipeline, blocks, cost: choice.written.attempt_cost.resources })
+            Some(Event::Request { pipeline, blocks, cost: choice.priced.attempt_cost.resources })
         });
         let mut schedule = lock(&self.schedule);
         let Some(allocation) = schedule.allocation(stream, context) else { return Ok(()) };
         // An allocation that rejects the request leaves the run waiting.
-        let _ = allocation.apply(asked.unwrap_or(Event::Withdraw { pipeline }));
+        let _ = allocation.apply(request.unwrap_or(Event::Withdraw { pipeline }));
         drop(schedule);
         if let Some(choice) = choice {
             lock(&self.wakeups).mark_chosen(number);
@@ -237,9 +237,9 @@ impl Engine {
 
     /// Records a choice and charges it.
     fn begin(&self, choice: Choice) -> Result<Option<Job>, EngineError> {
-        let Choice { run, attempt, blocks, written, .. } = choice;
-        self.step(run, Step::Chosen { attempt, blocks, resources: written.attempt_cost.resources.0 })?;
-        self.charge_attempt(run, attempt, written)
+        let Choice { run, attempt, blocks, priced, .. } = choice;
+        self.step(run, Step::Chosen { attempt, blocks, resources: priced.attempt_cost.resources.0 })?;
+        self.charge_attempt(run, attempt, priced)
     }
 
     /// Submits recurring pipelines again whose last run has ended, whose interval has passed, and whose stream has new

@@ -3,7 +3,7 @@
 use sage_engine::adapt::{End, Outcome};
 use sage_engine::{Engine, EngineError, PolicyOutcome, ProposalView, Stopped};
 
-use crate::world::{RIDES, World, ask, days, principal, rides};
+use crate::world::{RIDES, World, charge_request, days, principal, rides};
 
 fn proposal(engine: &Engine) -> Option<ProposalView> {
     engine.snapshot().expect("a snapshot").stream("rides").expect("the stream").proposal
@@ -35,10 +35,13 @@ fn an_approval_is_of_the_text_that_was_read() {
     let approved = engine.approve_policy(&bob, "rides", &read.digest);
     assert!(matches!(approved, Err(EngineError::ProposalChanged(_))), "the text was replaced");
     assert!(matches!(engine.approve_policy(&bob, "rides", ""), Err(EngineError::ProposalChanged(_))));
-    assert!(engine.charge(&principal("mia"), ask("much", days(1..=1), "5.5")).is_err(), "nothing is in force");
+    assert!(
+        engine.charge(&principal("mia"), charge_request("much", days(1..=1), "5.5")).is_err(),
+        "nothing is in force"
+    );
     let newest = proposal(&engine).expect("it waits");
     engine.approve_policy(&bob, "rides", &newest.digest).expect("the new text, by its own digest");
-    drop(engine.charge(&principal("mia"), ask("more", days(1..=1), "15")).expect("it is in force"));
+    drop(engine.charge(&principal("mia"), charge_request("more", days(1..=1), "15")).expect("it is in force"));
     assert_eq!(proposal(&engine), None);
     // The log shows the proposal, its author, and what took effect.
     let events = engine.events(0, usize::MAX).expect("the log");
@@ -154,7 +157,7 @@ fn a_removed_ml_engineer_stops_spending() {
     assert!(engine.releases().is_empty());
     assert!(matches!(engine.submit(&mia, &count("more", "rides")), Err(EngineError::NotInRole { .. })));
     let ended = engine.events(0, usize::MAX).expect("the log").into_iter().rfind(|event| event.kind == "run-ended");
-    assert_eq!(ended.expect("ended").by, ["ada"], "the log says who ended it");
+    assert_eq!(ended.expect("ended").by, ["ada"], "the log shows who ended it");
 }
 
 #[test]
@@ -173,7 +176,7 @@ fn an_officer_stops_a_run_a_recurrence_and_a_person() {
     let first = engine.submit_at(&mia, &again, 0).expect("submitted");
     engine.work(0).expect("worked");
     assert_eq!(engine.run(first).expect("a run").outcome(), Some(Outcome::Accepted));
-    world.feed(&engine, "b2", &rides(4..=4, 400)).expect("a batch");
+    world.ingest_csv(&engine, "b2", &rides(4..=4, 400)).expect("a batch");
     engine.seal(&principal("dan"), "rides", &days(4..=4)).expect("sealed");
     assert_eq!(engine.stop_run(&ada, first).expect("an officer stops it"), Stopped::Recurrence);
     let runs = engine.runs().len();
@@ -190,7 +193,7 @@ fn an_officer_stops_a_run_a_recurrence_and_a_person() {
     assert_eq!(engine.run(waits).expect("a run").outcome(), Some(Outcome::Stopped(End::NotMember)));
     let refused = |outcome: Result<(), EngineError>| matches!(outcome, Err(EngineError::Suspended { .. }));
     assert!(refused(engine.submit(&mia, &count("more", "rides")).map(drop)));
-    assert!(refused(engine.charge(&mia, ask("k", days(1..=1), "1")).map(drop)));
+    assert!(refused(engine.charge(&mia, charge_request("k", days(1..=1), "1")).map(drop)));
     assert!(engine.roles(&mia, "rides").is_empty());
     assert!(
         engine.suspend(&ada, "rides", "mia", "again").is_err() && engine.suspend(&ada, "rides", "ada", "").is_err()

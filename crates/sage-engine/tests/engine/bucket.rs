@@ -4,7 +4,7 @@ use sage_engine::blocks::BlockStore;
 use sage_engine::doctor::Doctor;
 use sage_engine::{Lane, State, TableNoise};
 
-use crate::world::{World, ask, days, epsilon, principal, query, rides};
+use crate::world::{World, charge_request, days, epsilon, principal, query, rides};
 
 /// The address of a bucket, if one is configured.
 fn bucket(folder: &str) -> Option<String> {
@@ -29,7 +29,7 @@ fn rows_live_and_end_in_a_bucket() {
     assert_eq!(parts().len(), 3, "one part for each day");
     assert!(!world.path().join("blocks").exists(), "and none in the directory");
 
-    let granted = engine.charge(&principal("mia"), ask("one", days(1..=3), "8")).expect("granted");
+    let granted = engine.charge(&principal("mia"), charge_request("one", days(1..=3), "8")).expect("granted");
     let mut session = engine.open_session(granted, &query(None, &[("d", "distance")])).expect("a session");
     let noise = TableNoise::Laplace(epsilon("8"));
     let count = [Lane::Train, Lane::Test].map(|lane| session.histogram(lane, 1, noise, |_| Some(0)).expect("paid")[0]);
@@ -38,10 +38,13 @@ fn rows_live_and_end_in_a_bucket() {
     assert!((all - 600.0).abs() < 24.0, "{all}");
 
     engine.retire(&principal("ada"), "rides", &days(1..=1)).expect("retired");
-    assert!(engine.charge(&principal("mia"), ask("two", days(1..=1), "1")).is_err(), "retired is for ever");
+    assert!(
+        engine.charge(&principal("mia"), charge_request("two", days(1..=1), "1")).is_err(),
+        "a retired block stays retired"
+    );
     engine.delete(&principal("ada"), "rides", &days(1..=1)).expect("deleted");
     assert_eq!(parts().len(), 2);
-    world.feed(&engine, "b2", &rides(4..=4, 50)).expect("a batch");
+    world.ingest_csv(&engine, "b2", &rides(4..=4, 50)).expect("a batch");
     engine.close().expect("closed");
 
     let engine = world.open();
@@ -51,7 +54,7 @@ fn rows_live_and_end_in_a_bucket() {
     engine.close().expect("closed");
 
     let orphan = "rides/day=2026-11-02/stranger.parquet";
-    store.put(orphan, bytes::Bytes::from_static(b"x")).expect("room");
+    store.put(orphan, bytes::Bytes::from_static(b"x")).expect("stored");
     let doctor = Doctor::examine(&world.path(), &world.places).expect("a snapshot");
     assert_eq!(doctor.findings().len(), 1);
     assert_eq!(doctor.repair().expect("removed").len(), 0);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use sage_engine::doctor::{Doctor, Finding};
 
-use crate::world::{World, ask, days, principal, query};
+use crate::world::{World, charge_request, days, principal, query};
 
 fn parts(world: &World, day: u32) -> Vec<PathBuf> {
     let folder = world.path().join(format!("blocks/rides/day=2026-11-{day:02}"));
@@ -47,7 +47,7 @@ fn missing_changed_and_orphan_files_are_found_and_nothing_is_changed() {
 
     // A block with a changed file is not read, and the charge stays.
     let engine = world.open();
-    let granted = engine.charge(&principal("mia"), ask("changed", days(2..=2), "1")).expect("granted");
+    let granted = engine.charge(&principal("mia"), charge_request("changed", days(2..=2), "1")).expect("granted");
     let error = engine.open_session(granted, &query(None, &[])).err().expect("not read").to_string();
     assert!(error.contains("the charge stands"), "{error}");
 }
@@ -56,7 +56,7 @@ fn missing_changed_and_orphan_files_are_found_and_nothing_is_changed() {
 fn a_grant_left_by_a_dead_process_is_found_and_burnt_by_repair_alone() {
     let world = World::new();
     let engine = world.with_rides(50);
-    let granted = engine.charge(&principal("mia"), ask("one", days(1..=1), "1")).expect("granted");
+    let granted = engine.charge(&principal("mia"), charge_request("one", days(1..=1), "1")).expect("granted");
     let id = granted.id();
     drop(engine.open_session(granted, &query(None, &[])).expect("a session"));
     drop(engine);

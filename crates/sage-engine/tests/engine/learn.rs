@@ -129,7 +129,7 @@ fn rides_become_a_served_model() {
     let (lane, judged) = check.cost().expect("a price");
     assert_eq!(lane, Lane::Test);
     let costs = [Some(Cost::new(train).expect("a cost")), Some(Cost::new(vec![judged]).expect("a cost"))];
-    let ask = ChargeRequest {
+    let request = ChargeRequest {
         key: "first".to_owned(),
         stream: "taxi".to_owned(),
         context: None,
@@ -138,7 +138,7 @@ fn rides_become_a_served_model() {
         door: AccessMode::Enforced,
         purpose: "durations".to_owned(),
     };
-    let granted = engine.charge(&principal("mia"), ask).expect("granted");
+    let granted = engine.charge(&principal("mia"), request).expect("granted");
     let query = Query { filter: Some(FILTER.to_owned()), columns: expressions() };
     let mut session = engine.open_encoded(granted, &query, &encoding).expect("a session");
     let encoding = fit_join(&mut session, &encoding, "usual", table).expect("a table");

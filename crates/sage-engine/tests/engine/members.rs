@@ -1,9 +1,9 @@
-//! Members of contexts: nobody gets the sum of the ceilings of several contexts.
+//! Members of contexts: no user gets the sum of the ceilings of several contexts.
 
 use sage_engine::stream::MemberRefusal;
 use sage_engine::{BlockSelection, ChargeRequest, Engine, EngineError, Epsilon, PolicyOutcome, QueryRequest, Spend};
 
-use crate::world::{RIDES, World, ask, days, principal, rides};
+use crate::world::{RIDES, World, charge_request, days, principal, rides};
 
 /// The stream of rides with two contexts of ε 2 each, these members, and further keys of `[policy]`.
 fn file(north: &str, south: &str, more: &str) -> String {
@@ -26,13 +26,13 @@ const MAX: &str = "members = [\"max\"]";
 fn with(world: &World, file: &str) -> Engine {
     let engine = world.open();
     engine.create_stream(&principal("ada"), file).expect("a stream");
-    world.feed(&engine, "b1", &rides(1..=3, 20)).expect("a batch");
+    world.ingest_csv(&engine, "b1", &rides(1..=3, 20)).expect("a batch");
     engine.seal(&principal("dan"), "rides", &days(1..=3)).expect("sealed");
     engine
 }
 
 fn in_context(key: &str, context: Option<&str>, cost: &str) -> ChargeRequest {
-    ChargeRequest { context: context.map(str::to_owned), ..ask(key, days(1..=1), cost) }
+    ChargeRequest { context: context.map(str::to_owned), ..charge_request(key, days(1..=1), cost) }
 }
 
 /// The loss of the stream in the context with the largest loss.
@@ -54,7 +54,7 @@ fn pipeline(context: &str) -> String {
     )
 }
 
-fn question(context: Option<&str>) -> QueryRequest {
+fn query_request(context: Option<&str>) -> QueryRequest {
     QueryRequest {
         key: "one".to_owned(),
         stream: "rides".to_owned(),
@@ -75,14 +75,14 @@ fn a_non_member_cannot_spend_in_any_way() {
     };
     let mia = principal("mia");
     assert_eq!(refusal(engine.charge(&mia, in_context("a", Some("south"), "1"))), other("mia"));
-    assert_eq!(refusal(engine.query(&mia, &question(Some("south")))), other("mia"));
-    assert_eq!(refusal(engine.plan_query(&mia, &question(Some("south")))), other("mia"));
+    assert_eq!(refusal(engine.query(&mia, &query_request(Some("south")))), other("mia"));
+    assert_eq!(refusal(engine.plan_query(&mia, &query_request(Some("south")))), other("mia"));
     assert_eq!(refusal(engine.submit(&mia, &pipeline("context = \"south\""))), other("mia"));
     assert_eq!(refusal(engine.preview(&mia, &pipeline("context = \"south\""))), other("mia"));
     let eve = principal("eve");
     let nowhere = MemberRefusal::NotMember { principal: "eve".to_owned(), context: None };
     assert_eq!(refusal(engine.charge(&eve, in_context("b", None, "1"))), nowhere);
-    assert_eq!(refusal(engine.query(&eve, &question(None))), nowhere);
+    assert_eq!(refusal(engine.query(&eve, &query_request(None))), nowhere);
     assert_eq!(refusal(engine.submit(&eve, &pipeline(""))), nowhere);
     let unknown = refusal(engine.charge(&mia, in_context("c", Some("west"), "1")));
     assert_eq!(unknown, MemberRefusal::UnknownContext("west".to_owned()));
@@ -105,8 +105,8 @@ fn a_member_of_one_context_gets_that_one() {
     assert!(matches!(engine.charge(&max, in_context("e", None, "0.1")), Err(EngineError::Refused(_))));
     let run = engine.submit(&mia, &pipeline("")).expect("submitted");
     assert!(engine.run(run).expect("a run").text.contains("context = \"north\""), "the account is written down");
-    let answer = engine.query(&mia, &question(None)).expect("an answer");
-    assert!(answer.cost.is_some(), "charged now");
+    let result = engine.query(&mia, &query_request(None)).expect("a result");
+    assert!(result.cost.is_some(), "charged now");
 }
 
 #[test]

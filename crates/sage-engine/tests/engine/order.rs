@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use sage_engine::{Engine, Opened, Places};
 
-use crate::world::{World, ask, days, principal, query};
+use crate::world::{World, charge_request, days, principal, query};
 
 const CHILD: &str = "SAGE_ORDER_CHILD";
 
@@ -22,8 +22,9 @@ fn act_as_child() {
     let opened = Engine::open(Path::new(&directory), &Places::default()).expect("a sound directory");
     let Opened::Ready(engine) = opened else { panic!("nothing was put back") };
     for round in 0..5 {
-        mark("asked");
-        let granted = engine.charge(&principal("mia"), ask(&format!("{round}"), days(1..=3), "1")).expect("granted");
+        mark("requested");
+        let granted =
+            engine.charge(&principal("mia"), charge_request(&format!("{round}"), days(1..=3), "1")).expect("granted");
         mark("granted");
         let session = engine.open_session(granted, &query(None, &[("d", "distance")])).expect("a session");
         mark("read");
@@ -54,7 +55,7 @@ fn no_block_is_opened_before_its_charge_and_start_are_on_the_disk() {
     for line in trace.lines() {
         let flushed = line.contains("log.db-wal") && line.contains("sync(") && line.ends_with("= 0");
         let opened = line.contains("openat(") && line.contains("/blocks/rides/day=");
-        match ["asked", "granted", "read"].into_iter().find(|mark| line.contains(&format!("mark-{mark}"))) {
+        match ["requested", "granted", "read"].into_iter().find(|mark| line.contains(&format!("mark-{mark}"))) {
             Some(mark) => {
                 // The charge is flushed before the grant is returned.
                 assert!(mark != "granted" || flushes > 0, "granted without a flush");

@@ -2,7 +2,7 @@
 
 use sage_engine::{EngineError, PolicyOutcome};
 
-use crate::world::{RIDES, World, ask, days, principal, rides};
+use crate::world::{RIDES, World, charge_request, days, principal, rides};
 
 #[test]
 fn roles_come_from_the_streams_file() {
@@ -16,15 +16,15 @@ fn roles_come_from_the_streams_file() {
         assert!(denied(engine.change_stream(&principal(name), RIDES).map(drop)), "{name} changes");
     }
     for name in ["ada", "dan", "eve"] {
-        let charged = engine.charge(&principal(name), ask(name, days(1..=1), "1"));
+        let charged = engine.charge(&principal(name), charge_request(name, days(1..=1), "1"));
         assert!(denied(charged.map(drop)), "{name} charges");
     }
     for name in ["ada", "mia", "eve"] {
         assert!(denied(engine.seal(&principal(name), "rides", &days(1..=1))), "{name} seals");
         let file = world.beside("eve.csv");
         std::fs::write(&file, rides(5..=5, 1)).expect("a file");
-        let fed = engine.ingest(&principal(name), "rides", "x", sage_engine::ingest::Source::path(&file));
-        assert!(denied(fed.map(drop)), "{name} ingests");
+        let ingested = engine.ingest(&principal(name), "rides", "x", sage_engine::ingest::Source::path(&file));
+        assert!(denied(ingested.map(drop)), "{name} ingests");
     }
     let other = RIDES.replace("\"rides\"", "\"others\"");
     assert!(denied(engine.create_stream(&principal("mia"), &other)), "not an officer of it");
@@ -40,7 +40,7 @@ fn policy_moves_under(filter: &str) {
     let engine = world.open();
     let file = RIDES.replace("filter = \"basic\"", &format!("filter = \"{filter}\""));
     engine.create_stream(&principal("ada"), &file).expect("a stream");
-    world.feed(&engine, "b1", &rides(1..=3, 5)).expect("a batch");
+    world.ingest_csv(&engine, "b1", &rides(1..=3, 5)).expect("a batch");
     engine.seal(&principal("dan"), "rides", &days(1..=3)).expect("sealed");
     let (ada, bob) = (principal("ada"), principal("bob"));
     let with = |epsilon: &str| file.replace("epsilon = \"20\"", &format!("epsilon = \"{epsilon}\""));
@@ -63,7 +63,7 @@ fn policy_moves_under(filter: &str) {
     assert_eq!(engine.change_stream(&bob, &with("8")).expect("read"), PolicyOutcome::InForce);
     assert_eq!(ceiling(), "8");
     // The new ceiling refuses a charge that the old one admitted.
-    assert!(engine.charge(&principal("mia"), ask("much", days(1..=1), "15")).is_err());
+    assert!(engine.charge(&principal("mia"), charge_request("much", days(1..=1), "15")).is_err());
     drop(engine);
     let view = world.open().snapshot().expect("a snapshot").stream("rides").expect("the stream");
     assert!(view.promise.contains("e^8,"), "{}", view.promise);
@@ -114,5 +114,5 @@ fn the_schema_of_existing_rows_cannot_change() {
     }
     let wider = RIDES.replace("[\"mia\"]", "[\"mia\", \"max\"]");
     assert_eq!(engine.change_stream(&principal("ada"), &wider).expect("read"), PolicyOutcome::InForce);
-    assert!(engine.charge(&principal("max"), ask("now", days(1..=1), "1")).is_ok());
+    assert!(engine.charge(&principal("max"), charge_request("now", days(1..=1), "1")).is_ok());
 }

@@ -9,8 +9,8 @@ use crate::world::{RIDES, World, principal};
 fn with_late_rows(world: &World) -> Engine {
     let engine = world.with_rides(5);
     let text = "pickup,distance\n2026-11-01T08:00:00Z,7\n2026-11-02T09:00:00Z,8.5\nnever,9\n";
-    let fed = world.feed(&engine, "late", text).expect("a batch");
-    let IngestOutcome::Ingested(report) = fed else { panic!("taken in before") };
+    let ingested = world.ingest_csv(&engine, "late", text).expect("a batch");
+    let IngestOutcome::Ingested(report) = ingested else { panic!("ingested before") };
     assert_eq!((report.stored, report.quarantined), (0, 3));
     engine
 }

@@ -36,8 +36,8 @@ fn synthetic_rides_give_a_noisy_count() {
     let text = std::fs::read_to_string(folder.join(STREAM_FILE)).expect("the stream's file");
     let loose = text.replace("epsilon = \"1.0\"", "epsilon = \"10\"");
     engine.create_stream(&principal("ada"), &loose).expect("a stream");
-    let fed = engine.ingest(&principal("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
-    let IngestOutcome::Ingested(report) = fed else { panic!("a batch is taken once") };
+    let ingested = engine.ingest(&principal("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
+    let IngestOutcome::Ingested(report) = ingested else { panic!("ingested before") };
     assert_eq!(report.read, rides);
     let dirty = rides * generate::DIRTY / generate::CHUNK;
     // Four of the five kinds of dirt drop a row: no time, a negative duration, an absurd distance, no price.
@@ -46,7 +46,7 @@ fn synthetic_rides_give_a_noisy_count() {
     let blocks = engine.over_before("taxi", parse_time("2027-01-01").expect("a time")).expect("a stream");
     assert_eq!(blocks.len() as u64, rides.div_ceil(4_224), "an hour each");
     engine.seal(&principal("dan"), "taxi", &blocks).expect("sealed");
-    let ask = ChargeRequest {
+    let request = ChargeRequest {
         key: "rain".to_owned(),
         stream: "taxi".to_owned(),
         context: None,
@@ -55,7 +55,7 @@ fn synthetic_rides_give_a_noisy_count() {
         door: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     };
-    let granted = engine.charge(&principal("mia"), ask).expect("granted");
+    let granted = engine.charge(&principal("mia"), request).expect("granted");
     let filter = "duration BETWEEN 60 AND 9000 AND distance > 0";
     let columns = [("hour", "date_part('hour', pickup)"), ("speed", "3600 * distance / duration")];
     let mut session = engine.open_session(granted, &query(Some(filter), &columns)).expect("a session");

@@ -70,7 +70,7 @@ fn a_user_is_one_row_of_the_session_with_a_bounded_number_of_records() {
     let world = World::new();
     let engine = with_shops(&world);
     engine.seal(&principal("dan"), "shops", &keys()).expect("sealed");
-    let ask = ChargeRequest {
+    let request = ChargeRequest {
         key: "units".to_owned(),
         stream: "shops".to_owned(),
         context: None,
@@ -79,7 +79,7 @@ fn a_user_is_one_row_of_the_session_with_a_bounded_number_of_records() {
         door: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     };
-    let granted = engine.charge(&principal("mia"), ask).expect("granted");
+    let granted = engine.charge(&principal("mia"), request).expect("granted");
     let mut session = engine.open_session(granted, &query(None, &[("amount", "amount")])).expect("a session");
     let noise = TableNoise::Laplace(epsilon("20"));
     let mut users = 0.0;

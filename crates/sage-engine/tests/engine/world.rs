@@ -76,13 +76,13 @@ impl World {
     pub(crate) fn with_rides(&self, count: usize) -> Engine {
         let engine = self.open();
         engine.create_stream(&principal("ada"), RIDES).expect("a stream");
-        self.feed(&engine, "b1", &rides(1..=3, count)).expect("a batch");
+        self.ingest_csv(&engine, "b1", &rides(1..=3, count)).expect("a batch");
         engine.seal(&principal("dan"), "rides", &days(1..=3)).expect("sealed");
         engine
     }
 
     /// Ingests a CSV text as a batch.
-    pub(crate) fn feed(&self, engine: &Engine, batch: &str, text: &str) -> Result<IngestOutcome, EngineError> {
+    pub(crate) fn ingest_csv(&self, engine: &Engine, batch: &str, text: &str) -> Result<IngestOutcome, EngineError> {
         let file = self.folder.path().join(format!("{batch}.csv"));
         std::fs::write(&file, text).expect("a file");
         engine.ingest(&principal("dan"), "rides", batch, Source::path(&file))
@@ -114,7 +114,7 @@ pub(crate) fn laplace(text: &str) -> [Option<Cost>; 2] {
     [Some(one()), Some(one())]
 }
 
-pub(crate) fn ask(key: &str, blocks: Vec<String>, cost: &str) -> ChargeRequest {
+pub(crate) fn charge_request(key: &str, blocks: Vec<String>, cost: &str) -> ChargeRequest {
     ChargeRequest {
         key: key.to_owned(),
         stream: "rides".to_owned(),

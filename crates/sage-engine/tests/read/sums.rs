@@ -72,9 +72,9 @@ fn summaries_give_the_results_of_rows() {
     let of_users = ["user % 6", "CASE WHEN user <> 5 THEN user * 20 END"];
     for filter in [None, Some("number % 3 > 0")] {
         for (unit, columns) in [(Unit::Row, of_rows), (by_user("user", 3), of_users)] {
-            let asked = query(filter, &columns);
+            let filtered = query(filter, &columns);
             for blocks in [(0, 5), (2, 3), (4, 4)] {
-                let prepared = prepare(&schema(), &asked).expect("allowed");
+                let prepared = prepare(&schema(), &filtered).expect("allowed");
                 let source = fixture.source();
                 let mut lanes = Vec::new();
                 for lane in Lane::BOTH {

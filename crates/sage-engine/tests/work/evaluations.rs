@@ -20,7 +20,7 @@ fn a_waiting_run_states_what_it_waits_for() {
     let waiting = engine.waiting(run).expect("a run").expect("it waits");
     assert_eq!((waiting.blocks, waiting.admit, waiting.sealed), (4, 3, 3));
     city.seal_before(&engine, "2026-01-02");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     assert_eq!(engine.run(run).expect("a run").status(), "accepted");
     assert_eq!(engine.waiting(run).expect("a run"), None);
     assert!(matches!(engine.waiting(9), Err(EngineError::NoRun(9))));
@@ -34,7 +34,7 @@ fn the_loss_of_an_attempt_equals_its_receipt() {
     for text in [LINE, SPEED] {
         engine.submit(&principal("mia"), text).expect("submitted");
     }
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     for release in engine.releases() {
         let losses = engine.attempt_losses(release.run).expect("a run");
         let attempts = engine.run(release.run).expect("a run").attempts.len();
@@ -75,7 +75,7 @@ fn a_block_knows_who_read_it() {
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-01T04:00");
     let run = engine.submit(&principal("mia"), SPEED).expect("submitted");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     let attempts = engine.run(run).expect("a run").attempts;
     let (_, newest) = attempts[0].blocks.last().expect("blocks");
     let on: Vec<(u64, usize)> = (0..attempts.len()).map(|index| (run, index)).collect();
@@ -96,8 +96,8 @@ fn a_log_that_was_changed_on_the_disk_is_found_while_it_is_in_use() {
         ("UPDATE record SET number = 1000 WHERE number = 1", "UPDATE record SET number = 1 WHERE number = 1000"),
     ] {
         store.execute_batch(change).expect("a change");
-        let said = engine.verify_log().expect_err("found").to_string();
-        assert!(said.contains("record 1 of the log is not what was written"), "{change}: {said}");
+        let message = engine.verify_log().expect_err("found").to_string();
+        assert!(message.contains("record 1 of the log is not what was written"), "{change}: {message}");
         store.execute_batch(back).expect("a change");
         assert_eq!(engine.verify_log().expect("sound again"), head);
     }
@@ -109,7 +109,7 @@ fn files_that_were_changed_are_not_handed_out() {
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
     engine.submit(&principal("mia"), SPEED).expect("submitted");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     let release = engine.release_named("speed-by-vendor").expect("a release");
     assert_eq!(engine.release_files(&release).expect("files").len(), 3);
     let file = city.path().join("releases").join(&release.digest).join("receipt.json");

@@ -13,7 +13,7 @@ fn a_waiting_run_states_the_number_of_blocks_it_needs() {
     assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(4)]);
     city.seal_before(&engine, "2026-01-01T03:00");
     assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(1)]);
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     assert_eq!(engine.hints(quick).expect("a run"), [], "it was accepted");
 }
 
@@ -28,13 +28,13 @@ fn a_reservation_of_another_run_is_named() {
     let first = engine.submit_at(&mia, &format!("{wide}{all}"), 0).expect("submitted");
     city.seal_before(&engine, "2026-01-01T03:00");
     let run = engine.submit_at(&mia, &format!("{COUNT}{all}"), 0).expect("submitted");
-    assert_eq!(engine.work(1).expect("nothing fails"), 0, "there is not enough for both");
+    assert_eq!(engine.work(1).expect("no error"), 0, "there is not enough for both");
     assert_eq!(engine.hints(run).expect("a run"), [Hint::Share]);
     let waiting = engine.waiting(run).expect("a run").expect("it waits");
     assert_eq!((waiting.blocks, waiting.admit, waiting.free), (1, 3, 0));
     engine.stop_run(&mia, first).expect("stopped");
     assert_eq!(engine.hints(run).expect("a run"), [], "it runs when the loop comes to it");
-    assert_eq!(engine.work(2).expect("nothing fails"), 1);
+    assert_eq!(engine.work(2).expect("no error"), 1);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn limits_and_reached_targets_are_named() {
     let still =
         precise("still", "", "[budget]\nepsilon0 = \"0.5\"\nepsilon_max = \"0.9\"\n[adapt]\ndata_doublings = 1");
     city.seal_before(&engine, "2026-01-02");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     let target = |run: u64| {
         let all = engine.hints(run).expect("a run");
         let Some(Hint::Target(met)) = all.last().copied() else { panic!("{all:?}") };

@@ -134,20 +134,20 @@ fn sums_are_deleted_with_their_block_and_the_doctor_finds_those_that_were_left()
     engine.submit_at(&principal("mia"), SPEED, 0).expect("submitted");
     pass_hours(&city, &engine, 1..3);
     let sums = || files(&city.path().join("sums"));
-    let kept: Vec<PathBuf> = sums().into_keys().collect();
-    let [gone, left] = &kept[..] else { panic!("two blocks: {kept:?}") };
-    let bytes = [gone, left].map(|file| std::fs::read(file).expect("sums"));
-    let key = [of(gone).0];
+    let stored: Vec<PathBuf> = sums().into_keys().collect();
+    let [deleted, left] = &stored[..] else { panic!("two blocks: {stored:?}") };
+    let bytes = [deleted, left].map(|file| std::fs::read(file).expect("sums"));
+    let key = [of(deleted).0];
     engine.retire(&principal("ada"), "taxi", &key).expect("retired");
     assert_eq!(sums().len(), 2, "retired blocks keep their summaries");
     engine.delete(&principal("ada"), "taxi", &key).expect("deleted");
-    assert!(!gone.exists() && left.exists());
+    assert!(!deleted.exists() && left.exists());
     engine.close().expect("closed");
     assert_eq!(findings(&city), [], "summaries of an existing block are no finding");
 
     // Leftovers of a crash during deletion, of an unknown block, a damaged file, and a file under another name.
-    std::fs::create_dir_all(gone.parent().expect("a folder")).expect("a folder");
-    std::fs::write(gone, &bytes[0]).expect("written");
+    std::fs::create_dir_all(deleted.parent().expect("a folder")).expect("a folder");
+    std::fs::write(deleted, &bytes[0]).expect("written");
     let stranger = left.parent().expect("a folder").join("stranger");
     std::fs::write(&stranger, &bytes[1]).expect("written");
     let nowhere = city.path().join("sums/taxi/hour=1999-01-01T00/train-0");

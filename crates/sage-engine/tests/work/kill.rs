@@ -29,7 +29,7 @@ fn a_charged_attempt_is_performed_as_it_was_charged() {
     }
     city.seal_before(&engine, "2026-01-01T06:00");
     for run in [1, 2] {
-        let job = engine.next_job(1).expect("nothing fails").expect("an attempt is charged");
+        let job = engine.next_job(1).expect("no error").expect("an attempt is charged");
         assert_eq!(job.run(), run);
     }
     let charged = spent(&engine);
@@ -39,9 +39,9 @@ fn a_charged_attempt_is_performed_as_it_was_charged() {
     engine.close().expect("closed");
     let engine = city.open();
     for run in [1, 2] {
-        let job = engine.next_job(2).expect("nothing fails").expect("the attempt that was charged");
+        let job = engine.next_job(2).expect("no error").expect("the attempt that was charged");
         assert_eq!((job.run(), job.attempt().serial), (run, 1));
-        engine.perform(job).expect("nothing fails");
+        engine.perform(job).expect("no error");
         let run = engine.run(run).expect("a run");
         assert!(matches!(run.attempts[0].outcome, Some(AttemptOutcome::Judged(_))), "{}", describe(&run));
     }
@@ -49,12 +49,12 @@ fn a_charged_attempt_is_performed_as_it_was_charged() {
 }
 
 /// The environment variable that marks the child process.
-const PLACE: &str = "SAGE_WORK_PLACE";
+const DIRECTORY: &str = "SAGE_WORK_PLACE";
 
 /// Not a test by itself: the work of the child processes.
 #[test]
 fn act_as_child() {
-    let Some(directory) = std::env::var_os(PLACE) else { return };
+    let Some(directory) = std::env::var_os(DIRECTORY) else { return };
     let Ok(Opened::Ready(engine)) = Engine::open(Path::new(&directory), &Places::default()) else {
         panic!("a sound directory")
     };
@@ -62,7 +62,7 @@ fn act_as_child() {
     // The hour continues from the last sealed block, so that a child finds the state that the last one left.
     for hour in sealed.max(1)..HOURS {
         seal(&engine, hour);
-        engine.work(hour).expect("nothing fails");
+        engine.work(hour).expect("no error");
     }
     println!("done");
 }
@@ -80,7 +80,7 @@ fn seal(engine: &Engine, hour: u64) {
 /// Starts a child, kills it after a delay, and returns whether it was finished before.
 fn killed(directory: &Path, after: Duration) -> bool {
     let mut child = Command::new(std::env::current_exe().expect("this program"));
-    child.args(["--exact", "kill::act_as_child", "--nocapture"]).env(PLACE, directory);
+    child.args(["--exact", "kill::act_as_child", "--nocapture"]).env(DIRECTORY, directory);
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("this program again");
     let mut output = child.stdout.take().expect("piped");
     let listener = std::thread::spawn(move || {

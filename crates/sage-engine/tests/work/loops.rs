@@ -19,7 +19,7 @@ pub(crate) fn describe(run: &RunView) -> String {
 pub(crate) fn pass_hours(city: &City, engine: &Engine, hours: std::ops::Range<u64>) {
     for hour in hours {
         city.seal_before(engine, &format!("2026-01-{:02}T{:02}:00", 1 + hour / 24, hour % 24));
-        engine.work(hour * HOUR).expect("nothing fails");
+        engine.work(hour * HOUR).expect("no error");
     }
 }
 
@@ -32,7 +32,7 @@ fn pipelines_submitted_together_are_all_released() {
     let mia = principal("mia");
     let runs = [LINE, NETWORK, SPEED, COUNT].map(|text| engine.submit_at(&mia, text, 0).expect("submitted"));
     assert_eq!(runs, [1, 2, 3, 4]);
-    assert_eq!(engine.work(1).expect("nothing fails"), 0, "no block is sealed yet");
+    assert_eq!(engine.work(1).expect("no error"), 0, "no block is sealed yet");
     pass_hours(&city, &engine, 1..24);
     for run in engine.runs() {
         assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
@@ -62,13 +62,13 @@ fn a_count_is_that_of_all_rows() {
     let blocks = engine.snapshot().expect("a snapshot").blocks("taxi").expect("the stream").len();
     let all = all.replace("min = 5", &format!("min = {blocks}"));
     engine.submit_at(&principal("mia"), &all, 0).expect("submitted");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     let counted = engine.statistic(&engine.release_named("rides").expect("released")).expect("a number");
     let line = &counted.lines[0];
     let (low, high) = (line.low.expect("a limit"), line.high.expect("a limit"));
     // The true value is outside with probability 1/20, and this far outside with probability 10^-9.
-    let room = 4.0 * (high - low);
-    assert!((low - room..=high + room).contains(&20_000.0), "{line:?}");
+    let margin = 4.0 * (high - low);
+    assert!((low - margin..=high + margin).contains(&20_000.0), "{line:?}");
 }
 
 /// A label that no feature predicts: the seconds of the time, from the payment.
@@ -166,7 +166,7 @@ fn a_periodic_pipeline_runs_again_on_new_blocks() {
     assert_eq!(versions, [1, 2, 3, 4]);
     // One block was sealed since; afterwards the clock alone adds none.
     for later in [100, 200, 300] {
-        engine.work(later * HOUR).expect("nothing fails");
+        engine.work(later * HOUR).expect("no error");
         assert_eq!(engine.releases().len(), 5);
     }
 }
@@ -200,7 +200,7 @@ fn a_better_model_replaces_the_champion() {
         .replace("plain@champion\"", "plain@champion\"\nmargin = 0.2")
         .replace("\"duration-line\"", "\"far\"");
     let again = engine.submit_at(&mia, &format!("{far}\n[adapt]\nattempts = 3\n"), 0).expect("submitted");
-    engine.work(28 * HOUR).expect("nothing fails");
+    engine.work(28 * HOUR).expect("no error");
     let far = engine.run(again).expect("a run");
     assert!(!far.attempts.is_empty() && far.outcome() != Some(Outcome::Accepted), "{}", describe(&far));
 }

@@ -106,7 +106,7 @@ fn statistic(name: &str, rest: &str) -> String {
 
 fn ran(engine: &Engine, text: &str) -> RunView {
     let run = engine.submit_at(&principal("mia"), text, 0).unwrap_or_else(|error| panic!("{error}: {text}"));
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     engine.run(run).expect("a run")
 }
 
@@ -117,13 +117,14 @@ fn published(engine: &Engine, name: &str, rest: &str) -> ReleasedStatistic {
 }
 
 /// The results of a query, line by line.
-fn answered(engine: &Engine, key: &str, sql: &str) -> BTreeMap<String, Vec<f64>> {
+fn query_cells(engine: &Engine, key: &str, sql: &str) -> BTreeMap<String, Vec<f64>> {
     let spend = Spend::Epsilon(Epsilon::cost("50").expect("an epsilon"));
     let (key, sql, stream) = (key.to_owned(), sql.to_owned(), "meters".to_owned());
-    let ask = QueryRequest { key, stream, context: None, sql, spend, which: BlockSelection::All };
-    let answer = engine.query(&principal("mia"), &ask).unwrap_or_else(|error| panic!("{error}: {}", ask.sql)).answer;
+    let request = QueryRequest { key, stream, context: None, sql, spend, which: BlockSelection::All };
+    let table =
+        engine.query(&principal("mia"), &request).unwrap_or_else(|error| panic!("{error}: {}", request.sql)).answer;
     let cells = |cells: &[sage_engine::query::Cell]| cells.iter().map(|cell| cell.value.unwrap_or(f64::NAN)).collect();
-    answer.lines.iter().map(|line| (line.keys.join(","), cells(&line.cells))).collect()
+    table.lines.iter().map(|line| (line.keys.join(","), cells(&line.cells))).collect()
 }
 
 /// The prediction of a released model for a row with these columns.
@@ -161,7 +162,7 @@ fn half_of_the_values_null_is_the_mean_of_the_others_everywhere() {
     let at = "statistic = \"quantile\"\nof = \"z\"\nbounds = [0, 1]\nat = [0.25, 0.5]\n";
     let quantiles = published(&engine, "quantiles", at);
     assert!(quantiles.lines.iter().all(|line| (line.value.expect("a value") - 0.8).abs() < 0.02), "{quantiles:?}");
-    let found = &answered(&engine, "one", "SELECT avg(z), sum(z), count(z), count(*), variance(z) FROM meters")[""];
+    let found = &query_cells(&engine, "one", "SELECT avg(z), sum(z), count(z), count(*), variance(z) FROM meters")[""];
     let near = |at: usize, truth: f64, off: f64| assert!((found[at] - truth).abs() <= off, "{at}: {found:?}");
     [(0, 0.8, 0.01), (1, 8_000.0, 10.0), (2, 10_000.0, 10.0), (3, 20_000.0, 10.0), (4, 0.0, 0.01)]
         .into_iter()
@@ -351,8 +352,8 @@ fn statistics_and_queries_of_random_tables_agree_with_a_reference() {
             near("histogram", line.value.expect("a count"), exact[line.key.as_ref().expect("a key")][0], 5.0);
         }
         let what = "count(*), count(x), sum(x), avg(x), variance(x)";
-        let whole = answered(&engine, "all", &format!("SELECT {what} FROM meters"));
-        let groups = answered(&engine, "by", &format!("SELECT k, {what} FROM meters GROUP BY k"));
+        let whole = query_cells(&engine, "all", &format!("SELECT {what} FROM meters"));
+        let groups = query_cells(&engine, "by", &format!("SELECT k, {what} FROM meters GROUP BY k"));
         for (key, found) in
             whole.values().map(|found| ("all", found)).chain(groups.iter().map(|(k, f)| (k.as_str(), f)))
         {

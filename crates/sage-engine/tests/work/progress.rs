@@ -23,7 +23,7 @@ fn an_attempt_reports_its_stage() {
     }
     city.seal_before(&engine, "2026-01-02");
     let before = engine.log_length().expect("a log");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     let events = engine.events(before, 10_000).expect("events");
     assert!(events.iter().all(|event| event.kind != "progress"), "the log has none of it");
     let stages = |run: u64| -> Vec<(Stage, Option<u8>)> {
@@ -52,16 +52,16 @@ fn progress_reveals_nothing_about_rows() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
     let mia = principal("mia");
-    let nobody = NETWORK.replace("distance > 0", "distance > 100000").replace("duration-network", "nobody");
-    let runs = [NETWORK, &nobody].map(|text| engine.submit_at(&mia, text, 0).expect("submitted"));
+    let empty = NETWORK.replace("distance > 0", "distance > 100000").replace("duration-network", "empty");
+    let runs = [NETWORK, &empty].map(|text| engine.submit_at(&mia, text, 0).expect("submitted"));
     city.seal_before(&engine, "2026-01-01T04:00");
-    engine.work(1).expect("nothing fails");
-    let said = runs.map(|run| {
+    engine.work(1).expect("no error");
+    let reported = runs.map(|run| {
         let first = of_run(&engine, run).into_iter().filter(|one| one.attempt == 1);
         first.map(|one| (one.stage, one.percent)).collect::<Vec<_>>()
     });
-    assert_eq!(said[0], said[1]);
-    assert!(said[0].len() > 10, "{said:?}");
+    assert_eq!(reported[0], reported[1]);
+    assert!(reported[0].len() > 10, "{reported:?}");
 }
 
 /// The duration of an attempt depends on rows, so an attempt over its time limit fails like any other one without a
@@ -75,7 +75,7 @@ fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
     city.seal_before(&engine, "2026-01-02");
     // The number of its rows is not public, so there is no estimate.
     engine.submit_at(&principal("mia"), SPEED, 0).expect("submitted");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     let run = engine.run(1).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Failing)), "{}", describe(&run));
     for attempt in &run.attempts {
@@ -98,7 +98,7 @@ fn an_attempt_ends_at_an_interval() {
     let engine = city.with_file(&file);
     city.seal_before(&engine, "2026-01-02");
     engine.submit_at(&principal("mia"), crate::city::COUNT, 0).expect("submitted");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     assert_eq!(engine.run(1).expect("a run").outcome(), Some(Outcome::Accepted));
     let events = engine.events(0, 10_000).expect("events");
     let interval = |kind: &str| events.iter().find(|event| event.kind == kind).expect(kind).time / 2_000;
@@ -115,7 +115,7 @@ fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
     let engine = city.with_file(&file);
     city.seal_before(&engine, "2026-01-02");
     engine.submit_at(&principal("mia"), crate::city::COUNT, 0).expect("submitted");
-    let job = engine.next_job(1).expect("nothing fails").expect("an attempt");
+    let job = engine.next_job(1).expect("no error").expect("an attempt");
     let working = engine.path().join("working");
     let waits = std::thread::scope(|scope| {
         let performing = scope.spawn(|| engine.perform(job));
@@ -124,7 +124,7 @@ fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
             waits |= std::fs::read_to_string(&working).is_ok_and(|text| text.starts_with("1 - "));
             std::thread::sleep(Duration::from_millis(2));
         }
-        performing.join().expect("no panic").expect("nothing fails");
+        performing.join().expect("no panic").expect("no error");
         waits
     });
     assert!(waits, "it was under way until the interval was over");
@@ -139,9 +139,9 @@ fn a_stopped_run_ends_at_a_step() {
     city.seal_before(&engine, "2026-01-02");
     let long = NETWORK.replace("epochs = 2", "epochs = 1000");
     engine.submit_at(&principal("mia"), &long, 0).expect("submitted");
-    let job = engine.next_job(1).expect("nothing fails").expect("an attempt");
+    let job = engine.next_job(1).expect("no error").expect("an attempt");
     engine.stop_run(&principal("mia"), 1).expect("stopped");
-    engine.perform(job).expect("nothing fails");
+    engine.perform(job).expect("no error");
     let steps = of_run(&engine, 1).iter().filter(|one| one.percent.is_some()).count();
     assert!(steps <= 1, "{:?}", of_run(&engine, 1));
     assert_eq!(engine.run(1).expect("a run").status(), "cancelled");
@@ -167,7 +167,7 @@ fn attempts_over_the_memory_limit_are_refused_before_the_charge() {
     let growing = growing.replace("epochs = 2", "epochs = 0.01");
     let run = engine.submit_at(&mia, &with(&growing, 300), 0).expect("the first window fits");
     city.seal_before(&engine, "2026-01-01T09:00");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     let run = engine.run(run).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Memory))), "{}", describe(&run));
     assert_eq!(run.attempts.len(), 1, "{}", describe(&run));
@@ -198,7 +198,7 @@ fn attempts_over_the_time_limit_are_refused_before_the_charge() {
         // The first window fits, the one that it would grow to does not.
         let run = engine.submit_at(&mia, &growing, 0).expect("the first window fits");
         city.seal_before(&engine, "2026-01-01T09:00");
-        engine.work(1).expect("nothing fails");
+        engine.work(1).expect("no error");
         let run = engine.run(run).expect("a run");
         assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Time))), "{}", describe(&run));
         let kinds: Vec<&str> = engine.events(0, 10_000).expect("events").iter().map(|event| event.kind).collect();

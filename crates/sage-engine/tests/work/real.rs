@@ -71,7 +71,7 @@ fn a_year_of_rides_is_learned_from_as_it_passes() {
         if !over.is_empty() {
             engine.seal(&principal("dan"), "taxi-green", &over).expect("sealed");
         }
-        engine.work(week.unsigned_abs()).expect("nothing fails");
+        engine.work(week.unsigned_abs()).expect("no error");
         let spent = engine.snapshot().expect("a snapshot").stream("taxi-green").expect("the stream").spent;
         assert!(spent <= Epsilon::ceiling("1").expect("a number"), "week {week}: {spent}");
     }
@@ -88,6 +88,6 @@ fn a_year_of_rides_is_learned_from_as_it_passes() {
 pub(crate) fn audited(directory: &std::path::Path) {
     let auditor = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tools/audit.py");
     let audit = Command::new("python3").arg(auditor).arg(directory).output().expect("a Python");
-    let said = format!("{}{}", String::from_utf8_lossy(&audit.stdout), String::from_utf8_lossy(&audit.stderr));
-    assert!(audit.status.success(), "{said}");
+    let output = format!("{}{}", String::from_utf8_lossy(&audit.stdout), String::from_utf8_lossy(&audit.stderr));
+    assert!(audit.status.success(), "{output}");
 }

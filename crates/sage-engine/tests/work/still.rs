@@ -33,12 +33,12 @@ fn a_run_that_waits_for_twenty_blocks_does_not_hold_ten() {
             city.seal_before(&engine, "2026-01-01T10:00");
         }
         let patient = engine.submit_at(&mia, &patient, 0).expect("submitted");
-        engine.work(1).expect("nothing fails");
+        engine.work(1).expect("no error");
         city.seal_before(&engine, "2026-01-01T10:00");
-        engine.work(2).expect("nothing fails");
+        engine.work(2).expect("no error");
         let small = count("small", "", "[budget]\nepsilon0 = \"0.01\"\n");
         let small = engine.submit_at(&mia, &small, 0).expect("submitted");
-        engine.work(3).expect("nothing fails");
+        engine.work(3).expect("no error");
         assert_eq!(
             outcome(&engine, small),
             Some(Outcome::Accepted),
@@ -59,7 +59,7 @@ fn seventy_runs_on_a_block_for_sixty_four() {
         engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
     }
     city.seal_before(&engine, "2026-01-01T01:00");
-    assert!(engine.work(1).expect("nothing fails") >= 60);
+    assert!(engine.work(1).expect("no error") >= 60);
     assert!(accepted(&engine) >= 60, "{}", accepted(&engine));
     // Loans are recorded: after a restart the waiting runs have the same reservations.
     let aside = engine.set_aside("taxi").expect("a stream");
@@ -78,7 +78,7 @@ fn runs_on_blocks_of_their_own_do_not_wait_for_each_other() {
         let text = count(&format!("hour-{hour}"), &named, "[budget]\nepsilon0 = \"3\"\n");
         engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
     }
-    assert_eq!(engine.work(1).expect("nothing fails"), 12);
+    assert_eq!(engine.work(1).expect("no error"), 12);
     assert_eq!(accepted(&engine), 12);
 }
 
@@ -99,10 +99,10 @@ fn loans_come_out_the_same_after_a_restart() {
                 let text = count(&format!("count-{hour}-{number}"), "", "[budget]\nepsilon0 = \"0.3\"\n");
                 engine.submit_at(&mia, &text, 0).expect("submitted");
             }
-            while let Some(job) = engine.next_job(hour * HOUR).expect("nothing fails") {
+            while let Some(job) = engine.next_job(hour * HOUR).expect("no error") {
                 seen.push((job.run(), job.attempt().cost));
                 // Precision depends on the noise; counts are always accepted.
-                engine.perform(job).expect("nothing fails");
+                engine.perform(job).expect("no error");
                 if restarts {
                     engine.close().expect("closed");
                     engine = city.open();
@@ -143,7 +143,7 @@ fn the_loop_knows_the_ceiling_over_all_contexts() {
         for number in 0..2 {
             for context in ["one", "two"] {
                 let run = of(context, number);
-                engine.work(1).expect("nothing fails");
+                engine.work(1).expect("no error");
                 let run = engine.run(run).expect("a run");
                 assert_eq!(run.outcome(), Some(Outcome::Accepted), "{filter}: {}", describe(&run));
             }
@@ -161,7 +161,7 @@ fn a_lone_run_does_not_wait_for_other_askers() {
         city.seal_before(&engine, "2026-01-01T02:00");
         let text = count("lone", "", "[budget]\nepsilon0 = \"3\"\n");
         let run = engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
-        engine.work(1).expect("nothing fails");
+        engine.work(1).expect("no error");
         assert_eq!(outcome(&engine, run), Some(Outcome::Accepted), "{scheduler:?}");
     }
 }
@@ -181,9 +181,9 @@ fn a_run_gives_up_after_four_weeks_or_twice_its_window() {
     let own = wide("own", "20", "\n[adapt]\ntimeout = \"99w\"\n");
     let week = 7 * 24 * HOUR;
     for (run, weeks) in [(usual, 4), (long, 10), (own, 99)] {
-        engine.work(weeks * week - 1).expect("nothing fails");
+        engine.work(weeks * week - 1).expect("no error");
         assert_eq!(outcome(&engine, run), None, "run {run}");
-        engine.work(weeks * week).expect("nothing fails");
+        engine.work(weeks * week).expect("no error");
         assert_eq!(outcome(&engine, run), Some(Outcome::Stopped(End::TimedOut)), "run {run}");
     }
 }

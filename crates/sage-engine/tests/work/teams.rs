@@ -175,7 +175,7 @@ fn users_are_hidden_in_blocks_of_users_and_weeks() {
     assert!((1800..=2200).contains(&units.estimate), "users are counted, not their rows: {units:?}");
     let mia = principal("mia");
     engine.submit_at(&mia, AMOUNT, 0).expect("submitted");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     let run = engine.run(1).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
     let mean = engine.statistic(&engine.release_named("amount").expect("released")).expect("a number");
@@ -246,7 +246,7 @@ fn countries_are_charged_for_their_own_statistics() {
     for (name, group) in &all {
         engine.submit_at(&mia, &height(name, group), 0).expect("submitted");
     }
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     for (name, _) in &all {
         let released = engine.release_named(name);
         let released = released.unwrap_or_else(|error| panic!("{name}: {error}: {:?}", engine.runs()));

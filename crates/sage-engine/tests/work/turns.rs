@@ -33,7 +33,7 @@ fn unchanged_runs_are_not_evaluated() {
     let late = format!("{}\n[adapt]\ntimeout = \"2h\"\n", patient.replace("speed-by-vendor", "late"));
     let late = engine.submit_at(&mia, &late, 0).expect("submitted");
     let work = |time: u64| {
-        engine.work(time).expect("nothing fails");
+        engine.work(time).expect("no error");
     };
     assert_eq!(evaluations(&engine, || work(1)), WAITING, "all are new");
     assert_eq!(evaluations(&engine, || (1..100).for_each(work)), 0, "nothing changed in a hundred rounds");
@@ -60,7 +60,7 @@ fn unchanged_runs_are_not_evaluated() {
     engine.close().expect("closed");
     let engine = city.open();
     let work = |time: u64| {
-        engine.work(time).expect("nothing fails");
+        engine.work(time).expect("no error");
     };
     assert_eq!(evaluations(&engine, || work(3 * HOUR)), WAITING - 1);
     assert_eq!(evaluations(&engine, || work(3 * HOUR + 1)), 0);
@@ -77,8 +77,8 @@ fn runs_waiting_for_their_round_are_not_evaluated_again() {
         engine.submit_at(&mia, &COUNT.replace("rides", &format!("rides-{number}")), 0).expect("submitted");
     }
     city.seal_before(&engine, "2026-01-01T01:00");
-    assert_eq!(evaluations(&engine, || drop(engine.next_job(1).expect("nothing fails"))), READY);
-    let job = |engine: &Engine| engine.next_job(1).expect("nothing fails").expect("an attempt");
+    assert_eq!(evaluations(&engine, || drop(engine.next_job(1).expect("no error"))), READY);
+    let job = |engine: &Engine| engine.next_job(1).expect("no error").expect("an attempt");
     // The second round: the first run is active, and no allocation has grown.
     let mut second = None;
     assert!(evaluations(&engine, || second = Some(job(&engine))) <= 2);
@@ -98,11 +98,11 @@ fn time_lets_pipelines_begin_where_it_unlocks() {
     let attempts = |engine: &Engine| engine.run(1).expect("a run").attempts.len();
     for hour in 0..4 {
         city.seal_before(&engine, &format!("2026-01-01T{hour:02}:00"));
-        engine.work(hour * HOUR).expect("nothing fails");
+        engine.work(hour * HOUR).expect("no error");
         assert_eq!(attempts(&engine), 0, "at hour {hour} no block is old enough");
     }
     for hour in 4..7 {
-        engine.work(hour * HOUR).expect("nothing fails");
+        engine.work(hour * HOUR).expect("no error");
     }
     let run = engine.run(1).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Accepted));
@@ -110,6 +110,6 @@ fn time_lets_pipelines_begin_where_it_unlocks() {
     // The age of a block sealed before a start is unknown, so it is unlocked at once.
     let engine = city.open();
     let again = engine.submit_at(&principal("mia"), &COUNT.replace("\"rides\"", "\"again\""), 0).expect("submitted");
-    engine.work(7 * HOUR).expect("nothing fails");
+    engine.work(7 * HOUR).expect("no error");
     assert_eq!(engine.run(again).expect("a run").outcome(), Some(Outcome::Accepted));
 }

@@ -5,15 +5,15 @@
 //! groups of the train lane, then those of the test lane. The contents of a part must reach a pipeline only through
 //! [`sage_kernel::Permit::open`].
 
-mod kept;
 mod keys;
 mod store;
+mod summary_cache;
 
-pub use kept::SummaryCache;
-pub use kept::{SummaryId, parts_digest};
 pub use keys::{BlockKeys, KeyError, MasterKeySource};
 pub use keys::{FOLDER as KEYS_FOLDER, is_encrypted};
 pub use store::{BlockStore, StoreError};
+pub use summary_cache::SummaryCache;
+pub use summary_cache::{SummaryId, parts_digest};
 
 /// The last column of a part: true for rows of the test lane.
 pub const LANE_COLUMN: &str = "_lane";

@@ -1,7 +1,7 @@
 //! The moments of a block's training rows, which replace the rows in later attempts.
 //!
 //! A linear model is a function of sums over rows, so a block that was summed for one attempt need not be read for the
-//! next. The sums must be exactly those that training and the rejection test ask the session for.
+//! next. The sums must be exactly those that training and the rejection test request from the session.
 
 use sage_kernel::{BlockPart, MomentBounds, Permit, Rows, Summary, SummaryTag};
 use sage_learn::encode::{Encoded, Layout};
@@ -22,7 +22,7 @@ pub(super) struct MomentSums<'recipe> {
 
 impl<'recipe> MomentSums<'recipe> {
     pub(super) fn new(inputs: &'recipe Inputs, learner: AdaSsp, certificate: Option<MomentBounds>) -> Self {
-        // Where rows have numbers, the test asks for the sums that training asks for.
+        // Where rows have numbers, the test uses the same sums as training.
         let trained = learner.place_bounds().is_none().then(|| learner.moment_bounds());
         Self { inputs, learner, certificate: certificate.filter(|certificate| trained != Some(*certificate)) }
     }

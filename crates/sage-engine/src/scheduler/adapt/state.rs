@@ -66,7 +66,7 @@ pub enum End {
     Limit(Limit),
     /// Too many consecutive attempts were lost: each costs budget, and the next would fail as well.
     Failing,
-    /// The principal who submitted it may no longer spend: the role, the membership of the context, or both are gone.
+    /// The principal who submitted it may no longer spend: the role, the membership of the context, or both were revoked.
     NotMember,
     /// The process crashed several times in a row while it worked on this pipeline.
     Crashed,

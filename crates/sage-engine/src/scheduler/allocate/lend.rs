@@ -16,11 +16,11 @@
 //! that touch no promise at all, not even one to a later pipeline; among them the one that requests the smallest share
 //! of a block, as in dominant-share fairness. Otherwise the longest-waiting pipeline borrows.
 //!
-//! # Nothing stands still
+//! # Progress
 //! If nothing is covered or in progress, and a request fits the spare budget of its blocks, then some pipeline borrows.
 //! On blocks that arrived before all waiting pipelines, everything that is left is spare.
 //!
-//! # Nobody starves
+//! # No starvation
 //! Let q wait for w blocks at a cost of at most its even share of each of the next w blocks. Each of these covers the
 //! cost when it arrives. Arrivals take nothing, charges of others use only their own reservations, departures add, and
 //! loans of later pipelines preserve the cost. So after w blocks q's own reservations cover its window, unless
@@ -28,7 +28,7 @@
 //! or their deadline; by induction over the order of arrival q gets its window. A pipeline that requests more than its
 //! even share has no such guarantee: it borrows when others leave enough.
 //!
-//! # Where budget is unlocked by askers
+//! # Where budget is unlocked by requests
 //! A block whose budget is unlocked by the N-th requester could keep a pipeline waiting for requesters that never come.
 //! So if nothing is ready, only existing requesters are counted: those that wait, and those that requested and left. If
 //! that is not enough either, what is left is lent in the order of the scheduler.
@@ -63,12 +63,12 @@ enum Respect {
 }
 
 impl Allocation {
-    /// The next borrower among the wanted pipelines, if none is covered and no attempt is in progress.
-    pub fn borrower(&self, wanted: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
+    /// The next borrower among the eligible pipelines, if none is covered and no attempt is in progress.
+    pub fn borrower(&self, eligible: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
         match self.scheduler {
-            Scheduler::EvenSplit => self.borrower_of_reserved(wanted),
+            Scheduler::EvenSplit => self.borrower_of_reserved(eligible),
             Scheduler::DominantShare(Unlock::ByAskers(whole)) | Scheduler::Pack(Unlock::ByAskers(whole)) => {
-                self.borrower_of_locked(whole, wanted)
+                self.borrower_of_locked(whole, eligible)
             }
             // Nothing is reserved, or time unlocks it.
             Scheduler::FirstCome | Scheduler::DominantShare(_) | Scheduler::Pack(_) => None,
@@ -80,7 +80,7 @@ impl Allocation {
     pub fn spare(&self, pipeline: PipelineId, block: BlockId) -> Resources {
         match self.blocks.get(block.0 as usize) {
             Some(own) if self.reserves() && !own.retired => {
-                self.beside(own, self.promises(block, own).kept_from(pipeline, Respect::Earlier))
+                self.beside(own, self.promises(block, own).left_to_others(pipeline, Respect::Earlier))
             }
             _ => self.offer(pipeline, block),
         }
@@ -124,9 +124,9 @@ impl Allocation {
         promises
     }
 
-    fn borrower_of_reserved(&self, wanted: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
+    fn borrower_of_reserved(&self, eligible: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
         let all = (0..self.waiting.len())
-            .filter(|index| self.request_blocks[*index].is_some() && wanted(self.waiting[*index]));
+            .filter(|index| self.request_blocks[*index].is_some() && eligible(self.waiting[*index]));
         let in_order: Vec<usize> = all.collect();
         let mut smallest_first = in_order.clone();
         let dominant = |index: usize| self.request_blocks[index].as_ref().map_or((0, 1), |request| request.dominant);
@@ -154,13 +154,13 @@ impl Allocation {
                 return false;
             }
             let promises = known.entry(block.0).or_insert_with(|| self.promises(block, own));
-            cost.within(self.beside(own, promises.kept_from(pipeline, respect)))
+            cost.within(self.beside(own, promises.left_to_others(pipeline, respect)))
         })
     }
 
     /// Applies a charge that exceeds the reservation.
     pub(super) fn borrow(&mut self, pipeline: PipelineId, blocks: &Blocks, cost: Resources) -> Result<(), Refused> {
-        let index = self.place(pipeline)?;
+        let index = self.index_of(pipeline)?;
         self.known(blocks)?;
         for block in each(blocks) {
             let own = &self.blocks[block.0 as usize];
@@ -196,7 +196,7 @@ impl Allocation {
     }
 
     /// The borrower if a block's budget is unlocked by its requesters, `parts` of them for the whole budget.
-    fn borrower_of_locked(&self, whole: u64, wanted: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
+    fn borrower_of_locked(&self, whole: u64, eligible: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
         let queue = self.queue();
         let first = |reach: &dyn Fn(&Block, u64) -> u64| {
             let fits = |cost: Resources, block: BlockId| {
@@ -208,8 +208,8 @@ impl Allocation {
                         cost <= reach(own, pool.capacity()).saturating_sub(used)
                     })
             };
-            let mut wanted = queue.iter().filter(|(pipeline, ..)| wanted(*pipeline));
-            let able = wanted.find(|(_, cost, request)| each(&request.blocks).all(|block| fits(*cost, block)));
+            let mut eligible = queue.iter().filter(|(pipeline, ..)| eligible(*pipeline));
+            let able = eligible.find(|(_, cost, request)| each(&request.blocks).all(|block| fits(*cost, block)));
             able.map(|(pipeline, ..)| *pipeline)
         };
         let waiting = self.waiting.len() as u64;
@@ -228,7 +228,7 @@ impl Promises {
     }
 
     /// The sum that a loan to this pipeline leaves to others; `None` if nothing is promised to them.
-    fn kept_from(&self, pipeline: PipelineId, respect: Respect) -> Option<Resources> {
+    fn left_to_others(&self, pipeline: PipelineId, respect: Respect) -> Option<Resources> {
         let found = self.needs.binary_search_by_key(&pipeline, |(other, _)| *other);
         let (Ok(before) | Err(before)) = found;
         let own = found.map_or(Resources::ZERO, |index| self.needs[index].1);

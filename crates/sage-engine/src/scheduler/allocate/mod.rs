@@ -335,18 +335,18 @@ impl Allocation {
             Event::Arrive { pipelines } => self.arrive(&pipelines),
             Event::Request { pipeline, blocks, cost } => self.request(pipeline, blocks, cost),
             Event::Withdraw { pipeline } => {
-                self.place(pipeline)?;
+                self.index_of(pipeline)?;
                 self.forget_ask(pipeline);
                 Ok(())
             }
             Event::Need { pipeline, cost } => {
-                let place = self.place(pipeline)?;
-                self.waiters[place].need = cost;
+                let index = self.index_of(pipeline)?;
+                self.waiters[index].need = cost;
                 Ok(())
             }
             Event::Restrict { pipeline, blocks } => {
-                let place = self.place(pipeline)?;
-                self.waiters[place].reads = Reads::Only(blocks);
+                let index = self.index_of(pipeline)?;
+                self.waiters[index].reads = Reads::Only(blocks);
                 Ok(())
             }
             Event::Spend { pipeline, blocks, cost } => self.spend(pipeline, &blocks, cost),
@@ -370,7 +370,7 @@ impl Allocation {
     }
 
     /// The index of a waiting pipeline in order of arrival.
-    fn place(&self, pipeline: PipelineId) -> Result<usize, Refused> {
+    fn index_of(&self, pipeline: PipelineId) -> Result<usize, Refused> {
         self.waiting.binary_search(&pipeline).map_err(|_| Refused::NotWaiting(pipeline))
     }
 
@@ -428,7 +428,7 @@ impl Allocation {
     }
 
     fn spend(&mut self, pipeline: PipelineId, blocks: &Blocks, cost: Resources) -> Result<(), Refused> {
-        self.place(pipeline)?;
+        self.index_of(pipeline)?;
         self.known(blocks)?;
         match each(blocks).find(|block| !self.may_spend(pipeline, *block, cost)) {
             Some(block) if self.blocks[block.0 as usize].retired => return Err(Refused::Retired(block)),
@@ -448,8 +448,8 @@ impl Allocation {
         entry.enter(own.epoch);
         for resource in 0..RESOURCES {
             let pool = &mut own.pools[resource];
-            let room = if reserves { pool.reserved_for(pipeline) - entry.drawn.0[resource] } else { pool.free() };
-            let within = cost.0[resource].min(room);
+            let limit = if reserves { pool.reserved_for(pipeline) - entry.drawn.0[resource] } else { pool.free() };
+            let within = cost.0[resource].min(limit);
             if !reserves {
                 pool.take(within);
             }
@@ -473,8 +473,8 @@ impl Allocation {
     fn attempted(&mut self, pipeline: PipelineId) {
         self.forget_ask(pipeline);
         let since = self.next_block();
-        if let Ok(place) = self.place(pipeline) {
-            self.waiters[place].since = since;
+        if let Ok(index) = self.index_of(pipeline) {
+            self.waiters[index].since = since;
         }
     }
 
@@ -484,7 +484,7 @@ impl Allocation {
     }
 
     fn refund(&mut self, pipeline: PipelineId, blocks: &Blocks, cost: Resources) -> Result<(), Refused> {
-        self.place(pipeline)?;
+        self.index_of(pipeline)?;
         self.known(blocks)?;
         let covered = |block: &BlockId| {
             let entry = self.entries.get(&(pipeline, block.0)).copied().unwrap_or_default();
@@ -516,13 +516,13 @@ impl Allocation {
     }
 
     fn leave(&mut self, pipeline: PipelineId) -> Result<(), Refused> {
-        let place = self.place(pipeline)?;
+        let index = self.index_of(pipeline)?;
         self.forget_ask(pipeline);
-        self.waiting.remove(place);
-        self.request_costs.remove(place);
-        self.request_blocks.remove(place);
-        self.waiters.remove(place);
-        let before = place.checked_sub(1).map(|place| self.waiting[place]);
+        self.waiting.remove(index);
+        self.request_costs.remove(index);
+        self.request_blocks.remove(index);
+        self.waiters.remove(index);
+        let before = index.checked_sub(1).map(|index| self.waiting[index]);
         let reserves = self.reserves();
         let own = self.entries.extract_if((pipeline, 0)..=(pipeline, u32::MAX), |_, _| true);
         let mut own = own.map(|((_, block), entry)| (block, entry)).peekable();

@@ -43,7 +43,7 @@ impl Allocation {
 
     /// The allocation of a waiting pipeline on a block, used or not.
     pub fn allocated(&self, pipeline: PipelineId, block: BlockId) -> Resources {
-        match (self.place(pipeline), self.blocks.get(block.0 as usize)) {
+        match (self.index_of(pipeline), self.blocks.get(block.0 as usize)) {
             (Ok(_), Some(own)) if self.reserves() => self.used(pipeline, block).with(self.claim(pipeline, block, own)),
             _ => self.used(pipeline, block),
         }
@@ -75,7 +75,7 @@ impl Allocation {
     /// If requests unlock budget, this is all that is left; if only time does, what is unlocked so far, since otherwise
     /// pipelines would always request the newest block. The maximum value means that the ledger decides.
     pub fn offer(&self, pipeline: PipelineId, block: BlockId) -> Resources {
-        match (self.place(pipeline), self.blocks.get(block.0 as usize)) {
+        match (self.index_of(pipeline), self.blocks.get(block.0 as usize)) {
             (Ok(_), Some(own)) => self.offer_of(pipeline, block, own),
             _ => Resources::ZERO,
         }
@@ -88,7 +88,7 @@ impl Allocation {
         }
         let drawn = self.drawn(pipeline, block, own);
         let overdrafts = self.counting == Counting::Primary;
-        let alone = overdrafts && self.asked_by_no_other(pipeline, block, own);
+        let alone = overdrafts && self.requested_by_no_other(pipeline, block, own);
         let mut offer = Resources::ZERO;
         for (resource, pool) in own.pools.iter().enumerate() {
             offer.0[resource] = match self.reserves() {

@@ -19,7 +19,7 @@ pub(super) struct Pool {
     departed: u64,
     /// The steps, in the order of their pipelines, each of which waits.
     steps: Vec<(PipelineId, u64)>,
-    /// Amounts of single pipelines in addition to the steps, in their order: kept through a loan, or refunded after
+    /// Amounts of single pipelines in addition to the steps, in their order: retained through a loan, or refunded after
     /// one.
     extras: Vec<(PipelineId, u64)>,
 }
@@ -113,8 +113,8 @@ impl Pool {
             return;
         }
         match self.steps.binary_search_by_key(&last, |(last, _)| *last) {
-            Ok(place) => self.steps[place].1 += amount,
-            Err(place) => self.steps.insert(place, (last, amount)),
+            Ok(index) => self.steps[index].1 += amount,
+            Err(index) => self.steps.insert(index, (last, amount)),
         }
     }
 
@@ -182,8 +182,8 @@ impl Pool {
         if let Some(index) = self.extra(pipeline) {
             self.extras.remove(index);
         }
-        if let Ok(place) = self.steps.binary_search_by_key(&pipeline, |(last, _)| *last) {
-            let (_, amount) = self.steps.remove(place);
+        if let Ok(index) = self.steps.binary_search_by_key(&pipeline, |(last, _)| *last) {
+            let (_, amount) = self.steps.remove(index);
             if let Some(before) = before {
                 self.add_step(before, amount);
             }

@@ -82,7 +82,7 @@ const SHARE_BITS: u32 = 40;
 
 impl Allocation {
     pub(super) fn request(&mut self, pipeline: PipelineId, blocks: Blocks, cost: Resources) -> Result<(), Refused> {
-        let place = self.place(pipeline)?;
+        let index = self.index_of(pipeline)?;
         self.known(&blocks)?;
         let Some(first) = each(&blocks).next() else { return Ok(()) };
         if let Some(block) = each(&blocks).find(|block| self.blocks[block.0 as usize].retired) {
@@ -107,25 +107,25 @@ impl Allocation {
                 }
             }
         }
-        self.request_costs[place] = Some(RequestCost { cost, first });
-        self.request_blocks[place] = Some(RequestBlocks { blocks, dominant });
+        self.request_costs[index] = Some(RequestCost { cost, first });
+        self.request_blocks[index] = Some(RequestBlocks { blocks, dominant });
         Ok(())
     }
 
     /// The request of a pipeline, if it waits and has one.
     fn request_of(&self, pipeline: PipelineId) -> Option<&RequestBlocks> {
-        self.request_blocks[self.place(pipeline).ok()?].as_ref()
+        self.request_blocks[self.index_of(pipeline).ok()?].as_ref()
     }
 
     pub(super) fn forget_ask(&mut self, pipeline: PipelineId) {
-        let Ok(place) = self.place(pipeline) else { return };
-        self.request_costs[place] = None;
-        if let Some(request) = self.request_blocks[place].take() {
+        let Ok(index) = self.index_of(pipeline) else { return };
+        self.request_costs[index] = None;
+        if let Some(request) = self.request_blocks[index].take() {
             each(&request.blocks).for_each(|block| self.blocks[block.0 as usize].requesting -= 1);
         }
     }
 
-    pub(super) fn asked_by_no_other(&self, pipeline: PipelineId, block: BlockId, own: &Block) -> bool {
+    pub(super) fn requested_by_no_other(&self, pipeline: PipelineId, block: BlockId, own: &Block) -> bool {
         let requests = self.request_of(pipeline).is_some_and(|request| request.blocks.contains(block));
         own.requesting == u32::from(requests)
     }
@@ -134,7 +134,7 @@ impl Allocation {
     pub fn may_spend(&self, pipeline: PipelineId, block: BlockId, cost: Resources) -> bool {
         match self.blocks.get(block.0 as usize) {
             Some(own) if self.reserves() => {
-                !own.retired && self.place(pipeline).is_ok() && self.is_offered(pipeline, block, own, cost)
+                !own.retired && self.index_of(pipeline).is_ok() && self.is_offered(pipeline, block, own, cost)
             }
             Some(own) => self.reaches(pipeline, block, own, cost, Resources::ZERO),
             None => false,
@@ -149,21 +149,21 @@ impl Allocation {
             let unlocked = self.scheduler.unlocked(pool.capacity(), own, self.time);
             let used = (pool.capacity() - pool.free()).saturating_add(promised.0[resource]);
             cost.0[resource] <= unlocked.saturating_sub(used)
-                || (overdrafts && unlocked == pool.capacity() && self.asked_by_no_other(pipeline, block, own))
+                || (overdrafts && unlocked == pool.capacity() && self.requested_by_no_other(pipeline, block, own))
         };
         !own.retired && (0..RESOURCES).all(fits)
     }
 
     /// The pipelines whose requests can be served now, in the order in which they are served.
     pub fn ready(&self) -> Vec<PipelineId> {
-        if self.reserves() { self.covered().collect() } else { self.in_turn() }
+        if self.reserves() { self.covered().collect() } else { self.in_service_order() }
     }
 
-    /// The first of them that is wanted. With reservations, the search stops there.
-    pub fn ready_first(&self, wanted: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
+    /// The first of them that is eligible. With reservations, the search stops there.
+    pub fn ready_first(&self, eligible: impl Fn(PipelineId) -> bool) -> Option<PipelineId> {
         match self.reserves() {
-            true => self.covered().find(|pipeline| wanted(*pipeline)),
-            false => self.in_turn().into_iter().find(|pipeline| wanted(*pipeline)),
+            true => self.covered().find(|pipeline| eligible(*pipeline)),
+            false => self.in_service_order().into_iter().find(|pipeline| eligible(*pipeline)),
         }
     }
 
@@ -200,7 +200,7 @@ impl Allocation {
     }
 
     /// The requests to serve when nothing is reserved.
-    fn in_turn(&self) -> Vec<PipelineId> {
+    fn in_service_order(&self) -> Vec<PipelineId> {
         let mut promised = vec![Resources::ZERO; self.blocks.len()];
         let mut ready = Vec::new();
         for (pipeline, cost, request) in self.queue() {

@@ -74,7 +74,7 @@ impl Resources {
     }
 }
 
-/// BlockSelection components of a filter are shared.
+/// Which components of a filter are shared.
 struct Counted {
     loss: usize,
     delta: usize,
@@ -108,9 +108,9 @@ impl Counted {
 
 /// The index of the order with the largest cap relative to its order; order ∞ if there is no other.
 fn primary(filter: &Filter) -> usize {
-    let value = |place: usize| match filter.components()[place] {
+    let value = |index: usize| match filter.components()[index] {
         Component::Order(order) => {
-            filter.caps()[place] as f64 / ORDERS.get(order as usize).copied().unwrap_or(f64::INFINITY)
+            filter.caps()[index] as f64 / ORDERS.get(order as usize).copied().unwrap_or(f64::INFINITY)
         }
         _ => -1.0,
     };

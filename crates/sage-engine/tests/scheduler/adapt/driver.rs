@@ -1,4 +1,4 @@
-//! What stands around the state machine in these tests: a world that offers blocks, and a ledger that answers by key.
+//! The environment of the state machine in these tests: available blocks, and a ledger with idempotent keys.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use sage_engine::adapt::{
 };
 use sage_engine::adapt::{Phase, World};
 
-/// No limit matters.
+/// Limits that are never reached.
 pub(crate) const UNLIMITED: Limits =
     Limits { cost: u64::MAX, window: u32::MAX, attempts: None, data_doublings: 30, deadline: None };
 
@@ -22,7 +22,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// The same key with the same body has the same answer for ever; with another body it is a bug.
+    /// Charges a key. The same key with the same body has no further effect; with another body it is a bug.
     pub(crate) fn charge(&mut self, attempt: Attempt) {
         let before = self.charges.insert(attempt.serial, attempt);
         assert!(before.is_none_or(|before| before == attempt), "serial {} has two bodies", attempt.serial);
@@ -37,7 +37,7 @@ pub(crate) fn step(state: &mut State, event: Event) {
     *state = state.clone().step(event).expect("it can follow");
 }
 
-/// Tries in a world that does not change until the verdict ends it or it waits or stops; gives the attempts.
+/// Makes attempts with constant offers until the run ends, waits or stops. Returns the attempts and the last action.
 pub(crate) fn run(
     state: &mut State, offers: &Offers, time: u64, verdict: impl Fn(&Attempt) -> Verdict,
 ) -> (Vec<Attempt>, Action) {
@@ -55,7 +55,7 @@ pub(crate) fn run(
             }
             other => return (attempts, other),
         }
-        assert!(attempts.len() < 200, "it goes on for ever");
+        assert!(attempts.len() < 200, "the search does not end");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Adaptation promises a bounded price for its search, an end, and the same state after any restart.
+//! Adaptation: the search has a bounded cost, it ends, and the state is the same after any restart.
 
 mod driver;
 mod restart;

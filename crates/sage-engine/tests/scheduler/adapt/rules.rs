@@ -1,4 +1,4 @@
-//! Each rule by itself: who is tried when, what limits do, and that an end is one.
+//! Each rule by itself: the order of attempts, the limits, and that an ended run stays ended.
 
 use sage_engine::adapt::{
     Action, End, Event, Limit, Limits, Mode, Offers, Outcome, Plan, PlanError, RiskSchedule, State, Strategy, Units,
@@ -7,8 +7,8 @@ use sage_engine::adapt::{
 
 use crate::adapt::driver::{UNLIMITED, plan, run, step};
 
-/// The attempts of a story in which every test says "try again": worlds as (blocks, offer on each).
-fn story(plan: Plan, worlds: &[(usize, u64)]) -> (Vec<(u64, u32)>, Action) {
+/// The attempts of a run whose every verdict is RETRY; worlds are (blocks, offer on each).
+fn attempts_in(plan: Plan, worlds: &[(usize, u64)]) -> (Vec<(u64, u32)>, Action) {
     let mut state = State::new(plan);
     let (mut seen, mut end) = (Vec::new(), None);
     for (blocks, offer) in worlds {
@@ -55,12 +55,12 @@ fn strategies_prefer_what_they_promise() {
             wait(16, 20),
         ),
     ] {
-        assert_eq!(story(plan, worlds), (seen, end), "{name}");
+        assert_eq!(attempts_in(plan, worlds), (seen, end), "{name}");
     }
 }
 
 #[test]
-fn the_aggressive_take_all_they_have() {
+fn aggressive_mode_spends_everything_available() {
     let plan = plan((10, 2), UNLIMITED, Strategy::Conserve, Mode::Aggressive, Units::Epsilon);
     let mut state = State::new(plan);
     let (attempts, end) = run(&mut state, &Offers::new(vec![70, 50, 5]), 0, |_| Verdict::Retry);
@@ -89,7 +89,7 @@ fn limits_end_the_search() {
 }
 
 #[test]
-fn time_stops_what_is_not_begun_and_nothing_that_is_paid() {
+fn a_deadline_stops_new_attempts_and_no_charged_one() {
     let limits = Limits { deadline: Some(100), ..UNLIMITED };
     let mut state = State::new(plan((10, 1), limits, Strategy::Conserve, Mode::Conserve, Units::Share));
     let offers = Offers::new(vec![10]);
@@ -97,7 +97,7 @@ fn time_stops_what_is_not_begun_and_nothing_that_is_paid() {
     assert_eq!(at(&state, 100), Action::Stop(End::TimedOut));
     let Action::Choose(attempt) = at(&state, 99) else { panic!("it may begin") };
     step(&mut state, Event::Chosen(attempt));
-    // It may be charged already, and nobody knows: the ledger is asked under the same key.
+    // It may be charged already without a record, so the charge is repeated under the same key.
     assert_eq!(at(&state, 500), Action::Charge(attempt));
     step(&mut state, Event::Charged);
     assert_eq!(at(&state, 500), Action::Finish(attempt));
@@ -118,7 +118,7 @@ fn risks_add_up_to_at_most_one() {
 }
 
 #[test]
-fn senseless_plans_and_stories_are_refused() {
+fn invalid_plans_and_events_are_refused() {
     for (first, limits, error) in [
         ((0, 1), UNLIMITED, PlanError::FreeAttempt),
         ((1, 0), UNLIMITED, PlanError::EmptyWindow),
@@ -164,7 +164,7 @@ fn a_lost_attempt_is_tried_again_and_counts() {
     assert_eq!((second.cost, second.index, second.serial), (first.cost, 2, 2), "paid again, with less risk left");
     step(&mut state, Event::Refused);
     let third = begin(&mut state);
-    assert_eq!((third.index, third.serial), (2, 3), "a refusal is no test, but its key is used up");
+    assert_eq!((third.index, third.serial), (2, 3), "a refusal is not a test, but its key is used up");
     step(&mut state, Event::Charged);
     assert_eq!(state.spent(), 20);
     step(&mut state, Event::Withdrawn);

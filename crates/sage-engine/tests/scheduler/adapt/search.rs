@@ -1,4 +1,4 @@
-//! What the search for the right cost costs.
+//! The cost of the search for a sufficient cost.
 
 use proptest::prelude::{prop, prop_assert, prop_assert_eq, proptest};
 use sage_engine::adapt::{Action, Mode, Offers, State, Strategy, Units, Verdict};
@@ -28,13 +28,13 @@ fn doubling_costs_what_the_table_says() {
     }
 }
 
-/// A world at each attempt: how many blocks there are, and what is offered on each.
+/// For each attempt: the number of blocks, and the offer on each.
 fn worlds() -> impl proptest::strategy::Strategy<Value = Vec<(u32, u64)>> {
     prop::collection::vec((0_u32..200, 0_u64..5_000), 1..80)
 }
 
-/// Lives through the worlds, with a verdict of "try again" throughout; gives cost and window of each attempt.
-fn live(state: &mut State, worlds: &[(u32, u64)]) -> Vec<(u64, u32)> {
+/// Runs through the worlds, with a verdict of RETRY throughout. Returns cost and window of each attempt.
+fn run_all(state: &mut State, worlds: &[(u32, u64)]) -> Vec<(u64, u32)> {
     let mut seen = Vec::new();
     for (blocks, offer) in worlds {
         let offers = Offers::new(vec![*offer; *blocks as usize]);
@@ -54,7 +54,7 @@ proptest! {
     #[test]
     fn conserving_costs_an_old_block_little(worlds in worlds(), first in 1_u64..100) {
         let mut state = State::new(plan((first, 1), UNLIMITED, Strategy::Conserve, Mode::Conserve, Units::Share));
-        let seen = live(&mut state, &worlds);
+        let seen = run_all(&mut state, &worlds);
         let Some((last, _)) = seen.last() else { return Ok(()) };
         let grown = seen.windows(2).filter(|pair| pair[1].1 > pair[0].1).count() as u128;
         prop_assert!(state.spent() < (2 + grown) * u128::from(*last), "{:?}", seen);
@@ -71,11 +71,11 @@ proptest! {
     #[test]
     fn frugal_runs_cost_an_old_block_little(worlds in worlds(), first in 1_u64..100) {
         let mut state = State::new(plan((first, 1), UNLIMITED, Strategy::Frugal, Mode::Conserve, Units::Share));
-        let seen = live(&mut state, &worlds);
+        let seen = run_all(&mut state, &worlds);
         for start in 0..seen.len() {
-            let grows = |place: &usize| seen[*place].1 > seen[*place - 1].1;
+            let grows = |index: &usize| seen[*index].1 > seen[*index - 1].1;
             let run: Vec<u64> = std::iter::once(start).chain((start + 1..seen.len()).take_while(grows))
-                .map(|place| seen[place].0).collect();
+                .map(|index| seen[index].0).collect();
             let floors = run.iter().filter(|cost| **cost == first).count() as u64;
             // Costs are first · 2^k, so halves are exact.
             prop_assert!(run.iter().sum::<u64>() <= 2 * run[0] + floors * first, "{:?} from {}", seen, start);
@@ -89,9 +89,9 @@ proptest! {
         prop_assert!(seen.iter().all(|(cost, _)| *cost >= first));
     }
 
-    /// With enough on the table of one resource alone, the total is within four times the least that is enough.
+    /// With unlimited offers, the total is within four times the least sufficient cost.
     #[test]
-    fn a_search_costs_less_than_four_times_the_answer(first in 1_u64..1_000, enough in 1_u64..1_000_000) {
+    fn a_search_costs_less_than_four_times_the_sufficient_cost(first in 1_u64..1_000, enough in 1_u64..1_000_000) {
         for strategy in [Strategy::Conserve, Strategy::Frugal] {
             let mut state = State::new(plan((first, 1), UNLIMITED, strategy, Mode::Conserve, Units::Share));
             let verdict = |cost: u64| if cost >= enough { Verdict::Accept } else { Verdict::Retry };

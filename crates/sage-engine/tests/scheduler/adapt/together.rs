@@ -1,4 +1,4 @@
-//! Many pipelines on one stream, under a simulated clock: allocation, adaptation and the kernel's ledger fit together.
+//! Many pipelines on one stream, under a simulated clock: allocation and adaptation agree with the kernel's ledger.
 
 use sage_engine::adapt::{Mode, Strategy};
 use sage_engine::allocate::{Scheduler, Unlock};
@@ -23,7 +23,7 @@ const SCHEDULERS: [Scheduler; 5] = [
     Scheduler::DominantShare(Unlock::OverTime(24)),
 ];
 
-fn ways() -> impl Iterator<Item = SchedulingPolicy> {
+fn policies() -> impl Iterator<Item = SchedulingPolicy> {
     let strategies = [
         (Strategy::Conserve, Mode::Conserve),
         (Strategy::Frugal, Mode::Conserve),
@@ -35,38 +35,41 @@ fn ways() -> impl Iterator<Item = SchedulingPolicy> {
         .flat_map(move |scheduler| strategies.map(|(strategy, mode)| SchedulingPolicy { scheduler, strategy, mode }))
 }
 
-fn lived(scenario: &Scenario, way: SchedulingPolicy) -> SimulationResult {
-    run_simulation(scenario, way).unwrap_or_else(|error| panic!("{scenario:?}, {way:?}: {error}"))
+fn simulated(scenario: &Scenario, policy: SchedulingPolicy) -> SimulationResult {
+    run_simulation(scenario, policy).unwrap_or_else(|error| panic!("{scenario:?}, {policy:?}: {error}"))
 }
 
-/// What the pipelines choose fits the ledger to the unit, with many waiting for each other, by every scheduler and
-/// strategy; nobody is lost, and the same seed tells the same story.
+/// Every chosen attempt is admitted by the ledger, for every scheduler and strategy with many waiting pipelines. No
+/// pipeline is lost, and the same seed gives the same result.
 #[test]
-fn what_is_chosen_fits() {
+fn chosen_attempts_are_admitted() {
     for (rule, seed) in [(Rule::Basic, 3), (Rule::Renyi, 11)] {
-        for way in ways() {
+        for policy in policies() {
             let scenario = week(rule, 0.7, seed);
-            let told = lived(&scenario, way);
-            let all = Summary::new(std::slice::from_ref(&told));
-            println!("{rule:?}, {way:?}, seed {seed}: {all:?}");
-            assert!(all.loss <= ceiling().epsilon, "{way:?}, seed {seed}: {}", all.loss);
-            assert_eq!(all.came, all.released + all.gave_up + all.waiting, "{way:?}, seed {seed}");
-            // Some ways starve everybody under such a load; all of them try.
+            let result = simulated(&scenario, policy);
+            let all = Summary::new(std::slice::from_ref(&result));
+            println!("{rule:?}, {policy:?}, seed {seed}: {all:?}");
+            assert!(all.loss <= ceiling().epsilon, "{policy:?}, seed {seed}: {}", all.loss);
+            assert_eq!(all.came, all.released + all.gave_up + all.waiting, "{policy:?}, seed {seed}");
+            // Some policies release nothing under such a load; all of them make attempts.
             assert!(
                 all.attempts > 0 && all.waiting > 0,
-                "{way:?}, seed {seed}: nothing was tried, or nobody had to wait"
+                "{policy:?}, seed {seed}: no attempt was made, or no pipeline had to wait"
             );
-            assert!(told.verified_events > u64::from(all.attempts), "{way:?}, seed {seed}");
-            for pair in told.moments.windows(2) {
+            assert!(result.verified_events > u64::from(all.attempts), "{policy:?}, seed {seed}");
+            for pair in result.moments.windows(2) {
                 let [before, after] = [pair[0], pair[1]];
-                assert!(before.retired <= after.retired && before.released <= after.released, "{way:?}, seed {seed}");
+                assert!(
+                    before.retired <= after.retired && before.released <= after.released,
+                    "{policy:?}, seed {seed}"
+                );
             }
-            assert_eq!(lived(&scenario, way), told, "{way:?}, seed {seed}, and otherwise the second time");
+            assert_eq!(simulated(&scenario, policy), result, "{policy:?}, seed {seed}: the second run differs");
         }
     }
 }
 
-/// The strategy that is the default releases at least as much as the paper's at every load, and under load much more.
+/// The default strategy releases at least as much as the paper's at every load, and much more under high load.
 /// The numbers are those of the decision record.
 #[test]
 fn the_default_strategy_wins() {
@@ -74,10 +77,10 @@ fn the_default_strategy_wins() {
     let record = include_str!("../../../../../docs/internals/decisions/0043-data-before-budget.md");
     for rate in [0.1, 0.3, 0.7, 1.5] {
         let released = |strategy| {
-            let way = SchedulingPolicy { strategy, ..SchedulingPolicy::default() };
-            let stories: Vec<SimulationResult> =
-                (1..=8).map(|seed| lived(&week(Rule::Basic, rate, seed), way)).collect();
-            Summary::new(&stories)
+            let policy = SchedulingPolicy { strategy, ..SchedulingPolicy::default() };
+            let results: Vec<SimulationResult> =
+                (1..=8).map(|seed| simulated(&week(Rule::Basic, rate, seed), policy)).collect();
+            Summary::new(&results)
         };
         let [conserve, frugal] = [Strategy::Conserve, Strategy::Frugal].map(released);
         let hours = |summary: &Summary| summary.release_time.map_or(f64::NAN, |[mean, ..]| mean);
@@ -98,49 +101,49 @@ fn the_default_strategy_wins() {
     assert!(missing.is_empty(), "the decision record has other numbers than\n{}", missing.join("\n"));
 }
 
-/// What can be seen in a scenario where the answer is known.
+/// Scenarios with a known result.
 #[test]
-fn plain_scenarios_come_out_as_they_must() {
+fn plain_scenarios_have_the_expected_result() {
     let easy = Need { rows: 1.0, noisy_rows: 1e-6 };
     let hopeless = Need { rows: 1e12, noisy_rows: 1.0 };
-    // Others keep a block's budget back until more pipelines have asked for it.
-    let plain = |way: &SchedulingPolicy| matches!(way.scheduler, Scheduler::EvenSplit | Scheduler::FirstCome);
-    for way in ways().filter(plain).filter(|way| way.mode == Mode::Conserve) {
-        let all = |scenario: Scenario| Summary::new(&[lived(&scenario, way)]);
+    // Other schedulers lock a block's budget until more pipelines have requested it.
+    let plain = |policy: &SchedulingPolicy| matches!(policy.scheduler, Scheduler::EvenSplit | Scheduler::FirstCome);
+    for policy in policies().filter(plain).filter(|policy| policy.mode == Mode::Conserve) {
+        let all = |scenario: Scenario| Summary::new(&[simulated(&scenario, policy)]);
         let quick = all(Scenario { need: easy, rate: 0.2, ..week(Rule::Renyi, 0.2, 5) });
-        assert_eq!((quick.waiting, quick.gave_up), (0, 0), "{way:?}: {quick:?}");
-        assert_eq!(quick.released, quick.attempts, "{way:?}: one attempt each");
+        assert_eq!((quick.waiting, quick.gave_up), (0, 0), "{policy:?}: {quick:?}");
+        assert_eq!(quick.released, quick.attempts, "{policy:?}: one attempt each");
         let patience = Some(24);
         let late = all(Scenario { need: hopeless, rate: 0.2, patience, ..week(Rule::Renyi, 0.2, 5) });
-        assert_eq!(late.released, 0, "{way:?}");
-        assert!(late.gave_up > late.waiting, "{way:?}: {late:?}");
+        assert_eq!(late.released, 0, "{policy:?}");
+        assert!(late.gave_up > late.waiting, "{policy:?}: {late:?}");
     }
 }
 
-/// Pipelines used to ask for the newest block whatever was within reach there, and where time brings that, the newest
-/// has had none: one that reads a single block never began.
+/// Regression: pipelines requested the newest block regardless of its unlocked budget. If budget is unlocked over time
+/// the newest block has none, so a pipeline that reads a single block never started.
 #[test]
-fn where_time_unlocks_pipelines_take_blocks_that_have_had_some() {
+fn pipelines_choose_blocks_with_unlocked_budget() {
     let easy = Need { rows: 1.0, noisy_rows: 1e-6 };
     for (unlock, rule) in [(24, Rule::Renyi), (24, Rule::Basic), (1, Rule::Renyi)] {
         for scheduler in [Scheduler::DominantShare(Unlock::OverTime(unlock)), Scheduler::Pack(Unlock::OverTime(unlock))]
         {
-            let way = SchedulingPolicy { scheduler, ..SchedulingPolicy::default() };
-            let told = lived(&Scenario { need: easy, ..week(rule, 0.2, 5) }, way);
-            let all = Summary::new(std::slice::from_ref(&told));
-            assert_eq!(all.gave_up, 0, "{way:?}: {all:?}");
-            assert!(all.released >= 10 && all.waiting <= 1, "{way:?}: {all:?}");
-            // A block of this age has a first attempt's part within reach.
+            let policy = SchedulingPolicy { scheduler, ..SchedulingPolicy::default() };
+            let result = simulated(&Scenario { need: easy, ..week(rule, 0.2, 5) }, policy);
+            let all = Summary::new(std::slice::from_ref(&result));
+            assert_eq!(all.gave_up, 0, "{policy:?}: {all:?}");
+            assert!(all.released >= 10 && all.waiting <= 1, "{policy:?}: {all:?}");
+            // A block of this age has unlocked the cost of a first attempt.
             let age = unlock.div_ceil(64);
-            for release in &told.releases {
-                assert!(u64::from(release.at - release.came) <= age + 1, "{way:?}: {release:?}");
+            for release in &result.releases {
+                assert!(u64::from(release.at - release.came) <= age + 1, "{policy:?}: {release:?}");
             }
         }
     }
 }
 
 #[test]
-fn scenarios_that_cannot_be_are_refused() {
+fn invalid_scenarios_are_refused() {
     let good = Scenario::week(ceiling());
     for (scenario, part) in [
         (Scenario { blocks: 0, ..good }, "blocks"),
@@ -151,7 +154,7 @@ fn scenarios_that_cannot_be_are_refused() {
         (Scenario { rows: -1.0, ..good }, "rows"),
         (Scenario { need: Need { rows: 1.0, noisy_rows: f64::INFINITY }, ..good }, "rows"),
     ] {
-        let refused = run_simulation(&scenario, SchedulingPolicy::default()).expect_err("it cannot be");
+        let refused = run_simulation(&scenario, SchedulingPolicy::default()).expect_err("an invalid scenario");
         assert!(matches!(&refused, SimulationError::Scenario { part: named, .. } if *named == part), "{refused}");
     }
 }

@@ -1,4 +1,4 @@
-//! The eight invariants after every event, on the allocation itself and against a naive model.
+//! The eight invariants hold after every event, and the allocation equals a naive model.
 
 use proptest::prelude::*;
 use sage_engine::allocate::{Allocation, Counting, Event, PipelineId, RESOURCES, Resources, Scheduler, Unlock};
@@ -6,20 +6,20 @@ use sage_engine::{BlockId, Blocks};
 
 use crate::allocate::model::{Model, each};
 
-/// Every number is counted, and nothing retires by itself.
+/// Every resource is counted, and blocks do not retire by themselves.
 const EVERY: Counting = Counting::Every { smallest: Resources::ZERO };
 
-/// A step of a story, whose numbers are taken modulo what there is.
-type Word = (u8, u8, u8, u8, u16);
+/// A random step; its numbers are taken modulo the existing pipelines and blocks.
+type RandomStep = (u8, u8, u8, u8, u16);
 
-pub(crate) fn words() -> impl Strategy<Value = Vec<Word>> {
-    prop::collection::vec(any::<Word>(), 1..60)
+pub(crate) fn steps() -> impl Strategy<Value = Vec<RandomStep>> {
+    prop::collection::vec(any::<RandomStep>(), 1..60)
 }
 
-/// The same, where now and then a charge is a loan, or a pipeline says what it needs and reads.
-fn event_with_loans(word: Word, allocation: &Allocation, arrived: &mut u64) -> Event {
-    let (what, who, from, length, much) = word;
-    match (event(word, allocation, arrived), what / 16 % 4) {
+/// As [`event`], but some charges are loans, and some pipelines state what they need and read.
+fn event_with_loans(step: RandomStep, allocation: &Allocation, arrived: &mut u64) -> Event {
+    let (what, who, from, length, much) = step;
+    match (event(step, allocation, arrived), what / 16 % 4) {
         (Event::Spend { pipeline, blocks, cost }, 0 | 1) => Event::Borrow { pipeline, blocks, cost },
         (Event::Refund { pipeline, .. }, 0 | 1) => {
             let need = u64::from(much % 30);
@@ -33,11 +33,11 @@ fn event_with_loans(word: Word, allocation: &Allocation, arrived: &mut u64) -> E
     }
 }
 
-/// From words to events that mostly make sense.
-fn event(word: Word, allocation: &Allocation, arrived: &mut u64) -> Event {
-    let (what, who, from, length, much) = word;
+/// A mostly valid event from a random step.
+fn event(step: RandomStep, allocation: &Allocation, arrived: &mut u64) -> Event {
+    let (what, who, from, length, much) = step;
     let blocks = allocation.block_count() as u32;
-    // One more than there are, now and then.
+    // Sometimes one past the last block.
     let first = u32::from(from) % (blocks + u32::from(from == 255)).max(1);
     let last = (first + u32::from(length % 4)).min(blocks.max(1) - 1).max(first);
     let window = Blocks::range(first, last).expect("in order");
@@ -46,7 +46,7 @@ fn event(word: Word, allocation: &Allocation, arrived: &mut u64) -> Event {
         255 => PipelineId(u64::MAX),
         who => waiting.get(usize::from(who) % waiting.len().max(1)).copied().unwrap_or(PipelineId(0)),
     };
-    // Mostly small against the capacities, so that many spends fit; sometimes all that is left, or a little more.
+    // Mostly small, so that many charges fit; sometimes all that is left, or slightly more.
     let offer = allocation.offer(pipeline, BlockId(first)).0[0];
     let all = offer.min(150) + u64::from(much % 2);
     let much = if who % 3 == 0 { all } else { u64::from(much % 40) };
@@ -66,7 +66,7 @@ fn event(word: Word, allocation: &Allocation, arrived: &mut u64) -> Event {
     }
 }
 
-/// Everything that can be asked, for comparison with the state before.
+/// The observable state, for comparison with the state before.
 struct Seen {
     allocated: Vec<Vec<Resources>>,
     used: Vec<Vec<Resources>>,
@@ -115,14 +115,14 @@ fn check_state(allocation: &Allocation, model: &Model) {
 
 /// I4 and I5.
 fn check_change(event: &Event, before: &Seen, after: &Seen) {
-    let place = |pipeline: &PipelineId| after.waiting.iter().position(|other| other == pipeline);
-    let kept: Vec<(usize, usize)> =
-        (0..before.waiting.len()).filter_map(|old| Some((old, place(&before.waiting[old])?))).collect();
+    let new_index = |pipeline: &PipelineId| after.waiting.iter().position(|other| other == pipeline);
+    let remaining: Vec<(usize, usize)> =
+        (0..before.waiting.len()).filter_map(|old| Some((old, new_index(&before.waiting[old])?))).collect();
     let blocks = before.allocated.first().map_or(0, Vec::len);
     for resource in 0..RESOURCES {
         for block in 0..blocks {
             let mut gains = Vec::new();
-            for (old, new) in &kept {
+            for (old, new) in &remaining {
                 let was = before.allocated[*old][block].0[resource];
                 let is = after.allocated[*new][block].0[resource];
                 assert!(is >= was, "I5: a reservation on block {block} shrank");
@@ -167,56 +167,56 @@ fn check_against(model: &Model, allocation: &Allocation) {
 
 proptest! {
     #[test]
-    fn all_eight_hold_after_every_event(words in words(), overdrafts in any::<bool>()) {
+    fn all_eight_hold_after_every_event(steps in steps(), overdrafts in any::<bool>()) {
         let counting = if overdrafts { Counting::Primary } else { EVERY };
         let mut allocation = Allocation::new(Scheduler::EvenSplit, counting);
         let (mut model, mut history, mut arrived) = (Model::new(overdrafts), Vec::new(), 0);
-        for word in words {
-            let event = event(word, &allocation, &mut arrived);
+        for step in steps {
+            let event = event(step, &allocation, &mut arrived);
             let before = seen(&allocation);
-            let taken = allocation.apply(event.clone()).is_ok();
-            prop_assert_eq!(taken, model.apply(&event), "{:?}", event);
+            let applied = allocation.apply(event.clone()).is_ok();
+            prop_assert_eq!(applied, model.apply(&event), "{:?}", event);
             check_state(&allocation, &model);
             check_change(&event, &before, &seen(&allocation));
             check_against(&model, &allocation);
-            if taken {
+            if applied {
                 history.push(event);
             }
         }
-        // I8: events that were refused have left no trace either.
+        // I8: refused events had no effect.
         prop_assert_eq!(Allocation::replay(Scheduler::EvenSplit, counting, history), Ok(allocation));
     }
 
-    /// A loan takes from others what nobody promised them, and nothing else changes: the state is that of the naive
-    /// model, everything adds up, and an earlier pipeline keeps what it was promised if there was enough.
+    /// A loan takes only what was not promised to others: the state is that of the naive model, the sums are right, and
+    /// promises are kept if there was enough.
     #[test]
-    fn loans_keep_the_books(words in words(), overdrafts in any::<bool>()) {
+    fn loans_keep_sums_and_promises(steps in steps(), overdrafts in any::<bool>()) {
         let counting = if overdrafts { Counting::Primary } else { EVERY };
         let mut allocation = Allocation::new(Scheduler::EvenSplit, counting);
         let (mut model, mut history, mut arrived) = (Model::new(overdrafts), Vec::new(), 0);
-        for word in words {
-            let event = event_with_loans(word, &allocation, &mut arrived);
+        for step in steps {
+            let event = event_with_loans(step, &allocation, &mut arrived);
             let promised: Vec<Vec<(u64, Resources)>> =
                 (0..allocation.block_count() as u32).map(|block| model.promises(block)).collect();
-            let taken = allocation.apply(event.clone()).is_ok();
-            prop_assert_eq!(taken, model.apply(&event), "{:?}", event);
+            let applied = allocation.apply(event.clone()).is_ok();
+            prop_assert_eq!(applied, model.apply(&event), "{:?}", event);
             check_state(&allocation, &model);
             check_against(&model, &allocation);
-            if let (true, Event::Borrow { pipeline, blocks, .. }) = (taken, &event) {
+            if let (true, Event::Borrow { pipeline, blocks, .. }) = (applied, &event) {
                 for block in each(blocks) {
-                    let kept = &promised[block as usize];
+                    let promises = &promised[block as usize];
                     for resource in 0..RESOURCES {
-                        let others = kept.iter().filter(|(other, _)| *other != pipeline.0);
+                        let others = promises.iter().filter(|(other, _)| *other != pipeline.0);
                         let needed: u64 = others.map(|(_, need)| need.0[resource]).sum();
                         let enough = needed <= model.left(block, resource);
-                        for (other, need) in kept.iter().filter(|(other, _)| enough && *other != pipeline.0) {
+                        for (other, need) in promises.iter().filter(|(other, _)| enough && *other != pipeline.0) {
                             let claim = model.unspent(*other, block, resource);
                             prop_assert!(claim >= need.0[resource], "{:?} broke a promise to {}", event, other);
                         }
                     }
                 }
             }
-            if taken {
+            if applied {
                 history.push(event);
             }
         }
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn other_schedulers_lose_nothing_either(words in words(), which in 0_usize..5, overdrafts in any::<bool>()) {
+    fn other_schedulers_lose_nothing_either(steps in steps(), which in 0_usize..5, overdrafts in any::<bool>()) {
         let scheduler = [
             Scheduler::FirstCome,
             Scheduler::DominantShare(Unlock::ByAskers(3)),
@@ -234,24 +234,24 @@ proptest! {
         ][which];
         let mut allocation = Allocation::new(scheduler, if overdrafts { Counting::Primary } else { EVERY });
         let (mut model, mut arrived, mut time) = (Model::new(overdrafts), 0, 0);
-        for word in words {
-            let mut events = vec![event(word, &allocation, &mut arrived)];
+        for step in steps {
+            let mut events = vec![event(step, &allocation, &mut arrived)];
             if let Event::Spend { pipeline, blocks, cost } = events[0].clone() {
                 events.insert(0, Event::Request { pipeline, blocks, cost });
             }
-            time += u64::from(word.4 % 3);
+            time += u64::from(step.4 % 3);
             events.insert(0, Event::Tick { time });
-            let mut asked = false;
+            let mut requested = false;
             for event in events {
                 if matches!(event, Event::Block { .. }) {
                     model.apply(&event);
                 }
                 let ready = allocation.ready();
-                let taken = allocation.apply(event.clone()).is_ok();
+                let applied = allocation.apply(event.clone()).is_ok();
                 match event {
-                    Event::Request { .. } => asked = taken,
-                    Event::Spend { pipeline, .. } if asked && ready.contains(&pipeline) => {
-                        prop_assert!(taken, "{:?} was ready and could not spend", pipeline);
+                    Event::Request { .. } => requested = applied,
+                    Event::Spend { pipeline, .. } if requested && ready.contains(&pipeline) => {
+                        prop_assert!(applied, "{:?} was ready and could not spend", pipeline);
                     }
                     _ => {}
                 }
@@ -269,7 +269,7 @@ proptest! {
     }
 }
 
-/// What a chain of departures leaves is divided again and again, and nothing is lost on the way.
+/// What departing pipelines leave is divided again, and nothing is lost.
 #[test]
 fn odd_units_go_to_the_longest_waiting() {
     let mut allocation = Allocation::new(Scheduler::EvenSplit, EVERY);
@@ -280,17 +280,17 @@ fn odd_units_go_to_the_longest_waiting() {
     assert_eq!([1, 2, 3].map(|pipeline| of(&allocation, pipeline)), [[4, 1, 0, 1], [4, 1, 0, 0], [3, 0, 0, 0]]);
     allocation.apply(Event::Leave { pipeline: id(1) }).expect("leaves");
     assert_eq!([2, 3].map(|pipeline| of(&allocation, pipeline)), [[6, 2, 0, 1], [5, 0, 0, 0]]);
-    // Who comes now takes nothing from them.
+    // A new arrival takes nothing from them.
     allocation.apply(Event::Arrive { pipelines: vec![id(9)] }).expect("arrives");
     assert_eq!(of(&allocation, 9), [0; RESOURCES]);
     allocation.apply(Event::Leave { pipeline: id(2) }).expect("leaves");
     assert_eq!([3, 9].map(|pipeline| of(&allocation, pipeline)), [[8, 1, 0, 1], [3, 1, 0, 0]]);
 }
 
-/// One primary order would end a block at seven queries where the filter admits ten: when nobody else holds
-/// anything there, the ledger alone decides.
+/// Counting one primary order would retire a block at seven queries where the filter admits ten. So if no other pipeline
+/// holds anything there, only the ledger decides.
 #[test]
-fn beyond_a_reservation_only_where_nobody_is_harmed() {
+fn an_overdraft_is_allowed_only_if_no_other_pipeline_holds_budget() {
     let blocks = Blocks::range(0, 0).expect("a block");
     let (one, two) = (PipelineId(1), PipelineId(2));
     let cost = |units: u64| Resources([units, 0, 0, 0]);
@@ -300,10 +300,10 @@ fn beyond_a_reservation_only_where_nobody_is_harmed() {
     let spend = |pipeline, units| Event::Spend { pipeline, blocks: blocks.clone(), cost: cost(units) };
     assert!(allocation.apply(spend(one, 6)).is_err(), "the other still holds five");
     allocation.apply(spend(two, 5)).expect("its own");
-    allocation.apply(spend(one, 6)).expect("nobody else holds anything");
+    allocation.apply(spend(one, 6)).expect("no other pipeline holds anything");
     assert_eq!(allocation.used(one, BlockId(0)), cost(5));
     assert_eq!(allocation.overdraft(one, BlockId(0)), cost(1));
-    // What comes back comes off the overdraft first.
+    // A refund reduces the overdraft first.
     let refund = Event::Refund { pipeline: one, blocks: blocks.clone(), cost: cost(2) };
     allocation.apply(refund).expect("it was used");
     assert_eq!((allocation.used(one, BlockId(0)), allocation.overdraft(one, BlockId(0))), (cost(4), cost(0)));

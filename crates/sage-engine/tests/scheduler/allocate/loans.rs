@@ -1,4 +1,4 @@
-//! Budget that nobody can use now is lent: nothing stands still, and nobody starves by it.
+//! Loans: budget that no reservation can use now is lent, so that runs make progress, and no run starves.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::allocate::model::{Model, each};
 
 const EVERY: Counting = Counting::Every { smallest: Resources::ZERO };
 
-/// What a block brings.
+/// The budget of a block.
 const CAPACITY: u64 = 6_400;
 
 const fn loss(units: u64) -> Resources {
@@ -21,7 +21,7 @@ fn range(first: u32, last: u32) -> Blocks {
     Blocks::range(first, last).expect("in order")
 }
 
-/// An allocation that is driven as the loop does it: whoever is covered goes first, then one borrows.
+/// An allocation, driven as the worker loop drives it: covered pipelines first, then one borrower.
 struct World {
     allocation: Allocation,
     requests: BTreeMap<PipelineId, (Blocks, u64)>,
@@ -41,7 +41,7 @@ impl World {
         (0..count).for_each(|_| self.apply(Event::Block { capacity: loss(CAPACITY) }));
     }
 
-    /// A pipeline comes whose next attempt costs this.
+    /// A pipeline arrives whose next attempt has this cost.
     fn arrive(&mut self, cost: u64) -> PipelineId {
         self.arrived += 1;
         let pipeline = PipelineId(self.arrived);
@@ -50,16 +50,16 @@ impl World {
         pipeline
     }
 
-    fn ask(&mut self, pipeline: PipelineId, blocks: Blocks, cost: u64) {
+    fn request(&mut self, pipeline: PipelineId, blocks: Blocks, cost: u64) {
         self.apply(Event::Request { pipeline, blocks: blocks.clone(), cost: loss(cost) });
         self.requests.insert(pipeline, (blocks, cost));
     }
 
-    /// Answers one request; whose it was.
-    fn answer_one(&mut self) -> Option<PipelineId> {
+    /// Serves one request and returns its pipeline.
+    fn serve_one(&mut self) -> Option<PipelineId> {
         let covered = self.allocation.ready_first(|_| true);
         let pipeline = covered.or_else(|| self.allocation.borrower(|_| true))?;
-        let (blocks, cost) = self.requests.remove(&pipeline).expect("it asked");
+        let (blocks, cost) = self.requests.remove(&pipeline).expect("a request");
         let cost = loss(cost);
         self.apply(match covered {
             Some(_) => Event::Spend { pipeline, blocks, cost },
@@ -68,55 +68,55 @@ impl World {
         Some(pipeline)
     }
 
-    /// Answers all requests that can be answered; each pipeline leaves with its answer.
-    fn answer_all(&mut self) -> usize {
-        let mut answered = 0;
-        while let Some(pipeline) = self.answer_one() {
+    /// Serves all requests that can be served; each pipeline leaves when it was served.
+    fn serve_all(&mut self) -> usize {
+        let mut served = 0;
+        while let Some(pipeline) = self.serve_one() {
             self.apply(Event::Leave { pipeline });
-            answered += 1;
+            served += 1;
         }
-        answered
+        served
     }
 }
 
-/// A run that waited for twenty blocks held all of the ten there were, and one that needed a hundredth of their budget
-/// waited for ever.
+/// Regression: a run that waited for twenty blocks held all ten existing ones, and a run that needed a hundredth of
+/// their budget waited forever.
 #[test]
-fn who_waits_for_blocks_does_not_hold_those_there_are() {
-    for patient_comes_first in [true, false] {
+fn a_run_that_waits_for_blocks_does_not_hold_existing_ones() {
+    for waits_first in [true, false] {
         let mut world = World::new(Scheduler::EvenSplit);
-        if !patient_comes_first {
+        if !waits_first {
             world.blocks(10);
         }
-        let patient = world.arrive(CAPACITY / 64);
-        if patient_comes_first {
+        let waiting_run = world.arrive(CAPACITY / 64);
+        if waits_first {
             world.blocks(10);
         }
         for block in 0..10 {
-            assert_eq!(world.allocation.offer(patient, BlockId(block)), loss(CAPACITY), "it holds everything");
+            assert_eq!(world.allocation.offer(waiting_run, BlockId(block)), loss(CAPACITY), "it holds everything");
         }
         let small = world.arrive(CAPACITY / 100);
-        world.ask(small, range(9, 9), CAPACITY / 100);
+        world.request(small, range(9, 9), CAPACITY / 100);
         assert_eq!(world.allocation.ready(), [], "nothing is reserved for it");
-        assert_eq!(world.answer_all(), 1, "patient first: {patient_comes_first}");
-        // And the one that waits lost no more than that.
-        assert_eq!(world.allocation.offer(patient, BlockId(9)), loss(CAPACITY - CAPACITY / 100));
+        assert_eq!(world.serve_all(), 1, "waits first: {waits_first}");
+        // The waiting run lost no more than that.
+        assert_eq!(world.allocation.offer(waiting_run, BlockId(9)), loss(CAPACITY - CAPACITY / 100));
     }
 }
 
-/// Seventy runs at a sixty-fourth each had a seventieth reserved, and none made an attempt.
+/// Regression: seventy runs with a cost of 1/64 each had 1/70 reserved, and none made an attempt.
 #[test]
 fn a_block_that_is_enough_for_64_serves_64_of_70() {
     let mut world = World::new(Scheduler::EvenSplit);
     let all: Vec<PipelineId> = (0..70).map(|_| world.arrive(CAPACITY / 64)).collect();
     world.blocks(1);
-    all.iter().for_each(|pipeline| world.ask(*pipeline, range(0, 0), CAPACITY / 64));
-    assert_eq!(world.allocation.ready(), [], "nobody's reservation is enough");
-    assert_eq!(world.answer_all(), 64);
+    all.iter().for_each(|pipeline| world.request(*pipeline, range(0, 0), CAPACITY / 64));
+    assert_eq!(world.allocation.ready(), [], "no reservation is enough");
+    assert_eq!(world.serve_all(), 64);
     assert_eq!(world.allocation.held(BlockId(0)).expect("a block").left, Resources::ZERO);
 }
 
-/// 1,196 runs that read one block each, which nobody else read, were stuck: each held a 1,196th of all others' blocks.
+/// Regression: 1,196 runs that each read a block of their own were stuck, because each held 1/1,196 of every block.
 #[test]
 fn runs_on_separate_blocks_do_not_wait_for_each_other() {
     const RUNS: u32 = 1_196;
@@ -126,15 +126,15 @@ fn runs_on_separate_blocks_do_not_wait_for_each_other() {
         world.blocks(RUNS);
         for (pipeline, block) in all.into_iter().zip(0..) {
             world.apply(Event::Restrict { pipeline, blocks: Some(range(block, block)) });
-            world.ask(pipeline, range(block, block), cost);
+            world.request(pipeline, range(block, block), cost);
         }
         assert_eq!(world.allocation.ready(), []);
-        assert_eq!(world.answer_all(), RUNS as usize, "at {cost}");
+        assert_eq!(world.serve_all(), RUNS as usize, "at {cost}");
     }
 }
 
-/// A few runs that name blocks of their own are promised nothing of others' blocks, though their reservations there are
-/// large enough for their attempts.
+/// Runs that read only the blocks they name are promised nothing on other blocks, even if their reservations there
+/// would cover their attempts.
 #[test]
 fn nothing_is_promised_where_a_run_does_not_read() {
     let mut world = World::new(Scheduler::EvenSplit);
@@ -142,84 +142,85 @@ fn nothing_is_promised_where_a_run_does_not_read() {
     all.iter().for_each(|pipeline| world.apply(Event::Restrict { pipeline: *pipeline, blocks: None }));
     let last = world.arrive(CAPACITY);
     world.blocks(1);
-    world.ask(last, range(0, 0), CAPACITY);
-    assert_eq!(world.answer_all(), 1);
+    world.request(last, range(0, 0), CAPACITY);
+    assert_eq!(world.serve_all(), 1);
 }
 
-/// Those who fit go first even though a greedy run came before them: it asks for more than anybody's part.
+/// Small requests are served before an earlier run that requests more than any even share.
 #[test]
-fn the_greedy_do_not_borrow_before_the_modest() {
+fn large_requests_do_not_borrow_before_small_ones() {
     let mut world = World::new(Scheduler::EvenSplit);
     let greedy = world.arrive(CAPACITY);
     let all: Vec<PipelineId> = (0..69).map(|_| world.arrive(CAPACITY / 64)).collect();
     world.blocks(1);
-    world.ask(greedy, range(0, 0), CAPACITY);
-    all.iter().for_each(|pipeline| world.ask(*pipeline, range(0, 0), CAPACITY / 64));
-    assert_eq!(world.answer_all(), 64);
+    world.request(greedy, range(0, 0), CAPACITY);
+    all.iter().for_each(|pipeline| world.request(*pipeline, range(0, 0), CAPACITY / 64));
+    assert_eq!(world.serve_all(), 64);
     assert!(world.allocation.waiting().contains(&greedy));
 }
 
-/// Two that can run have even parts whatever others hold: the one that asks for more borrows nothing of the other's.
+/// Two covered runs get even shares whatever other runs hold: neither borrows from the other.
 #[test]
-fn the_split_is_even_among_those_who_can_run() {
+fn the_split_is_even_among_covered_runs() {
     let mut world = World::new(Scheduler::EvenSplit);
     let (one, two) = (world.arrive(CAPACITY / 2), world.arrive(CAPACITY / 2));
     world.blocks(1);
     let late = world.arrive(CAPACITY / 4);
-    world.ask(late, range(0, 0), CAPACITY / 4);
-    world.ask(one, range(0, 0), CAPACITY / 2);
-    world.ask(two, range(0, 0), CAPACITY / 2);
-    // Who came before the block has a half of it each; who came later borrows when they are done, and there is nothing.
-    assert_eq!(world.answer_one(), Some(one));
-    assert_eq!(world.answer_one(), Some(two));
-    assert_eq!(world.answer_one(), None);
+    world.request(late, range(0, 0), CAPACITY / 4);
+    world.request(one, range(0, 0), CAPACITY / 2);
+    world.request(two, range(0, 0), CAPACITY / 2);
+    // The runs that arrived before the block have half of it each. The later one may borrow after them, but nothing is
+    // left.
+    assert_eq!(world.serve_one(), Some(one));
+    assert_eq!(world.serve_one(), Some(two));
+    assert_eq!(world.serve_one(), None);
 }
 
-/// A lone run waited for nine others to ask for its block, which there were not.
+/// Regression: a single run waited for nine other requests for its block, which never came.
 #[test]
-fn a_lone_run_does_not_wait_for_askers_that_do_not_exist() {
+fn a_single_run_does_not_wait_for_requests_that_never_come() {
     for scheduler in [Scheduler::DominantShare(Unlock::ByAskers(10)), Scheduler::Pack(Unlock::ByAskers(10))] {
         let mut world = World::new(scheduler);
         world.blocks(1);
         let lone = world.arrive(CAPACITY);
-        world.ask(lone, range(0, 0), CAPACITY / 2);
+        world.request(lone, range(0, 0), CAPACITY / 2);
         assert_eq!(world.allocation.ready(), [], "a tenth is unlocked");
-        assert_eq!(world.answer_all(), 1, "{scheduler:?}");
-        // Of two, each unlocks a half, so the smaller of them goes first; then the rest is lent.
+        assert_eq!(world.serve_all(), 1, "{scheduler:?}");
+        // With two requests, each unlocks half, so the smaller is served first; then the rest is lent.
         let (large, small) = (world.arrive(CAPACITY / 4), world.arrive(CAPACITY / 8));
         world.blocks(1);
-        world.ask(large, range(1, 1), CAPACITY * 3 / 4);
-        world.ask(small, range(1, 1), CAPACITY / 4);
-        assert_eq!(world.answer_one(), Some(small), "{scheduler:?}");
-        assert_eq!(world.answer_one(), Some(large), "{scheduler:?}");
+        world.request(large, range(1, 1), CAPACITY * 3 / 4);
+        world.request(small, range(1, 1), CAPACITY / 4);
+        assert_eq!(world.serve_one(), Some(small), "{scheduler:?}");
+        assert_eq!(world.serve_one(), Some(large), "{scheduler:?}");
     }
-    // Where time unlocks, time will.
+    // Budget that is unlocked over time is not lent before.
     let mut world = World::new(Scheduler::DominantShare(Unlock::OverTime(10)));
     world.apply(Event::Tick { time: 0 });
     world.blocks(1);
     let lone = world.arrive(CAPACITY);
-    world.ask(lone, range(0, 0), CAPACITY / 2);
-    assert_eq!(world.answer_all(), 0);
+    world.request(lone, range(0, 0), CAPACITY / 2);
+    assert_eq!(world.serve_all(), 0);
 }
 
-/// A run that waits for a window gets it, though with every block more small runs come than all budget is enough for.
-/// Without promises they would borrow whatever it cannot use yet, for ever.
+/// A run that waits for its window gets it, although with every block more small runs arrive than the budget can
+/// serve. Without promises they would always borrow what it cannot use yet.
 #[test]
 fn a_run_that_waits_for_its_window_gets_it() {
     const WINDOW: u32 = 20;
-    // With one that came with it and four more at each block, an even part of a block is a sixth.
+    // With one more run from the start and four at each block, an even share of a block is a sixth.
     let cost = CAPACITY / 6;
     let mut world = World::new(Scheduler::EvenSplit);
-    let patient = world.arrive(cost);
+    let waiting_run = world.arrive(cost);
     world.arrive(cost);
     for block in 0..WINDOW {
         world.blocks(1);
         let crowd: Vec<PipelineId> = (0..4).map(|_| world.arrive(CAPACITY / 3)).collect();
-        crowd.iter().for_each(|pipeline| world.ask(*pipeline, range(block, block), CAPACITY / 3));
-        // They take what they can and stay, or else they would leave what they hold.
-        while world.answer_one().is_some() {}
+        crowd.iter().for_each(|pipeline| world.request(*pipeline, range(block, block), CAPACITY / 3));
+        // They spend what they can and stay, because by leaving they would free what they hold.
+        while world.serve_one().is_some() {}
         let left = world.allocation.held(BlockId(block)).expect("a block").left.0[0];
-        assert!((2 * cost..CAPACITY).contains(&left), "block {block}: {left} is left, and others did borrow");
+        assert!((2 * cost..CAPACITY).contains(&left), "block {block}: {left} is left, and others borrowed");
         for pipeline in crowd {
             world.requests.remove(&pipeline);
             world.apply(Event::Leave { pipeline });
@@ -228,12 +229,12 @@ fn a_run_that_waits_for_its_window_gets_it() {
             assert!(!world.allocation.waiting().is_empty());
         }
     }
-    world.ask(patient, range(0, WINDOW - 1), cost);
-    assert_eq!(world.allocation.ready(), [patient], "its own reservations cover the window");
+    world.request(waiting_run, range(0, WINDOW - 1), cost);
+    assert_eq!(world.allocation.ready(), [waiting_run], "its own reservations cover the window");
 }
 
-/// Answers everything, then checks that whoever still asks asks for more than is spare.
-fn nothing_stands_still(world: &mut World, model: &mut Model) {
+/// Serves all requests that can be served, then checks that every other request exceeds what is spare.
+fn serve_all_and_check_the_rest(world: &mut World, model: &mut Model) {
     loop {
         let covered = world.allocation.ready_first(|_| true);
         let Some(pipeline) = covered.or_else(|| world.allocation.borrower(|_| true)) else { break };
@@ -259,8 +260,8 @@ fn nothing_stands_still(world: &mut World, model: &mut Model) {
 }
 
 proptest! {
-    /// No run that fits what is free waits while nothing is under way, whatever comes in whatever order. Free is what
-    /// nobody has used, without what is promised to runs that came before.
+    /// While nothing is in progress, no run waits whose request fits the free budget, in any order of events. Free is
+    /// what is unused and not promised to earlier runs.
     #[test]
     fn whatever_fits_runs(words in prop::collection::vec(any::<(u8, u8, u8, u16)>(), 1..80)) {
         let (mut world, mut model) = (World::new(Scheduler::EvenSplit), Model::new(false));
@@ -285,7 +286,7 @@ proptest! {
                 5 | 6 if blocks > 0 && !waiting.is_empty() => {
                     let pipeline = waiting[usize::from(who) % waiting.len()];
                     let first = u32::from(from) % blocks;
-                    world.ask(pipeline, range(first, (first + u32::from(who % 3)).min(blocks - 1)), cost);
+                    world.request(pipeline, range(first, (first + u32::from(who % 3)).min(blocks - 1)), cost);
                 }
                 _ if !waiting.is_empty() => {
                     let pipeline = waiting[usize::from(who) % waiting.len()];
@@ -295,11 +296,11 @@ proptest! {
                 }
                 _ => {}
             }
-            nothing_stands_still(&mut world, &mut model);
+            serve_all_and_check_the_rest(&mut world, &mut model);
         }
     }
 
-    /// On blocks that were there before everybody who waits, nothing is withheld: whatever fits what is left runs.
+    /// On blocks that are older than all waiting runs nothing is withheld: every request that fits what is left is served.
     #[test]
     fn at_rest_everything_left_is_lent(
         requests in prop::collection::vec((0_u32..6, 0_u32..3, 1..=CAPACITY), 1..30), scheduler in 0_usize..4,
@@ -314,9 +315,9 @@ proptest! {
         world.blocks(6);
         for (first, length, cost) in requests {
             let pipeline = world.arrive(cost);
-            world.ask(pipeline, range(first, (first + length).min(5)), cost);
+            world.request(pipeline, range(first, (first + length).min(5)), cost);
         }
-        while world.answer_one().is_some() {}
+        while world.serve_one().is_some() {}
         for (blocks, cost) in world.requests.values() {
             let left = |block: &u32| world.allocation.held(BlockId(*block)).expect("a block").left.0[0];
             prop_assert!(each(blocks).iter().any(|block| left(block) < *cost), "{cost} is left on each of {blocks:?}");

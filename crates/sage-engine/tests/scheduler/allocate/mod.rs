@@ -1,4 +1,4 @@
-//! Allocation promises to share evenly, to lose nothing, and to come out the same when replayed.
+//! Allocation: budget is shared evenly, none is lost, and a replay gives the same state.
 
 mod invariants;
 mod loans;

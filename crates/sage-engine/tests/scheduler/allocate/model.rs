@@ -1,5 +1,4 @@
-//! The rules of the even split once more, written down as plainly as possible: a number for every pipeline, block and
-//! resource, and loops over all of them.
+//! A naive model of the even split: a number for every pipeline, block and resource, and loops over all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +7,8 @@ use sage_engine::{BlockId, Blocks};
 
 type Cell = (u64, u32, usize);
 
-/// The weight of a pipeline that waits, what its next attempt needs, and the blocks that it names.
+/// A waiting pipeline: the number of blocks when it began to wait, the cost of its next attempt, and the blocks that it
+/// names.
 type Waiter = (u32, Option<Resources>, Option<Vec<u32>>);
 
 /// A naive allocation.
@@ -21,7 +21,7 @@ pub(crate) struct Model {
     pub(crate) allocated: BTreeMap<Cell, u64>,
     pub(crate) used: BTreeMap<Cell, u64>,
     pub(crate) overdraft: BTreeMap<Cell, u64>,
-    /// For each that waits: the block that came first after it began to, its next cost, and the blocks it reads.
+    /// For each waiting pipeline: the first block after it began to wait, its next cost, and the blocks it reads.
     pub(crate) waiters: BTreeMap<u64, Waiter>,
     newest: Option<u64>,
     overdrafts: bool,
@@ -114,7 +114,7 @@ impl Model {
         (0..RESOURCES).all(|resource| cost.0[resource] <= self.unspent(pipeline, block, resource))
     }
 
-    /// What loans on a block leave to whom, whoever borrows.
+    /// What a loan on a block must leave to each pipeline.
     pub(crate) fn promises(&self, block: u32) -> Vec<(u64, Resources)> {
         let mut promises = Vec::new();
         for (pipeline, (since, need, reads)) in &self.waiters {
@@ -126,7 +126,7 @@ impl Model {
         promises
     }
 
-    /// What nobody has used.
+    /// The unused budget.
     pub(crate) fn left(&self, block: u32, resource: usize) -> u64 {
         let used = self.used.iter().filter(|((_, of, what), _)| *of == block && *what == resource);
         self.capacity[block as usize][resource] - used.map(|(_, used)| used).sum::<u64>()
@@ -154,9 +154,9 @@ impl Model {
                 }
                 let mut rest = left - within;
                 for (other, need) in promises.iter().filter(|(other, _)| *other != pipeline) {
-                    let kept = need.0[resource].min(rest);
-                    rest -= kept;
-                    *self.allocated.entry((*other, block, resource)).or_default() += kept;
+                    let share = need.0[resource].min(rest);
+                    rest -= share;
+                    *self.allocated.entry((*other, block, resource)).or_default() += share;
                 }
                 self.free[block as usize][resource] = rest;
                 self.hand_out(block, resource, &others);
@@ -205,7 +205,7 @@ impl Model {
         true
     }
 
-    /// Takes an event in, or says no.
+    /// Applies an event. Returns false if it is refused.
     pub(crate) fn apply(&mut self, event: &Event) -> bool {
         match event {
             Event::Block { capacity } => {

@@ -1,4 +1,4 @@
-//! A new block costs no time that grows with what waits; what does grow, grows no faster than it must.
+//! The time of a new block does not depend on the number of waiting pipelines; other operations scale as documented.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use sage_engine::{BlockId, Blocks};
 
 const CAPACITY: Resources = Resources([1_000_000_000, 1_000_000, 1_000_000_000, 1_000_000]);
 
-/// So many waiting pipelines, so many blocks, and a history in which some came and left in between.
+/// An allocation with this many waiting pipelines and blocks, and a history of arrivals and departures.
 fn world(scheduler: Scheduler, pipelines: u64, blocks: u32) -> Allocation {
     let mut allocation = Allocation::new(scheduler, Counting::Primary);
     let half = blocks / 2;
@@ -31,7 +31,7 @@ fn timed(work: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// The best of several, since others use the machine as well.
+/// The fastest of several, since other programs use the machine as well.
 fn new_block(pipelines: u64, blocks: u32) -> Duration {
     let mut allocation = world(Scheduler::EvenSplit, pipelines, blocks);
     let times = (0..9).map(|_| timed(|| allocation.apply(Event::Block { capacity: CAPACITY }).expect("a block")));
@@ -57,9 +57,9 @@ fn leaving_touches_each_block_once() {
     assert!(last < Duration::from_millis(500), "{last:?}");
 }
 
-/// Ten thousand questions for a hundred blocks each, after a new block came.
+/// Ten thousand requests for a hundred blocks each, after a new block.
 #[test]
-fn ten_thousand_questions_are_looked_at_quickly() {
+fn ten_thousand_requests_are_evaluated_quickly() {
     for scheduler in [
         Scheduler::EvenSplit,
         Scheduler::FirstCome,
@@ -68,40 +68,40 @@ fn ten_thousand_questions_are_looked_at_quickly() {
     ] {
         let mut allocation = world(scheduler, 10_000, 10_000);
         let waiting = allocation.waiting().to_vec();
-        for (place, pipeline) in waiting.into_iter().enumerate() {
-            let first = u32::try_from(place).expect("few") % 9_900;
+        for (index, pipeline) in waiting.into_iter().enumerate() {
+            let first = u32::try_from(index).expect("few") % 9_900;
             let blocks = Blocks::range(first, first + 99).expect("in order");
             let cost = Resources([50_000_000, 10, 50_000_000, 10]);
-            allocation.apply(Event::Request { pipeline, blocks, cost }).expect("asks");
+            allocation.apply(Event::Request { pipeline, blocks, cost }).expect("a request");
         }
         let mut ready = Vec::new();
         let took = timed(|| {
             allocation.apply(Event::Block { capacity: CAPACITY }).expect("a block");
             ready = allocation.ready();
         });
-        println!("new block and who is next, {scheduler:?}: {took:?}, {} ready", ready.len());
+        println!("new block and the next pipeline, {scheduler:?}: {took:?}, {} ready", ready.len());
         assert!(took < Duration::from_secs(2), "{scheduler:?}: {took:?}");
         assert_eq!(allocation.is_retired(BlockId(10_000)), Some(false));
     }
 }
 
-/// Where nobody's own reservations are enough, who borrows is found about as quickly, also if much is promised.
+/// If no reservation is enough, the borrower is found about as quickly, even with many promises.
 #[test]
-fn who_borrows_is_found_quickly() {
+fn the_borrower_is_found_quickly() {
     let mut allocation = world(Scheduler::EvenSplit, 10_000, 10_000);
     let waiting = allocation.waiting().to_vec();
     let newest = Blocks::range(9_980, 9_999).expect("in order");
-    for (place, pipeline) in waiting.into_iter().enumerate() {
+    for (index, pipeline) in waiting.into_iter().enumerate() {
         let small = Resources([90_000, 10, 90_000, 10]);
-        allocation.apply(Event::Need { pipeline, cost: (place % 2 == 0).then_some(small) }).expect("it waits");
-        if place % 2 == 1 {
+        allocation.apply(Event::Need { pipeline, cost: (index % 2 == 0).then_some(small) }).expect("it waits");
+        if index % 2 == 1 {
             let cost = Resources([600_000_000, 10, 600_000_000, 10]);
-            allocation.apply(Event::Request { pipeline, blocks: newest.clone(), cost }).expect("asks");
+            allocation.apply(Event::Request { pipeline, blocks: newest.clone(), cost }).expect("a request");
         }
     }
     let mut found = None;
     let took = (0..3).map(|_| timed(|| found = allocation.borrower(|_| true))).min().unwrap_or(Duration::MAX);
-    println!("who borrows, 10,000 pipelines, twenty blocks each: {took:?}, {found:?}");
+    println!("borrower, 10,000 pipelines, twenty blocks each: {took:?}, {found:?}");
     assert!(took < Duration::from_secs(2), "{took:?}");
     assert!(found.is_some(), "{found:?}");
 }

@@ -1,4 +1,4 @@
-//! Resources are the filter's numbers, so that what is reserved is also admitted.
+//! Resources are in the units of the filter, so that the ledger admits what is reserved.
 
 use sage_engine::allocate::Resources;
 use sage_engine::{Blocks, Ceiling, Cost, Delta, Epsilon, Filter, Lane, Mechanism, Rule, Sigma};

@@ -137,7 +137,7 @@ fn training_noise(
             let budget = TrainingBudget { prices: *prices, most, rows: known.rows };
             let parts = learner.mechanisms(inputs()?, &budget)?;
             if !parts.iter().all(Mechanism::is_enforceable) {
-                let why = format!("the learner `{}` asks for a mechanism that the kernel does not run", learner.kind());
+                let why = format!("the learner `{}` requests a mechanism that the kernel does not run", learner.kind());
                 return Err(PlanRefusal::part("train", why));
             }
             Ok((TrainingNoise::Model(parts.clone()), parts))

@@ -107,7 +107,7 @@ mod tests {
     fn a_plan_that_takes_too_long_fails_at_the_deadline() {
         let (sender, receiver) = channel::<()>();
         let endless = run_with_deadline(STACK_BYTES, Duration::from_millis(50), move || receiver.recv());
-        let why = endless.expect_err("nobody sends").to_string();
+        let why = endless.expect_err("no result is sent").to_string();
         assert!(why.starts_with("plan: planning took longer than"), "{why}");
         drop(sender);
         assert_eq!(plan_on_thread(|| 7), Ok(7));

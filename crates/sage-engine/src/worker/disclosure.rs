@@ -1,6 +1,6 @@
-//! Delays results to the end of the disclosure interval, on streams that ask for it.
+//! Delays results to the end of the disclosure interval, on streams whose file requests it.
 //!
-//! The duration of a computation depends on rows, and a caller could measure it. If the stream file says `answers =
+//! The duration of a computation depends on rows, and a caller could measure it. If the stream file sets `answers =
 //! "at-interval"`, the result of a query or an attempt, success or failure alike, is neither released, logged nor
 //! returned before the interval in which it was computed has ended. The caller then learns the number of intervals and
 //! nothing finer.
@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::api::{Engine, now};
 use crate::stream::{Disclosure, StreamFile};
 
-/// The interval if neither the operator nor the stream file asks for a longer one.
+/// The interval if neither the operator nor the stream file sets a longer one.
 const INTERVAL: Duration = Duration::from_secs(60);
 
 impl Engine {
@@ -20,7 +20,7 @@ impl Engine {
         u64::try_from(self.places.interval.unwrap_or(INTERVAL).as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// The disclosure intervals of all streams in milliseconds: as the stream file says, and at least
+    /// The disclosure intervals of all streams in milliseconds: as the stream file sets them, and at least
     /// [`Engine::least_interval`].
     pub fn disclosure_intervals(&self) -> BTreeMap<String, u64> {
         let (catalog, least) = (self.catalog(), self.least_interval());
@@ -35,7 +35,7 @@ impl Engine {
     }
 
     /// Waits for the end of the stream's disclosure interval, if its results are delayed.
-    pub(crate) fn hold(&self, stream: &str) {
+    pub(crate) fn wait_for_disclosure(&self, stream: &str) {
         let Some(interval) = self.answer_interval(stream) else { return };
         let end = (now() / interval + 1).saturating_mul(interval);
         // If the clock is set back, the wait is still at most one interval.

@@ -9,7 +9,7 @@ use sage_learn::statistics::{Estimate, Group, GroupBy, Histogram, Located, Stati
 use serde::{Deserialize, Serialize};
 
 use super::key::KeyIndex;
-use super::question::{CONFIDENCE, PrivateQuery, Table, Value, quantile_plan};
+use super::private_query::{CONFIDENCE, PrivateQuery, Table, Value, quantile_plan};
 use crate::read::{Batch, Row};
 
 /// A number of a result. Values hidden by the noise are absent.
@@ -77,7 +77,7 @@ impl PrivateQuery {
     ///
     /// # Errors
     /// When the charge does not cover a table.
-    pub(crate) fn answer<N: NoiseSource>(
+    pub(crate) fn run<N: NoiseSource>(
         &self, session: &mut Session<Batch, N>, noises: &[TableNoise],
     ) -> Result<ResultTable, StatisticError> {
         let indices: Vec<(KeyIndex<'_>, u32)> =

@@ -1,4 +1,4 @@
-//! The output and exit status of programs, kept for their author only.
+//! The output and exit status of programs, stored for their author only.
 //!
 //! A program reads rows, so its output and exit code can reveal them. They are stored in files that only the owner of
 //! the directory can read, and are shown to the principal who submitted the run, as long as they are an ML engineer of
@@ -39,9 +39,9 @@ impl Engine {
             return Err(EngineError::NotInRole { principal, role: Role::MlEngineer, stream: stream.clone() });
         }
         let serials = own.attempts.iter().map(|one| one.attempt.serial);
-        let kept =
+        let outputs =
             serials.filter_map(|serial| Some((serial, fs::read_to_string(self.printed_file(run, serial)).ok()?)));
-        Ok(kept.collect())
+        Ok(outputs.collect())
     }
 
     /// Stores the end of a program's output. A failure to store it does not fail the attempt.

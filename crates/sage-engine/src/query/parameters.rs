@@ -65,8 +65,8 @@ mod tests {
     fn queries_with_different_parameters_differ() {
         let of = |text: &str| Spend::Epsilon(Epsilon::cost(text).expect("an epsilon"));
         let two = BlockSelection::Last(2);
-        let asked = QueryParameters::new("default", of("0.25"), &two);
-        assert_eq!(asked, QueryParameters::new("default", of("0.250"), &two), "the same number");
+        let parameters = QueryParameters::new("default", of("0.25"), &two);
+        assert_eq!(parameters, QueryParameters::new("default", of("0.250"), &two), "the same number");
         for other in [
             QueryParameters::new("team", of("0.25"), &two),
             QueryParameters::new("default", of("0.250000000001"), &two),
@@ -77,7 +77,7 @@ mod tests {
             QueryParameters::new("default", of("0.25"), &BlockSelection::Between(0, 2)),
             QueryParameters::new("default", of("0.25"), &BlockSelection::All),
         ] {
-            assert_ne!(asked, other);
+            assert_ne!(parameters, other);
             let text = serde_json::to_string(&other).expect("JSON");
             assert_eq!(serde_json::from_str::<QueryParameters>(&text).expect("the same"), other);
         }

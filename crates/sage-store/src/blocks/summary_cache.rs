@@ -177,7 +177,7 @@ impl SummaryCache {
     }
 }
 
-/// The path that encryption authenticates. Its prefix tells it from the paths of parts.
+/// The path that encryption authenticates. Its prefix distinguishes it from the paths of parts.
 fn key_path(path: &str) -> String {
     format!("{FOLDER}/{path}")
 }

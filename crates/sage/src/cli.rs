@@ -28,6 +28,7 @@ use crate::commands::submit::{self, CancelArgs, SubmitArgs};
 use crate::commands::token::{self, TokenCommand};
 use crate::commands::watch::{self, WatchArgs};
 use crate::commands::work::{self, WorkArgs};
+use crate::operator::ThreadArgs;
 use crate::settings::{self, ConfigCommand};
 
 const ROOT_EXAMPLES: &str = "\
@@ -144,7 +145,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// ChargeRequest this server instead of a directory, where the command can
+    /// Send the command to this server instead of opening a directory, where the command supports it
     #[arg(long, value_name = "ADDRESS", env = "SAGE_SERVER", global = true)]
     pub(crate) server: Option<String>,
 }
@@ -249,7 +250,7 @@ pub(crate) enum Command {
     /// Make a directory from a backup; it grants nothing until an officer has answered for it
     #[command(after_help = backup::RESTORE_EXAMPLES)]
     Restore(RestoreArgs),
-    /// BlockSelection format the directory has, and whether this release can work on it
+    /// The format of the directory, and whether this release can use it
     #[command(after_help = migrate::EXAMPLES)]
     Migrate(MigrateArgs),
     /// Keep a token for a server
@@ -360,6 +361,9 @@ pub(crate) struct TaxiArgs {
     /// How many files [default: one for every 8 million rides, and two at least]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) files: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
 
     /// Print one JSON object
     #[arg(long)]

@@ -19,6 +19,7 @@ pub(crate) fn run(flags: &GenerateArgs) -> Result<(), Failure> {
 }
 
 fn taxi(flags: &TaxiArgs) -> Result<(), Failure> {
+    flags.threads.apply();
     let rows = whole("--rows", &flags.rows, "--rows 1000000")?;
     let seed = whole("--seed", &flags.seed, "--seed 1")?;
     let files = flags.files.as_deref().map(|text| whole("--files", text, "--files 4")).transpose()?;

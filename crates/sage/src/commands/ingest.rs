@@ -12,6 +12,7 @@ use sage_server::views::ingest::{IngestResult, ReasonCount};
 
 use crate::directory::{DirectoryArgs, UserArgs};
 use crate::failure::Failure;
+use crate::operator::ThreadArgs;
 use crate::output::{print, print_json};
 
 /// The formats by their names.
@@ -42,6 +43,8 @@ pub(crate) struct IngestArgs {
     #[command(flatten)]
     user: UserArgs,
     #[command(flatten)]
+    threads: ThreadArgs,
+    #[command(flatten)]
     directory: DirectoryArgs,
 
     /// Print one JSON object
@@ -54,6 +57,7 @@ pub(crate) fn run(args: &IngestArgs) -> Result<(), Failure> {
     let batch = args.batch_id.clone().or_else(|| args.own_name()).ok_or_else(|| {
         Failure::usage("rows from standard input have no name of their own", "give the batch one with --batch-id ID")
     })?;
+    args.threads.apply();
     let engine = args.directory.open()?;
     let fed = engine.ingest(&args.user.principal()?, &args.stream, &batch, source)?;
     engine.close()?;

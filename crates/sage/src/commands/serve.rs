@@ -12,7 +12,7 @@ use sage_server::{Configuration, ListenConfiguration};
 use crate::commands::work::listen_for_stop;
 use crate::directory::DirectoryArgs;
 use crate::failure::Failure;
-use crate::operator::OperatorArgs;
+use crate::operator::{OperatorArgs, ThreadArgs};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -98,6 +98,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     operator: OperatorArgs,
     #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
+    #[command(flatten)]
     pub(crate) directory: DirectoryArgs,
 }
 
@@ -130,6 +132,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         LogFormatName::Text => LogFormat::Text,
         LogFormatName::Json => LogFormat::Json,
     });
+    args.threads.apply();
     let stop = listen_for_stop()?;
     sage_server::serve(&args.configuration(), stop, |address| {
         let mut out = std::io::stdout().lock();

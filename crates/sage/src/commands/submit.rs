@@ -14,7 +14,7 @@ use crate::commands::plan::pipeline_request;
 use crate::commands::work::{advance, listen_for_stop};
 use crate::directory::{DirectoryArgs, UserArgs};
 use crate::failure::Failure;
-use crate::operator::OperatorArgs;
+use crate::operator::{OperatorArgs, ThreadArgs};
 use crate::output::{print, print_json};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -45,6 +45,8 @@ pub(crate) struct SubmitArgs {
     #[command(flatten)]
     operator: OperatorArgs,
     #[command(flatten)]
+    threads: ThreadArgs,
+    #[command(flatten)]
     directory: DirectoryArgs,
     /// Print one JSON object
     #[arg(long)]
@@ -66,6 +68,7 @@ pub(crate) fn run(args: &SubmitArgs, target: Option<&Target>) -> Result<(), Fail
         return submit_to_server(args, target);
     }
     let request = pipeline_request(&args.file)?;
+    args.threads.apply();
     let stop = listen_for_stop()?;
     let client = LocalClient::open(&args.directory.under(&args.operator), Some(&args.user))?;
     let run = client.submit_with(&request, args.code.as_deref())?;

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::directory::DirectoryArgs;
 use crate::failure::Failure;
-use crate::operator::OperatorArgs;
+use crate::operator::{OperatorArgs, ThreadArgs};
 use crate::output::{print, print_json};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -33,6 +33,8 @@ pub(crate) struct WorkArgs {
     #[command(flatten)]
     operator: OperatorArgs,
     #[command(flatten)]
+    threads: ThreadArgs,
+    #[command(flatten)]
     directory: DirectoryArgs,
     /// Print one JSON object at the end
     #[arg(long)]
@@ -40,6 +42,7 @@ pub(crate) struct WorkArgs {
 }
 
 pub(crate) fn run(args: &WorkArgs) -> Result<(), Failure> {
+    args.threads.apply();
     let stop = listen_for_stop()?;
     let directory = args.directory.under(&args.operator);
     let mut performed = 0;

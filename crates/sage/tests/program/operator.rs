@@ -28,21 +28,23 @@ fn limits_come_from_flags_the_environment_and_the_file_in_this_order() {
     for (name, variable, values) in [
         ("attempt-time", "SAGE_ATTEMPT_TIME", ["1h", "2h", "90s"]),
         ("attempt-memory", "SAGE_ATTEMPT_MEMORY", ["100", "200", "300"]),
+        ("threads", "SAGE_THREADS", ["2", "3", "4"]),
         ("uncontained", "SAGE_UNCONTAINED", ["ada", "bob", "eve"]),
         ("scheduler", "SAGE_SCHEDULER", ["pack", "first-come", "dominant-share"]),
     ] {
         let [in_file, in_environment, as_flag] = values;
         std::fs::write(&file, "").expect("a file");
-        let (value, origin) = shown(&mut place.command(&show), name);
+        let (value, origin) = shown(place.command(&show).env_remove(variable), name);
         let unset = if name == "scheduler" { ("even-split", "built in") } else { ("", "not set") };
         assert_eq!((value.as_str(), origin.as_str()), unset, "{name}");
-        let line = if name == "attempt-memory" {
+        let line = if ["attempt-memory", "threads"].contains(&name) {
             format!("{name} = {in_file}\n")
         } else {
             format!("{name} = \"{in_file}\"\n")
         };
         std::fs::write(&file, line).expect("a file");
-        assert_eq!(shown(&mut place.command(&show), name), (in_file.to_owned(), format!("file {}", file.display())));
+        let found = shown(place.command(&show).env_remove(variable), name);
+        assert_eq!(found, (in_file.to_owned(), format!("file {}", file.display())));
         let found = shown(place.command(&show).env(variable, in_environment), name);
         assert_eq!(found, (in_environment.to_owned(), format!("environment {variable}")));
         let flag = format!("--{name}");
@@ -55,6 +57,7 @@ fn limits_come_from_flags_the_environment_and_the_file_in_this_order() {
         ("--attempt-time 5", "a length of time such as 90s"),
         ("--attempt-time 0s", "a length of time such as 90s"),
         ("--attempt-memory 0", "1..=100000000"),
+        ("--threads 0", "a whole number from 1 to 1024"),
         ("--uncontained ''", "--uncontained"),
         ("--scheduler none", "even-split"),
     ] {

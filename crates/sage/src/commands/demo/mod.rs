@@ -21,6 +21,7 @@ use crate::cli::{Cli, Command};
 use crate::commands::serve;
 use crate::commands::work::listen_for_stop;
 use crate::failure::Failure;
+use crate::operator::ThreadArgs;
 use crate::output::{print, print_json};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -56,6 +57,9 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
+    #[command(flatten)]
+    threads: ThreadArgs,
+
     /// Print one JSON object at the end
     #[arg(long)]
     json: bool,
@@ -63,6 +67,7 @@ pub(crate) struct DemoArgs {
 
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     let rides = args.rides()?;
+    args.threads.apply();
     let directory = DemoDirectory::new(args.dir.as_deref())?;
     let stop = listen_for_stop()?;
     let began = Instant::now();
@@ -88,7 +93,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     } else {
         print(&end.text())?
     }
-    dashboard(directory.path(), &address)
+    dashboard(directory.path(), &address, args.threads)
 }
 
 impl DemoArgs {
@@ -102,15 +107,16 @@ impl DemoArgs {
 }
 
 /// Serves the directory until it is stopped.
-fn dashboard(path: &Path, address: &str) -> Result<(), Failure> {
+fn dashboard(path: &Path, address: &str, threads: ThreadArgs) -> Result<(), Failure> {
     let parsed = Cli::try_parse_from(["sage", "serve", "--listen", address]);
     let Ok(Cli { command: Command::Serve(mut args), .. }) = parsed else {
         return Err(Failure::no_answer("the dashboard cannot be started", "sage serve --dir DIR"));
     };
-    // Whatever the surroundings name as directory, heads and blocks belongs to another one.
+    // The directory, heads and blocks in the environment belong to another directory.
     args.directory.dir = path.to_owned();
     args.directory.heads.clear();
     args.directory.blocks = None;
+    args.threads = threads;
     serve::run(&args)
 }
 

@@ -182,7 +182,7 @@ fn statistic(published: &ReleasedStatistic) -> String {
 fn form(call: &Call<'_>, release: &ReleaseView, fields: &str, answer: &str) -> String {
     format!(
         "<h2 id=\"try\">Try it</h2><form class=\"card\" method=\"post\" action=\"{}#try\">{}<div \
-         class=\"fields\">{fields}</div><button>ChargeRequest</button>{answer}</form>",
+         class=\"fields\">{fields}</div><button>Show the result</button>{answer}</form>",
         address(release),
         call.form_field()
     )

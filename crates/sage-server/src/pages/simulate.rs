@@ -65,7 +65,7 @@ fn request(given: &dyn Fn(&str, &str) -> String) -> Option<SimulationRequest> {
 /// The plots and the table, or what is wrong with the fields.
 fn result(given: &dyn Fn(&str, &str) -> String) -> Result<Result<String, String>, Problem> {
     let Some(request) = request(given) else {
-        return Ok(Err("Every field is a number; this one is not.".to_owned()));
+        return Ok(Err("Every field must be a number.".to_owned()));
     };
     let blocks = f64::from(request.blocks);
     if blocks > MOST.0 || blocks * request.rate > MOST.1 {

@@ -1,4 +1,4 @@
-//! Why a run stands as it does, and what the user can do next.
+//! The reason of a run's status, and what the user can do next.
 
 use sage_engine::adapt::{End, Limit, Outcome, Phase};
 use sage_engine::{AttemptOutcome, Engine, RunView, Waiting};
@@ -6,7 +6,7 @@ use sage_engine::{AttemptOutcome, Engine, RunView, Waiting};
 use crate::format::{blocks, loss, timestamp};
 use crate::views::runs::released_by;
 
-/// Why a run stands as it does, and what would help.
+/// The reason of a run's status, and what the user can do next.
 pub(crate) fn conclusion(engine: &Engine, run: &RunView, waiting: Option<&Waiting>) -> (String, String) {
     let (number, stream) = (run.number, &run.stream);
     let pair = |why: &str, help: String| (why.to_owned(), help);

@@ -20,16 +20,16 @@ use crate::views::runs::{Run, RunsPage};
 use crate::views::service::{ChargeResult, Live, ProblemDetails, Ready, Version};
 use crate::views::streams::{Block, BlocksPage, BlocksResult, Created, PolicyState, Stream, SuspendedMembers};
 
-/// A named shape.
+/// A reference to a named schema.
 pub(crate) type Schema = (&'static str, fn() -> Value);
 
-/// An object with these fields, all of which it has.
+/// An object with these required fields.
 fn object(fields: &[(&str, Value)]) -> Value {
     let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
     json!({"type": "object", "required": names, "properties": properties(fields)})
 }
 
-/// An object with fields that it has, and others that it may have.
+/// An object with required and optional fields.
 fn loose(required: &[(&str, Value)], optional: &[(&str, Value)]) -> Value {
     let mut whole = object(required);
     for (name, schema) in properties(optional) {
@@ -54,7 +54,7 @@ fn truth() -> Value {
     json!({"type": "boolean"})
 }
 
-/// Or nothing.
+/// A schema that also allows `null`.
 fn maybe(kind: &str) -> Value {
     json!({"type": [kind, "null"]})
 }

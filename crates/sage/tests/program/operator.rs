@@ -103,7 +103,7 @@ fn the_limits_of_the_machine_are_kept_by_the_commands_that_work() {
     place.good("submit long.toml --as mia");
     place.good("work --attempt-time 1s");
     let why = place.good("explain 1");
-    assert!(why.contains("would take longer than one may") && why.contains("raise time in [limits]"), "{why}");
+    assert!(why.contains("would take longer than allowed") && why.contains("raise time in [limits]"), "{why}");
     assert!(!why.contains("attempt 1"), "nothing was charged: {why}");
     place.fails("watch 1", 11, "over its time");
 }

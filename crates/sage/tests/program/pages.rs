@@ -25,7 +25,7 @@ fn a_token_becomes_a_cookie_and_pages_are_whole() {
             &["<svg", "each block of taxi, train lane", "test lane", "as a table", "<table", "</svg></div></figure>"],
         ),
         ("/streams/taxi?after=0", &["Blocks 1 to", "<details id=\"table\" open>"]),
-        ("/streams/taxi/blocks/hour%3D2026-01-01T20", &["sealed, it can be charged", "Who read it", "run 1</a>"]),
+        ("/streams/taxi/blocks/hour%3D2026-01-01T20", &["sealed; it can be charged", "Who read it", "run 1</a>"]),
         ("/runs", &["taxi-duration", "accepted", "✓"]),
         (
             "/runs/1",

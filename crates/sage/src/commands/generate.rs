@@ -11,7 +11,7 @@ use crate::cli::{GenerateArgs, TaxiArgs};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 
-/// Makes the stream and says what was written.
+/// Generates the rows and prints the written files.
 pub(crate) fn run(flags: &GenerateArgs) -> Result<(), Failure> {
     match flags {
         GenerateArgs::Taxi(flags) => taxi(flags),

@@ -1,4 +1,4 @@
-//! Audits as a user runs them: an answer in words or numbers, and messages that say what is allowed.
+//! `sage audit`: results as text and JSON, and error messages.
 
 use crate::{number, sage, stderr, stdout, words};
 

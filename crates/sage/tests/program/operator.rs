@@ -1,4 +1,4 @@
-//! What the operator of a machine decides: given as flags, in the environment or in a file, shown, and kept.
+//! The operator's settings: from flags, the environment or a file; shown, and enforced.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::http::Serving;
 use crate::place::{Place, project};
 use crate::server::{SMALL, pipeline, token};
 
-/// A setting as `config show` has it: its value and where that comes from.
+/// The value and the origin of a setting in `config show`.
 fn shown(command: &mut std::process::Command, name: &str) -> (String, String) {
     let told = command.output().expect("runs");
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
@@ -65,7 +65,7 @@ fn limits_come_from_flags_the_environment_and_the_file_in_this_order() {
     }
 }
 
-/// Every setting stands in the operator's page with its variable, and the page has no other.
+/// docs/reference/settings.md lists exactly the settings that there are.
 #[test]
 fn the_page_of_the_operator_has_every_setting() {
     let place = Place::new();
@@ -94,7 +94,7 @@ fn the_limits_of_the_machine_are_kept_by_the_commands_that_work() {
     }
     assert_eq!(place.json("runs"), json!([]), "nothing was submitted");
     place.good("plan examples/duration.toml --as mia --attempt-memory 4000");
-    // Training that would take much longer than its second by its public sizes is not begun.
+    // Training that by its public sizes would take much longer than a second is not started.
     let long = "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 3000\nlearning_rate = 0.5\nrows = 40000";
     let table = "  { group_mean = \"3600 * distance / duration\", by = \"extract(hour from pickup)\", name = \
                  \"usual_speed\", keys = 24, bounds = [0, 60] },\n";
@@ -120,7 +120,7 @@ fn the_limits_of_the_machine_are_kept_by_the_server() {
     }
 }
 
-/// A program that runs without a box can write beside its folder, which is why somebody answers for it by name.
+/// Own code without a sandbox can write outside its folder, which is why a named person has to accept the risk.
 #[test]
 fn programs_run_without_a_box_only_on_somebodys_word() {
     let place = Place::new();
@@ -143,7 +143,7 @@ fn programs_run_without_a_box_only_on_somebodys_word() {
     write("bare.toml", &own("bare"));
     place.good("submit boxed.toml --code code --as mia");
     place.good("work");
-    assert!(!mark.exists(), "a program in a box wrote beside it");
+    assert!(!mark.exists(), "own code in a sandbox wrote outside its folder");
     place.good("submit bare.toml --code code --as mia");
     place.good("work --uncontained ada");
     assert!(mark.exists(), "{}", place.good("explain 2"));

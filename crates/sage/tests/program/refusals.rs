@@ -1,4 +1,4 @@
-//! What goes wrong in the loop is said with its cause and the next step, and the exit code tells which kind it was.
+//! Failures in the training loop: the message has the cause and the next step, and the exit code the kind.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ fn what_cannot_be_is_refused_before_anything_is_charged() {
     assert!(!place.said.borrow().contains(&stored.to_string()), "somebody told how many rows there are");
 }
 
-/// A pipeline that needs more blocks than there are is taken, and waits: code 12 tells whoever waited with it.
+/// A pipeline that needs more blocks than there are is accepted and waits; `--wait` returns exit code 12.
 #[test]
 fn a_run_without_blocks_to_pay_with_waits() {
     let (place, _) = Place::with_rides("60_000");
@@ -79,13 +79,13 @@ fn a_run_that_gives_up_says_what_would_help() {
     place.fails("models show taxi-duration", 14, "there is no release");
 }
 
-/// Coins that nothing foretells.
+/// Random labels that no model can predict.
 fn coins() -> String {
     let second = "\n[[columns]]\nname = \"y\"\ntype = \"number\"\nmin = 0.0\nmax = 1.0\n";
     SMALL.replace("\"small\"", "\"coins\"").replace("test_share = 0.1", "test_share = 0.2") + second
 }
 
-/// Foretells them nevertheless.
+/// A pipeline that tries to predict them.
 const ORACLE: &str = r#"
 [pipeline]
 name = "oracle"
@@ -132,8 +132,8 @@ fn what_no_model_can_do_is_rejected() {
     place.fails("models show oracle", 14, "there is no release");
 }
 
-/// A label that follows its input exactly, where the input fills a twentieth of its scale: the run was once rejected
-/// with confidence, for a class of flatter lines than those that are trained.
+/// Regression: with a label that follows its input exactly, and an input that fills a twentieth of its scale, the run
+/// was rejected, because the certificate was for a smaller class of lines than the trained one.
 #[test]
 fn a_steep_line_is_not_rejected() {
     let place = Place::new();
@@ -156,7 +156,7 @@ fn a_steep_line_is_not_rejected() {
     assert!(!why.contains("reject: "), "{why}");
 }
 
-/// A worker that follows leaves the directory to others between rounds, and stops when it is asked to.
+/// `sage work --follow` releases the directory between rounds, and stops on a signal.
 #[cfg(unix)]
 #[test]
 fn a_worker_follows_until_it_is_asked_to_stop() {

@@ -1,8 +1,8 @@
-//! Every wrong command line has one message, and it names the flag, what was given and what is allowed.
+//! Every invalid command line has one message with the flag, the given value and what is allowed.
 
 use crate::{sage, stderr, stdout, words};
 
-/// One row: the flags, and what standard error says.
+/// One row: the flags, and the text on standard error.
 const WRONG: &[(&str, &str)] = &[
     (
         "--sampled-gaussian q=0.01,sigma=-1,steps=1000",

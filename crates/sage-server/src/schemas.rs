@@ -94,14 +94,14 @@ fn registered() -> Value {
     ])
 }
 
-fn inference_asked() -> Value {
+fn inference_request() -> Value {
     let data = list(json!({"type": ["number", "string", "boolean", "null"]}));
     let shape = list(json!({"type": "integer"}));
     let tensor = loose(&[("name", text()), ("data", data)], &[("shape", shape), ("datatype", text())]);
     loose(&[("inputs", list(tensor))], &[("id", text())])
 }
 
-fn invocations_asked() -> Value {
+fn invocations_request() -> Value {
     let split = object(&[("columns", list(text())), ("data", list(list(json!({}))))]);
     loose(
         &[],
@@ -196,13 +196,13 @@ const PROTOCOLS: &[Schema] = &[
         ])
     }),
     ("InferenceReady", || object(&[("name", text()), ("ready", truth())])),
-    ("InferenceAsked", inference_asked),
+    ("InferenceAsked", inference_request),
     ("InferenceAnswer", || {
         let mut tensor = tensor_head();
         tensor["properties"]["data"] = list(maybe("number"));
         loose(&[("model_name", text()), ("model_version", text()), ("outputs", list(tensor))], &[("id", text())])
     }),
-    ("InvocationsAsked", invocations_asked),
+    ("InvocationsAsked", invocations_request),
     ("FeaturesAsked", || {
         let entities = json!({"type": "object", "additionalProperties": list(json!({}))});
         loose(&[("features", list(text())), ("entities", entities)], &[("full_feature_names", truth())])

@@ -109,7 +109,7 @@ fn the_dashboard_is_a_server_and_a_temporary_directory_goes_with_it() {
 }
 
 #[test]
-fn a_reader_who_leaves_early_is_no_failure() {
+fn a_closed_standard_output_is_not_a_failure() {
     for arguments in [
         &["simulate", "--blocks", "20"][..],
         &["simulate", "--blocks", "20", "--json"],

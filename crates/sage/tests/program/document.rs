@@ -50,7 +50,7 @@ fn says_the_same(one: &str, other: &str) -> bool {
 }
 
 #[test]
-fn documents_that_differ_are_told_apart() {
+fn different_documents_are_distinguished() {
     assert!(says_the_same("pld 2.25785, and", "pld  2.257850000001, and"));
     for other in ["pld 2.25786, and", "pld 2.25785, or", "pld 2.25785,", "pld 2.25785, and so"] {
         assert!(!says_the_same("pld 2.25785, and", other), "{other}");

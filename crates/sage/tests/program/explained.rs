@@ -14,7 +14,7 @@ fn kinds(place: &Place, run: u64) -> Vec<String> {
 }
 
 #[test]
-fn whoever_waits_is_told_for_what() {
+fn explain_shows_what_a_run_waits_for() {
     let place = Place::new();
     place.good("generate taxi --rows 20_000 --start 2026-01-01 --out rides");
     place.good("stream create rides/_stream.toml --as ada");
@@ -52,7 +52,7 @@ fn whoever_waits_is_told_for_what() {
 
 /// Each limit that blocks a run is named by its key in docs/reference/pipeline-file.md, with its current value.
 #[test]
-fn every_limit_that_stands_in_the_way_is_named() {
+fn every_limit_that_blocks_a_run_is_named() {
     let (place, _) = Place::with_rides("60_000");
     let document = std::fs::read_to_string(project().join("docs/reference/pipeline-file.md")).expect("the page");
     let budget = "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.1\"\n";

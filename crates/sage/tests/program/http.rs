@@ -75,13 +75,13 @@ impl Serving {
         self.described.get_or_init(|| self.exchange("GET", "/openapi.json", &[], b"").json())
     }
 
-    /// Sends a signal, and returns the exit code.
+    /// Sends SIGTERM.
     pub(crate) fn ask_to_end(&self) {
         let ended = Command::new("kill").arg(self.child.id().to_string()).status();
         assert!(ended.is_ok_and(|status| status.success()));
     }
 
-    /// One that was started otherwise.
+    /// A server that was started by other means.
     pub(crate) fn at(child: Child, address: &str) -> Self {
         Self { child, address: address.trim().to_owned(), described: OnceLock::new() }
     }

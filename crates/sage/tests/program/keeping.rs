@@ -72,7 +72,7 @@ pub(crate) fn audited(folder: &Path) -> (bool, String) {
 }
 
 #[test]
-fn the_log_is_listed_verified_and_taken_away_while_a_server_works() {
+fn the_log_is_listed_verified_and_exported_beside_a_server() {
     let place = small_place();
     let all = place.good("audit log");
     for kind in ["stream-created", "rows-ingested", "blocks-sealed", "charged", "started", "left", "query-answered"] {
@@ -190,7 +190,7 @@ fn a_backup_under_load_is_restored_behind_a_fence() {
 }
 
 #[test]
-fn what_was_saved_and_then_changed_is_not_restored() {
+fn a_changed_backup_is_not_restored() {
     let place = small_place();
     place.good("backup copy");
     let list: Value =
@@ -254,7 +254,7 @@ fn two_directories_of_one_backup_draw_different_noise_and_keep_users_in_their_la
 }
 
 #[test]
-fn a_directory_says_its_format_and_others_are_left_alone() {
+fn a_directory_has_a_format_and_unknown_ones_are_refused() {
     let place = small_place();
     assert_eq!(place.json("migrate"), json!({"format": 1, "format_of_this_release": 1, "usable": true}));
     assert!(place.good("migrate").contains("nothing to do"));
@@ -279,7 +279,7 @@ fn a_directory_says_its_format_and_others_are_left_alone() {
 
 /// A directory that an earlier release wrote can be opened and used.
 #[test]
-fn the_directory_of_every_format_so_far_opens_and_goes_on() {
+fn directories_of_earlier_formats_can_be_used() {
     let place = Place::new();
     copy(&project().join("crates/sage/tests/golden/directory-format-1"), &place.path("sage-data"));
     assert_eq!(place.json("audit verify")["sound"], true);
@@ -389,7 +389,7 @@ fn shells_complete_every_command() {
 }
 
 #[test]
-fn a_run_says_what_it_did_step_by_step() {
+fn logs_show_the_steps_of_a_run() {
     let (place, stored) = Place::with_rides("20_000");
     place.run("submit examples/speed.toml --wait --as mia");
     let told = place.good("logs 1 --as mia");

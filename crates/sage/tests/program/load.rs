@@ -46,7 +46,7 @@ fn stalled_logins(runtime: &tokio::runtime::Runtime, count: usize, to: &str) -> 
 /// Regression: 256 stalled bodies of logins used to take every permit, and all others were refused with 503 for a
 /// minute.
 #[test]
-fn stalled_logins_keep_nobody_out() {
+fn stalled_logins_do_not_block_other_clients() {
     let (place, _) = Place::with_rides("2_000");
     let mia = token(&place, "mia");
     let serving = Serving::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--stall-seconds", "2"]));

@@ -17,7 +17,7 @@ fn rows(page: &str) -> usize {
 }
 
 #[test]
-fn events_are_chosen_by_stream_kind_name_and_time_and_taken_away() {
+fn events_are_filtered_and_exported() {
     let (place, _, tokens) = busy_place();
     let (mia, olga) = (&tokens["mia"], &tokens["olga"]);
     let serving = Serving::start(&place);
@@ -73,7 +73,7 @@ fn events_are_chosen_by_stream_kind_name_and_time_and_taken_away() {
 }
 
 #[test]
-fn the_log_of_a_stream_is_for_those_who_have_a_role_in_it() {
+fn the_log_of_a_stream_needs_a_role_on_it() {
     let (place, _, tokens) = busy_place();
     let zoe = token(&place, "zoe");
     let serving = Serving::start(&place);

@@ -148,7 +148,7 @@ const SHOWN: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_block_of_commands_is_run_or_says_why_not() {
+fn every_block_of_commands_is_run_or_has_a_reason() {
     let mut shown = BTreeSet::new();
     for page in pages() {
         for (kind, text) in blocks(&text_of(&page)) {
@@ -255,7 +255,7 @@ fn every_command_is_in_the_reference() {
 }
 
 #[test]
-fn the_words_are_shown_as_they_are_explained() {
+fn the_concepts_page_works_as_it_stands() {
     let said = run_script(&Place::new().path(""), &script_of("docs/guide/concepts.md"), &[]);
     for part in ["as the ledger counts; asked for was epsilon 0.05", "It was accepted and released.", "events verified"]
     {
@@ -264,7 +264,7 @@ fn the_words_are_shown_as_they_are_explained() {
 }
 
 #[test]
-fn a_backup_is_made_and_put_back_as_its_page_says() {
+fn the_operator_page_makes_and_restores_a_backup() {
     let (place, _) = Place::with_rides("2_000");
     run_script(&place.path(""), &script_of("docs/guide/operator.md"), &[]);
     assert_eq!(place.json("audit verify --dir sage-new")["fenced"], false, "an officer has acknowledged it");

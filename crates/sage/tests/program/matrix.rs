@@ -57,7 +57,7 @@ fn is_denied(serving: &Serving, verb: &str, path: &str, token: &str, body: &str)
 }
 
 #[test]
-fn every_operation_lets_in_whom_the_description_names_and_nobody_else() {
+fn every_operation_admits_exactly_its_audience() {
     let (place, _, _) = busy_place();
     let tokens = PEOPLE.map(|(name, role, _)| match (name, role) {
         ("", _) => String::new(),

@@ -42,7 +42,7 @@ fn of_south() -> String {
 }
 
 #[test]
-fn the_command_line_says_who_may_spend_where() {
+fn the_command_line_checks_membership_of_contexts() {
     let place = Place::new();
     let write = |name: &str, text: &str| std::fs::write(place.path(name), text).expect("a file");
     write("open.toml", &file(&[("members = [\"max\"]\n", "")]));
@@ -89,7 +89,7 @@ fn the_command_line_says_who_may_spend_where() {
 }
 
 #[test]
-fn the_server_turns_away_whoever_is_no_member() {
+fn the_server_refuses_users_who_are_not_members() {
     let place = Place::new();
     let serving = Serving::start(&place);
     let ada = place.good("token create --as ada --role admin").trim().to_owned();

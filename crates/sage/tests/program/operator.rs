@@ -122,7 +122,7 @@ fn the_limits_of_the_machine_are_kept_by_the_server() {
 
 /// Own code without a sandbox can write outside its folder, which is why a named person has to accept the risk.
 #[test]
-fn programs_run_without_a_box_only_on_somebodys_word() {
+fn own_code_runs_without_a_sandbox_only_if_a_person_accepts_it() {
     let place = Place::new();
     let write = |name: &str, text: &str| std::fs::write(place.path(name), text).expect("a file");
     write("small.toml", &SMALL.replace("doors = [\"enforced\"]", "doors = [\"enforced\", \"declared\"]"));

@@ -15,7 +15,7 @@ pub(crate) struct Place {
 }
 
 /// The output and the exit code of a command.
-pub(crate) struct Told {
+pub(crate) struct CommandOutput {
     pub(crate) out: String,
     pub(crate) err: String,
     pub(crate) code: Option<i32>,
@@ -85,7 +85,7 @@ impl Place {
     }
 
     /// Runs a command line with this standard input. Single quotes keep words together.
-    pub(crate) fn with_input(&self, line: &str, input: &str) -> Told {
+    pub(crate) fn with_input(&self, line: &str, input: &str) -> CommandOutput {
         let arguments = in_words(line);
         let mut command = self.command(&arguments);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -94,13 +94,13 @@ impl Place {
         drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
         let output = child.wait_with_output().expect("an end");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        let told = Told { out: text(output.stdout), err: text(output.stderr), code: output.status.code() };
+        let told = CommandOutput { out: text(output.stdout), err: text(output.stderr), code: output.status.code() };
         assert!(!told.err.contains("panicked"), "sage {line}: {}", told.err);
         *self.said.borrow_mut() += &format!("{}{}", told.out, told.err);
         told
     }
 
-    pub(crate) fn run(&self, line: &str) -> Told {
+    pub(crate) fn run(&self, line: &str) -> CommandOutput {
         self.with_input(line, "")
     }
 

@@ -80,7 +80,7 @@ fn holds(cell: &Value, truth: f64, widest: f64) {
 }
 
 #[test]
-fn answers_hold_what_is_known_within_their_half_widths() {
+fn results_are_within_their_half_widths() {
     for filter in ["basic", "renyi", "strong"] {
         let place = world(filter);
         for epsilon in ["0.001", "0.01", "1", "8"] {
@@ -181,7 +181,7 @@ fn a_question_is_charged_once_for_each_key_and_written_down() {
 }
 
 #[test]
-fn an_error_that_is_asked_for_is_met_by_the_least_cost() {
+fn a_requested_error_is_met_at_the_least_cost() {
     let place = world("renyi");
     let plan =
         |error: &str| place.json(&format!("query rides 'SELECT count(*)' --all --error {error} --plan --as mia"));
@@ -246,7 +246,7 @@ fn a_key_belongs_to_one_question_of_one_account_and_of_one_stream() {
 }
 
 #[test]
-fn what_the_ledger_counts_is_said_beside_what_was_asked() {
+fn the_cost_in_the_ledger_is_shown_beside_the_requested_cost() {
     let place = world("renyi");
     let asked = "query rides 'SELECT count(*)' --last 2 --epsilon 0.5 --as mia";
     let plan = place.json(&format!("{asked} --plan"));
@@ -304,7 +304,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_cannot_be_made_private_is_refused_by_name_and_charges_nothing() {
+fn queries_that_cannot_be_private_are_refused_without_a_charge() {
     let place = world("renyi");
     let before = place.json("budget rides");
     for (sql, said) in REFUSED {
@@ -319,7 +319,7 @@ fn what_cannot_be_made_private_is_refused_by_name_and_charges_nothing() {
 }
 
 #[test]
-fn questions_come_over_the_wire_and_what_is_repeated_is_not_charged_again() {
+fn queries_over_http_are_charged_once_per_key() {
     let place = world("renyi");
     let mia = place.good("token create --as mia").trim().to_owned();
     let serving = Serving::start(&place);
@@ -380,7 +380,7 @@ fn without_numbers(text: &str) -> String {
 }
 
 #[test]
-fn every_example_of_the_page_is_answered_as_it_says() {
+fn every_example_of_the_page_has_its_printed_result() {
     let path = project().join("docs/reference/private-sql.md");
     let mut document = std::fs::read_to_string(&path).expect("the page");
     let (place, _) = Place::with_rides("100_000");

@@ -7,7 +7,7 @@ use crate::place::Place;
 use crate::server::SMALL;
 
 #[test]
-fn what_cannot_be_is_refused_before_anything_is_charged() {
+fn invalid_pipelines_are_refused_before_a_charge() {
     let (place, stored) = Place::with_rides("60_000");
     let example = "examples/duration.toml";
     place.variant(example, "stream.toml", &[("stream = \"taxi\"", "stream = \"tax\"")]);
@@ -67,7 +67,7 @@ fn a_run_without_blocks_to_pay_with_waits() {
 }
 
 #[test]
-fn a_run_that_gives_up_says_what_would_help() {
+fn a_run_that_gives_up_has_hints() {
     let (place, _) = Place::with_rides("60_000");
     let changes = [("target = 0.02", "target = 0.000001"), ("[validate]", "[adapt]\nattempts = 1\n[validate]")];
     place.variant("examples/duration.toml", "hopeless.toml", &changes);
@@ -106,7 +106,7 @@ split = { train = 0.3, reject = 0.7 }
 "#;
 
 #[test]
-fn what_no_model_can_do_is_rejected() {
+fn an_impossible_target_is_rejected() {
     let place = Place::new();
     let mut rows = "at,x,y\n".to_owned();
     for place in 0..40_000 {
@@ -159,7 +159,7 @@ fn a_steep_line_is_not_rejected() {
 /// `sage work --follow` releases the directory between rounds, and stops on a signal.
 #[cfg(unix)]
 #[test]
-fn a_worker_follows_until_it_is_asked_to_stop() {
+fn a_following_worker_stops_on_a_signal() {
     let (place, _) = Place::with_rides("150_000");
     let mut worker = place.command(&["work", "--follow", "--json"]);
     let worker = worker.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a worker");

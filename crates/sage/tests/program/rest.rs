@@ -74,7 +74,7 @@ fn files_are_for_their_owner_alone_whatever_the_umask() {
 
 /// Files that SQLite makes beside the log while it is open.
 #[test]
-fn what_a_running_server_makes_is_for_its_owner_alone() {
+fn files_of_a_running_server_are_readable_by_the_owner_only() {
     let place = small_place();
     // A directory of an earlier release.
     for path in everything(&place.path("sage-data")) {
@@ -97,7 +97,7 @@ const COUNT: &str =
 
 /// Regression: a token that was revoked after the backup was valid again in the restored directory.
 #[test]
-fn tokens_of_a_backup_do_not_count_unless_told_otherwise() {
+fn tokens_of_a_backup_are_not_valid_unless_kept() {
     let place = small_place();
     let leaked = place.good("token create --as mia").trim().to_owned();
     place.good("backup saved");

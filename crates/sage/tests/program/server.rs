@@ -130,7 +130,7 @@ fn heads_leave_as_time_goes_by() {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_a_kill() {
+fn acknowledged_changes_survive_a_kill() {
     let (place, _) = Place::with_rides("150_000");
     let mia = token(&place, "mia");
     let text = pipeline(&place);
@@ -159,7 +159,7 @@ fn what_was_acknowledged_is_there_after_a_kill() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_said_in_problem_details() {
+fn invalid_requests_get_problem_details() {
     let (place, _) = Place::with_rides("2_000");
     let mia = token(&place, "mia");
     let serving = Serving::start(&place);

@@ -144,7 +144,7 @@ fn is(kind: &str, value: &Value) -> bool {
 }
 
 #[test]
-fn what_breaks_a_schema_is_found() {
+fn violations_of_a_schema_are_found() {
     let document = serde_json::json!({
         "paths": {"/v1/runs/{run}": {"get": {"responses": {
             "200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Run"}}}},

@@ -7,7 +7,7 @@ use crate::place::Place;
 use crate::story::documented;
 
 #[test]
-fn a_simulation_is_told_as_text_json_and_pictures() {
+fn a_simulation_prints_text_json_and_plots() {
     let place = Place::new();
     let line = "simulate --blocks 60 --rate 0.5 --seeds 2 --scheduler even-split --scheduler pack";
     let told = place.run(&format!("{line} --svg year.svg"));

@@ -42,7 +42,7 @@ fn a_directory_that_is_not_there_is_made_and_filled_over_the_network() {
 }
 
 #[test]
-fn slow_heads_are_cut_off_and_greedy_tokens_told_when_to_come_back() {
+fn slow_headers_are_cut_off_and_greedy_tokens_get_retry_after() {
     let (place, _) = Place::with_rides("2_000");
     let mia = token(&place, "mia");
     let limits =
@@ -72,7 +72,7 @@ fn slow_heads_are_cut_off_and_greedy_tokens_told_when_to_come_back() {
 }
 
 #[test]
-fn what_has_begun_is_answered_before_the_end() {
+fn requests_in_progress_are_completed_on_shutdown() {
     let (place, _) = Place::with_rides("2_000");
     let mia = token(&place, "mia");
     let mut serving = Serving::start(&place);

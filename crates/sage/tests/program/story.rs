@@ -53,7 +53,7 @@ fn rides_become_a_model_that_predicts() {
 }
 
 #[test]
-fn rows_are_asked_about_in_two_formats_and_wrong_ones_are_named() {
+fn predictions_read_two_formats_and_name_invalid_rows() {
     let (place, _) = Place::with_rides("150_000");
     place.good("submit examples/duration.toml --wait --as mia");
     let by_file = place.good("predict taxi-duration examples/rides.csv");

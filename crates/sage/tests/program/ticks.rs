@@ -103,7 +103,7 @@ fn a_stream_may_ask_for_a_longer_tick_than_its_server_has() {
 
 /// The server showed releases by its own `--tick`, and the engine held results back by whole minutes.
 #[test]
-fn results_are_held_back_by_the_tick_of_the_server() {
+fn results_are_delayed_by_the_disclosure_interval_of_the_server() {
     let (place, _) = Place::with_rides("20_000");
     let mia = token(&place, "mia");
     let held = [("[stream]\n", "[stream]\nanswers = \"at-interval\"\n")];
@@ -123,7 +123,7 @@ fn results_are_held_back_by_the_tick_of_the_server() {
 }
 
 #[test]
-fn whoever_listens_for_a_time_is_told_what_there_is_and_let_go() {
+fn a_listener_with_a_duration_gets_all_events_and_is_closed() {
     let (place, _) = Place::with_rides("2_000");
     let [mia, carl] = ["mia", "carl"].map(|name| token(&place, name));
     let serving = Serving::start(&place);

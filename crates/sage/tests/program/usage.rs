@@ -71,7 +71,7 @@ fn every_wrong_flag_is_named_with_what_is_allowed() {
 }
 
 #[test]
-fn delta_is_asked_for_and_checked() {
+fn delta_is_required_and_checked() {
     for (flags, message) in [
         ("", "--delta is missing: epsilon is stated at a delta"),
         ("--policy 1,0", "--delta is missing"),

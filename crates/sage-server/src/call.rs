@@ -23,7 +23,7 @@ pub(crate) struct Caller {
     pub(crate) who: Principal,
     /// The id of their token.
     pub(crate) token: String,
-    /// Whether they run the machine.
+    /// Whether it is an admin token.
     pub(crate) admin: bool,
 }
 
@@ -32,9 +32,9 @@ pub(crate) struct Call<'server> {
     pub(crate) server: &'server Server,
     /// The engine as it is during this request.
     pub(crate) engine: Arc<Engine>,
-    /// The path of its route, with names in place of what varies.
+    /// The pattern of its route, such as `/v1/runs/{run}`.
     pub(crate) route: &'static str,
-    /// `None` where a route needs no token.
+    /// `None` if the route needs no token.
     pub(crate) caller: Option<Caller>,
     pub(crate) parameters: BTreeMap<String, String>,
     pub(crate) query: BTreeMap<String, String>,
@@ -90,7 +90,7 @@ impl Call<'_> {
         Ok(&self.caller()?.who)
     }
 
-    /// Reserves memory for what is about to be made, beyond the body and what was read from it.
+    /// Reserves memory for the response, beyond the body and its parsed values.
     pub(crate) fn reserve(&self, bytes: usize) -> Result<(), Problem> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner).grow(bytes)
     }
@@ -149,20 +149,19 @@ impl Call<'_> {
         )))
     }
 
-    /// The run of the path, for who may see it.
+    /// The run in the path, if the caller may see it.
     pub(crate) fn run(&self) -> Result<RunView, Problem> {
         let number = self.part("run").parse::<u64>().ok();
         let run = number.and_then(|number| self.engine().run(number)).filter(|run| self.sees(&run.stream));
-        // BlockSelection numbers exist is not public, so all invisible runs get the same reply.
+        // Whether a run exists is not public, so a run that is missing and one that is not visible get the same reply.
         run.ok_or_else(|| match self.has_a_role() {
             true => Problem::missing("there is no such run; list them with GET /v1/runs"),
             false => Problem::forbidden("runs are for those who have a role in a stream"),
         })
     }
 
-    /// The head of the log that the caller may know: the present one with a role in every stream, otherwise the one at the
-    /// end of the last disclosure interval of the streams without one. That something happened in a stream is not shown
-    /// earlier, whatever it was.
+    /// The log head that the caller may know: the current one with a role on every stream, otherwise the one at the end
+    /// of the last disclosure interval of the streams without a role. No activity of a stream is shown earlier.
     pub(crate) fn log_head(&self) -> Result<Head, Problem> {
         let engine = self.engine();
         let unseen: Vec<String> = engine.stream_names().into_iter().filter(|stream| !self.sees(stream)).collect();
@@ -173,31 +172,30 @@ impl Call<'_> {
         Ok(engine.head_at(length)?)
     }
 
-    /// Whether the caller is more than a consumer.
+    /// Whether the caller has a role on any stream, or an admin token.
     pub(crate) fn has_a_role(&self) -> bool {
         self.engine().stream_names().iter().any(|stream| self.sees(stream))
     }
 
-    /// The release of the path.
+    /// The release in the path.
     pub(crate) fn release(&self) -> Result<ReleaseView, Problem> {
         let (name, version) = (self.part("name"), self.part("version"));
         let text = if version.is_empty() { name.to_owned() } else { format!("{name}@{version}") };
         self.release_named(&text)
     }
 
-    /// The release that is meant by `name`, `name@3`, `name@champion` or `name@latest`, among those that the caller may
-    /// know of.
+    /// The release with the name `name`, `name@3`, `name@champion` or `name@latest`, if it is disclosed to the caller.
     pub(crate) fn release_named(&self, text: &str) -> Result<ReleaseView, Problem> {
         Ok(self.engine().release_shown(text, &self.shown())?)
     }
 
-    /// All releases that the caller may know of, by name and version.
+    /// All releases that are disclosed to the caller, by name and version.
     pub(crate) fn releases(&self) -> Vec<ReleaseView> {
         self.engine().releases_shown(&self.shown())
     }
 
-    /// Whether the caller may know of a release: with a role in its stream at once, without one when the disclosure
-    /// interval is over in which it was released.
+    /// Whether a release is disclosed to the caller: at once with a role on its stream, otherwise after the disclosure
+    /// interval in which it was released.
     pub(crate) fn shown(&self) -> impl Fn(&ReleaseView) -> bool {
         let outside = std::cell::OnceCell::new();
         move |release| {
@@ -212,7 +210,7 @@ pub(crate) fn sees(engine: &Engine, caller: &Caller, stream: &str) -> bool {
     caller.admin || !engine.roles(&caller.who, stream).is_empty()
 }
 
-/// The refusal of a user without a role. It does not say whether there is such a stream.
+/// The refusal of a user without a role. It does not reveal whether the stream exists.
 pub(crate) fn no_role(who: &Principal, stream: &str) -> Problem {
     Problem::forbidden(format!(
         "\"{}\" has no role in a stream \"{stream}\"; what was released is at /v1/releases, and an officer can give a role \

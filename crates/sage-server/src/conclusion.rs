@@ -1,4 +1,4 @@
-//! Why a run stands as it does, and what the user can do next.
+//! The reason of a run's status, and what the user can do next.
 
 use sage_engine::adapt::{End, Limit, Outcome, Phase};
 use sage_engine::{AttemptOutcome, Engine, RunView, Waiting};
@@ -6,7 +6,7 @@ use sage_engine::{AttemptOutcome, Engine, RunView, Waiting};
 use crate::format::{blocks, loss, timestamp};
 use crate::views::runs::released_by;
 
-/// Why a run stands as it does, and what would help.
+/// The reason of a run's status, and what the user can do next.
 pub(crate) fn conclusion(engine: &Engine, run: &RunView, waiting: Option<&Waiting>) -> (String, String) {
     let (number, stream) = (run.number, &run.stream);
     let pair = |why: &str, help: String| (why.to_owned(), help);
@@ -16,18 +16,16 @@ pub(crate) fn conclusion(engine: &Engine, run: &RunView, waiting: Option<&Waitin
             pair("It was accepted and released.", format!("sage models show {name}"))
         }
         Phase::Over(Outcome::Rejected) => pair(
-            "It was rejected: the best model of this kind misses the target on these blocks, noise aside.",
+            "It was rejected: even without noise, the best model of this kind misses the target on these blocks.",
             "choose other features, another kind in [train], or a target that can be met".to_owned(),
         ),
         Phase::Over(Outcome::Stopped(end)) => stop_reason(end, run),
-        Phase::Chosen(_) | Phase::Running(_) => {
-            pair("An attempt is under way.", "sage work brings it to its end".to_owned())
-        }
+        Phase::Chosen(_) | Phase::Running(_) => pair("An attempt is in progress.", "sage work completes it".to_owned()),
         Phase::Idle => match waiting {
             Some(waiting) => {
                 (waiting_reason(waiting, stream), format!("{}; or: sage cancel {number}", next_step(waiting, stream)))
             }
-            None => pair("It has something to do.", "sage work".to_owned()),
+            None => pair("It is ready to continue.", "sage work".to_owned()),
         },
     }
 }
@@ -44,7 +42,7 @@ fn waiting_reason(waiting: &Waiting, stream: &str) -> String {
             blocks(*admit)
         )
     } else {
-        "There are such blocks: it runs when sage work comes to it.".to_owned()
+        "There are enough such blocks: it runs when sage work reaches it.".to_owned()
     };
     format!("It waits for {} that each admit an attempt of epsilon {}. {now}{until}", blocks(*needed), loss(*epsilon))
 }
@@ -55,10 +53,10 @@ fn next_step(waiting: &Waiting, stream: &str) -> String {
     }
     if waiting.admit >= waiting.blocks {
         return format!(
-            "take in and seal new blocks, of which it has an even share, then sage work (sage budget {stream})"
+            "ingest rows and seal new blocks, of which it gets an even share, then sage work (sage budget {stream})"
         );
     }
-    format!("take in and seal new blocks, then sage work (what is left now: sage budget {stream})")
+    format!("ingest rows and seal new blocks, then sage work (what is left now: sage budget {stream})")
 }
 
 fn stop_reason(end: End, run: &RunView) -> (String, String) {
@@ -67,7 +65,7 @@ fn stop_reason(end: End, run: &RunView) -> (String, String) {
             "It timed out before an attempt met its target.",
             "raise timeout in [adapt], seal blocks sooner, or let it spend more: epsilon_max in [budget]",
         ),
-        End::Cancelled => ("It was cancelled.", "sage submit FILE starts it anew"),
+        End::Cancelled => ("It was cancelled.", "sage submit FILE starts it again"),
         End::Limit(Limit::Attempts) => (
             "It used up the attempts that its file allows, and none met its target.",
             "raise attempts in [adapt], or start with more: epsilon0 in [budget], window in [pipeline]",
@@ -77,24 +75,24 @@ fn stop_reason(end: End, run: &RunView) -> (String, String) {
             "raise epsilon_max in [budget], window.max in [pipeline] or data_doublings in [adapt]; or lower the target",
         ),
         End::Limit(Limit::Time) => (
-            "By the public sizes of its window the next attempt would take longer than one may, and was not \
-             begun.",
+            "By the public sizes of its window the next attempt would take longer than allowed, and was not \
+             started.",
             "raise time in [limits], and the operator --attempt-time, or make it smaller: fewer epochs in [train], narrower \
              layers, a shorter window",
         ),
         End::Limit(Limit::Memory) => (
-            "The next attempt would need more memory than one may have, and was not begun. It was charged nothing.",
+            "The next attempt would need more memory than allowed, and was not started. Nothing was charged for it.",
             "raise memory_megabytes in [limits], and the operator --attempt-memory, or lower window.max in [pipeline] and \
              raise epsilon_max in [budget]",
         ),
         End::Failing if run.attempts.iter().any(|one| matches!(one.outcome, Some(AttemptOutcome::Lost(_)))) => (
-            "Attempt after attempt was lost, and each stays charged.",
-            "mend what the reasons above name, then submit it again",
+            "Several attempts in a row were lost, and each stays charged.",
+            "fix the reasons above, then submit it again",
         ),
         End::NotMember => (
             "The person who submitted it may no longer spend on the stream: they are no longer an ML engineer, no longer \
              a member of the context that paid, or suspended. Nothing more was charged.",
-            "let an ML engineer submit it; [access] and [[policy.contexts]] of the stream's file say who may",
+            "let an ML engineer submit it; [access] and [[policy.contexts]] of the stream file list who may",
         ),
         End::NameTaken => (
             "The name of its pipeline belongs to another stream.",
@@ -106,7 +104,7 @@ fn stop_reason(end: End, run: &RunView) -> (String, String) {
             "simplify its expressions or make it smaller, check it with: sage plan FILE, then submit it again; the \
              operator finds the crash in the output of the program",
         ),
-        End::Failing => ("Its pipeline no longer fits its stream.", "sage plan FILE says what does not fit"),
+        End::Failing => ("Its pipeline no longer fits its stream.", "sage plan FILE shows what does not fit"),
     };
     (why.to_owned(), help.to_owned())
 }

@@ -15,8 +15,8 @@ use sage_engine::{Engine, EngineError, ReleaseView};
 
 use crate::handlers::log::newest_first;
 
-/// What users without a role in a stream may see, interval by interval. How long the intervals are is the engine's to
-/// say, which holds results back by the same ones.
+/// What users without a role on a stream may see, per interval. The engine decides the length of the intervals, because
+/// it delays results by the same ones.
 #[derive(Default)]
 pub(crate) struct DisclosureIntervals {
     /// The disclosed state by the length of the interval.
@@ -28,7 +28,7 @@ pub(crate) struct DisclosureIntervals {
 struct DisclosedState {
     /// The start of the interval of this state; later events are not in it.
     boundary: u64,
-    /// How many events of the log.
+    /// The number of disclosed events of the log.
     length: u64,
     /// The newest version of each release.
     newest: Arc<BTreeMap<String, u32>>,
@@ -51,7 +51,7 @@ const fn boundary(time: u64, tick: u64) -> u64 {
 }
 
 impl DisclosureIntervals {
-    /// What is shown at this time, in milliseconds since 1970. Where the log cannot be read, what was shown before.
+    /// The disclosed state at this time, in milliseconds since 1970. If the log cannot be read, the previous state.
     pub(crate) fn outside(&self, engine: &Engine, now: u64) -> PublicView {
         let (least, intervals) = (engine.least_interval(), engine.disclosure_intervals());
         let ticks: BTreeSet<u64> = intervals.values().copied().chain([least]).collect();
@@ -89,7 +89,7 @@ impl PublicView {
         self.lengths().map(|(_, length)| length).min().unwrap_or(0)
     }
 
-    /// How many events of the log a user may know of who has no role in these streams.
+    /// The number of events that are disclosed to a user without a role on these streams.
     pub(crate) fn length_without(&self, streams: &[String]) -> u64 {
         let length = |stream: &String| self.shown.get(&self.interval(Some(stream))).map_or(0, |shown| shown.length);
         streams.iter().map(length).min().unwrap_or_else(|| self.length())
@@ -103,12 +103,12 @@ impl PublicView {
     }
 }
 
-/// What happened before a boundary, of a log that has gone on since.
+/// The state before a boundary, computed from a log with later events.
 fn found(engine: &Engine, boundary: u64) -> Result<DisclosedState, EngineError> {
-    // First these: of every one of them the event is in the log by the time that is read.
+    // The releases are read before the log, so that the log contains the event of each of them.
     let releases = engine.releases();
     let mut later = BTreeSet::new();
-    // What came after the boundary is found from the end, so that a long log costs nothing.
+    // The events after the boundary are found from the end, so that the length of the log does not matter.
     let mut length = engine.log_length()?;
     for event in newest_first(engine, length) {
         let event = event?;
@@ -126,7 +126,7 @@ fn found(engine: &Engine, boundary: u64) -> Result<DisclosedState, EngineError> 
     Ok(DisclosedState { boundary, length, newest: Arc::new(newest) })
 }
 
-/// With what happened before a later boundary.
+/// Advances a state to a later boundary.
 fn advanced(shown: &DisclosedState, engine: &Engine, boundary: u64) -> Result<DisclosedState, EngineError> {
     let mut next = DisclosedState { boundary, ..shown.clone() };
     loop {
@@ -173,7 +173,7 @@ mod tests {
         (0..10_000).map(job).collect()
     }
 
-    /// Welch's t of two samples; nothing where both are constant and alike.
+    /// Welch's t of two samples; zero if both are constant and equal.
     fn welch(one: &[f64], other: &[f64]) -> f64 {
         let mean = |list: &[f64]| list.iter().sum::<f64>() / list.len() as f64;
         let spread = |list: &[f64]| {

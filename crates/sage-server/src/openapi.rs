@@ -1,4 +1,4 @@
-//! The description of the server (OpenAPI 3.1), made from the table of routes.
+//! The OpenAPI 3.1 document of the server, generated from the route table.
 
 use std::sync::OnceLock;
 
@@ -13,7 +13,7 @@ use crate::problem::Style;
 use crate::schemas;
 use crate::table::{Authentication, ResponseKind, Route, Verb, routes};
 
-/// The description. It is made once: it follows from the program alone.
+/// The document. It is generated once, because it depends on the program only.
 pub(crate) fn describe() -> Reply {
     static MADE: OnceLock<Bytes> = OnceLock::new();
     Reply::new("application/json", MADE.get_or_init(|| Bytes::from(description().to_string())).clone())
@@ -89,7 +89,7 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-/// The parts of a path that have a name.
+/// The parameters of a path.
 fn named(path: &str) -> impl Iterator<Item = String> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).map(|name| name.replace('*', ""))
 }
@@ -108,7 +108,7 @@ fn parameter(place: &str, name: &str) -> Value {
 mod tests {
     use super::*;
 
-    /// Every name under a key, wherever it stands.
+    /// Every text under a key, at any depth.
     fn references(value: &Value, found: &mut Vec<String>) {
         match value {
             Value::Array(list) => list.iter().for_each(|one| references(one, found)),

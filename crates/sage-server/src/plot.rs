@@ -1,5 +1,4 @@
-//! Lines over time as SVG, drawn from numbers alone: they differ in dashes as well as in colour, and every picture
-//! says in words what it shows.
+//! Line plots as SVG. Lines differ in dashes as well as in colour, and every plot has a text description.
 
 use crate::format::escape_html;
 
@@ -11,7 +10,7 @@ pub struct Line {
     pub values: Vec<f64>,
 }
 
-/// What a picture shows. Texts are escaped here.
+/// The content of a plot. Texts are escaped here.
 pub struct Plot {
     /// The heading.
     pub title: &'static str,
@@ -27,10 +26,10 @@ const LEFT: f64 = 56.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = 40.0;
-/// Room for the name of a line below the picture.
+/// Height of a legend entry below the plot.
 const NAMED: f64 = 18.0;
 
-/// Colours that stand out on white and on black, and dashes that tell them apart without colour.
+/// Colours with enough contrast on white and on black, and dashes to distinguish lines without colour.
 const LOOKS: [(&str, &str); 8] = [
     ("#2a788e", "none"),
     ("#c2410c", "7 4"),
@@ -47,7 +46,7 @@ impl Plot {
         HEIGHT + NAMED * self.lines.len() as f64 + 8.0
     }
 
-    /// The picture as a part of another document.
+    /// The plot as a part of another SVG.
     pub fn drawn(&self, top: f64) -> String {
         let highest = self.lines.iter().flat_map(|line| &line.values).copied().fold(0.0, f64::max);
         let last = self.lines.iter().map(|line| line.values.len()).max().unwrap_or(0).max(2);
@@ -108,7 +107,7 @@ impl Plot {
     }
 }
 
-/// Pictures below each other, as one SVG in a page.
+/// Plots below each other, as one SVG in a page.
 pub fn svg(id: &str, says: &str, plots: &[Plot]) -> String {
     let height: f64 = plots.iter().map(Plot::height).sum();
     let titles: Vec<&str> = plots.iter().map(|plot| plot.title).collect();
@@ -127,12 +126,12 @@ pub fn svg(id: &str, says: &str, plots: &[Plot]) -> String {
     )
 }
 
-/// The same as a file of its own, which must say that it is a picture.
+/// The same as a separate file, with the SVG namespace.
 pub fn file(svg: &str) -> String {
     svg.replacen("<svg ", "<svg xmlns=\"http://www.w3.org/2000/svg\" ", 1)
 }
 
-/// One, two or five times a power of ten, at least this.
+/// The least number of the form 1, 2 or 5 times a power of ten that is not below this one.
 fn nice(least: f64) -> f64 {
     if least <= 0.0 || !least.is_finite() {
         return 1.0;

@@ -1,7 +1,7 @@
 //! Every way a request can fail, in the format that its client expects.
 //!
-//! Ours are problem details (RFC 9457). Where a route speaks another project's protocol, the error does so too.
-//! Text of an error never holds a row of a stream; failures of the machine are reported to its operator alone.
+//! Errors are problem details (RFC 9457), or in the format of another project's protocol on its routes. The text of an
+//! error never contains a row of a stream; failures of the machine are reported to the operator only.
 
 use axum::http::StatusCode;
 use sage_engine::stream::MemberRefusal;
@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 use crate::diagnostics::note;
 use crate::views::service::ProblemDetails;
 
-/// Why a request was not done.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) status: StatusCode,
     pub(crate) detail: String,
-    /// The failed write, where that is the reason; for the operator alone.
+    /// The failed write, if that is the reason; for the operator only.
     pub(crate) unwritten: Option<String>,
     /// After how many seconds the client may retry.
     pub(crate) retry_after: Option<u64>,
-    /// BlockSelection kind of problem it is, where the status alone does not say.
+    /// The kind of the problem, if the status is not specific enough.
     pub(crate) kind: &'static str,
 }
 
-/// The kind of a problem that its status says enough about.
+/// The kind of a problem whose status is specific enough.
 const PLAIN: &str = "about:blank";
 /// The key of a request was used for another one.
 pub const KEY_REUSED: &str = "urn:sage:key-reused";
@@ -80,8 +80,8 @@ impl Problem {
         Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 
-    /// The request was charged and failed afterwards. A conflict with what is in the log already, and not a 503: clients
-    /// repeat those by themselves, and each repetition would be charged.
+    /// The request was charged and failed afterwards. This is a 409 and not a 503, because clients repeat a 503 by
+    /// themselves, and each repetition would be charged.
     fn charged_but_failed(charge: u64, cause: &EngineError) -> Self {
         note(&format!("a query failed after its charge (event {charge} of the log): {cause}"));
         let detail = format!(
@@ -96,13 +96,13 @@ impl Problem {
         }
     }
 
-    /// More was asked than one token may.
+    /// A token has exceeded a rate limit or a quota.
     pub(crate) fn too_often(detail: impl Into<String>, wait: std::time::Duration) -> Self {
         let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
         Self { retry_after: Some(seconds), ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail) }
     }
 
-    /// The body in the given shape, and its type.
+    /// The body in the given style, and its media type.
     pub(crate) fn body(&self, style: Style) -> (&'static str, Value) {
         match style {
             Style::Details | Style::Page => (

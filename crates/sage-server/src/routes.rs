@@ -53,7 +53,7 @@ pub(crate) fn router(server: &Arc<Server>) -> Router {
     router.fallback(unknown_route).method_not_allowed_fallback(unknown_method)
 }
 
-/// Whether a request would write to a registry of MLflow's.
+/// Whether a request would write to an MLflow registry.
 fn writes_to_mlflow(request: &Request) -> bool {
     let path = request.uri().path();
     let theirs = ["/api/2.0/mlflow", "/api/3.0/mlflow", "/ajax-api/"].iter().any(|start| path.starts_with(start));
@@ -303,8 +303,8 @@ async fn predicted(
     .await
 }
 
-/// What can be refused without the body is refused here, for every route alike: who has no token where one is
-/// needed, who may not see the stream that the path names, who asks or changes too much.
+/// The checks of every route that need no body: a required token, a role on the stream in the path, and the rate
+/// limits.
 fn admitted(
     server: &Server, route: &Route, holder: Option<&Holder>, parameters: &BTreeMap<String, String>,
 ) -> Result<Option<Caller>, Problem> {
@@ -371,7 +371,7 @@ pub(crate) fn respond(answer: Reply) -> Response {
     with_head(answer, body)
 }
 
-/// A response whose memory stays reserved until it has left.
+/// A response whose memory stays reserved until it is sent.
 fn respond_metered(answer: Reply, memory: Reservation) -> Response {
     let (length, body) = (answer.body.len(), pacing::metered(answer.body.clone(), memory));
     let mut response = with_head(answer, body);

@@ -20,16 +20,16 @@ use crate::views::runs::{Run, RunsPage};
 use crate::views::service::{ChargeResult, Live, ProblemDetails, Ready, Version};
 use crate::views::streams::{Block, BlocksPage, BlocksResult, Created, PolicyState, Stream, SuspendedMembers};
 
-/// A named shape.
+/// A reference to a named schema.
 pub(crate) type Schema = (&'static str, fn() -> Value);
 
-/// An object with these fields, all of which it has.
+/// An object with these required fields.
 fn object(fields: &[(&str, Value)]) -> Value {
     let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
     json!({"type": "object", "required": names, "properties": properties(fields)})
 }
 
-/// An object with fields that it has, and others that it may have.
+/// An object with required and optional fields.
 fn loose(required: &[(&str, Value)], optional: &[(&str, Value)]) -> Value {
     let mut whole = object(required);
     for (name, schema) in properties(optional) {
@@ -54,7 +54,7 @@ fn truth() -> Value {
     json!({"type": "boolean"})
 }
 
-/// Or nothing.
+/// A schema that also allows `null`.
 fn maybe(kind: &str) -> Value {
     json!({"type": [kind, "null"]})
 }
@@ -94,14 +94,14 @@ fn registered() -> Value {
     ])
 }
 
-fn inference_asked() -> Value {
+fn inference_request() -> Value {
     let data = list(json!({"type": ["number", "string", "boolean", "null"]}));
     let shape = list(json!({"type": "integer"}));
     let tensor = loose(&[("name", text()), ("data", data)], &[("shape", shape), ("datatype", text())]);
     loose(&[("inputs", list(tensor))], &[("id", text())])
 }
 
-fn invocations_asked() -> Value {
+fn invocations_request() -> Value {
     let split = object(&[("columns", list(text())), ("data", list(list(json!({}))))]);
     loose(
         &[],
@@ -196,13 +196,13 @@ const PROTOCOLS: &[Schema] = &[
         ])
     }),
     ("InferenceReady", || object(&[("name", text()), ("ready", truth())])),
-    ("InferenceAsked", inference_asked),
+    ("InferenceAsked", inference_request),
     ("InferenceAnswer", || {
         let mut tensor = tensor_head();
         tensor["properties"]["data"] = list(maybe("number"));
         loose(&[("model_name", text()), ("model_version", text()), ("outputs", list(tensor))], &[("id", text())])
     }),
-    ("InvocationsAsked", invocations_asked),
+    ("InvocationsAsked", invocations_request),
     ("FeaturesAsked", || {
         let entities = json!({"type": "object", "additionalProperties": list(json!({}))});
         loose(&[("features", list(text())), ("entities", entities)], &[("full_feature_names", truth())])

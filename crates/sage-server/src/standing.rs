@@ -1,9 +1,9 @@
-//! Whether things can be written, and how that comes back.
+//! Read-only mode after a failed write, and recovery from it.
 //!
 //! After a failed write the log does nothing more until it is reopened, because it is not known what is on the disk.
-//! The server then is read-only: data is shown, models predict, and every change is refused with the reason. As soon as
-//! a file can be written and flushed again, the directory is reopened, its log
-//! verified, and changes are taken as before. No charge is decided in between.
+//! The server is then read-only: reads and predictions work, and every change is refused with the reason. As soon as
+//! a file can be written and flushed again, the directory is reopened, its log is verified, and changes are accepted
+//! again. No charge is decided in between.
 
 use std::fs;
 use std::io::{self, Write};
@@ -32,7 +32,7 @@ pub(crate) enum RestoreError {
     Directory(#[from] DirectoryError),
 }
 
-/// The engine, and what keeps it from writing.
+/// The engine, and the failure that keeps it from writing.
 pub(crate) struct Standing {
     /// `None` while the directory is reopened.
     engine: RwLock<Option<Arc<Engine>>>,
@@ -44,13 +44,13 @@ impl Standing {
         Self { engine: RwLock::new(Some(Arc::new(engine))), trouble: Mutex::default() }
     }
 
-    /// The engine, for as long as a request takes.
+    /// The engine, for the duration of a request.
     pub(crate) fn engine(&self) -> Result<Arc<Engine>, Problem> {
         let engine = self.engine.read().unwrap_or_else(PoisonError::into_inner).clone();
         engine.ok_or_else(|| Problem::busy("the directory is being reopened after a failed write; try again"))
     }
 
-    /// Notes that a write has failed. The first reason is the one that counts.
+    /// Records that a write has failed. The first reason is kept.
     pub(crate) fn fails(&self, reason: &str) {
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if trouble.is_none() {
@@ -112,13 +112,13 @@ fn released(mut engine: Arc<Engine>) -> Result<(), Arc<Engine>> {
     }
 }
 
-/// Whether a reason is that there is no room.
+/// Whether the reason is a full disk.
 fn is_full(reason: &str) -> bool {
     let reason = reason.to_lowercase();
     ["full", "no space", "too large", "quota", "disk i/o"].iter().any(|word| reason.contains(word))
 }
 
-/// Writes and flushes as much as the next steps of the log need, and takes it away again.
+/// Writes and flushes a file of the size that the next events of the log need, and removes it.
 fn probe(directory: &Path) -> io::Result<()> {
     let path = directory.join("room.new");
     let written = private::create(&path).and_then(|mut file| {

@@ -1,12 +1,12 @@
-//! How many answers had which status, counted without anybody waiting.
+//! Lock-free counters of responses by status.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The statuses there are.
+/// The number of possible statuses.
 const FIRST: u16 = 100;
 const COUNT: usize = 500;
 
-/// StatusCounters by their status.
+/// The number of responses by status.
 pub(crate) struct StatusCounters(Vec<AtomicU64>);
 
 impl StatusCounters {
@@ -20,7 +20,7 @@ impl StatusCounters {
         }
     }
 
-    /// Those that were given at all, with how often.
+    /// All statuses that occurred, with their counts.
     pub(crate) fn counted(&self) -> Vec<(u16, u64)> {
         let all = (FIRST..).zip(&self.0).map(|(status, counter)| (status, counter.load(Ordering::Relaxed)));
         all.filter(|(_, count)| *count > 0).collect()

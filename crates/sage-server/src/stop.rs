@@ -1,4 +1,4 @@
-//! Stopping on SIGINT and SIGTERM: the first signal is noted, a second one ends the process.
+//! Stopping on SIGINT and SIGTERM: the first signal requests a stop, a second one ends the process.
 
 use std::io;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// Whether this process was asked to stop.
+/// Whether a stop of this process was requested.
 #[derive(Clone, Debug)]
 pub struct StopSignal(Arc<AtomicBool>);
 

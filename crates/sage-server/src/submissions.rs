@@ -1,8 +1,8 @@
-//! Submissions that are sent again: the same key, the same run.
+//! Idempotent submissions: repeated requests with the same key have the same run.
 //!
-//! Before a pipeline is submitted, its key is written down durably with the time under which it will be submitted.
-//! The log keeps that time with the run. So whatever fails in between, a repeated request finds the run, or
-//! submits it for the first time; never a second one.
+//! Before a pipeline is submitted, its key is stored durably with the submission time. The log stores that time with
+//! the run. So after a failure at any point, a repeated request finds the run, or submits it for the first time, but
+//! never twice.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,7 +22,7 @@ use crate::problem::Problem;
 struct Intent {
     by: String,
     key: String,
-    /// What was sent with the key.
+    /// The digest of the request with this key.
     body: String,
     /// The time that the run has, in milliseconds since 1970.
     at: u64,
@@ -35,21 +35,21 @@ pub(crate) struct Submissions {
 
 struct Inner {
     file: File,
-    /// How much of the file is good: what a full disk cut off is written over.
+    /// The length of the valid part of the file. A partial write after it is overwritten.
     whole: u64,
     known: BTreeMap<(String, String), Intent>,
-    /// The newest time that was given.
+    /// The newest submission time.
     latest: u64,
 }
 
-/// A pipeline as it was sent.
+/// A submitted pipeline.
 #[derive(Clone, Copy)]
 pub(crate) struct Submission<'sent> {
     /// The text of its file.
     pub(crate) text: &'sent str,
     /// The folder of its code, if it has one.
     pub(crate) code: Option<&'sent Path>,
-    /// All of it, by which it is known again.
+    /// The whole body, to recognise a repeated request.
     pub(crate) sent: &'sent [u8],
 }
 
@@ -64,7 +64,7 @@ impl Submissions {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
-        // What a crash cut off was never acknowledged, and nothing was submitted under it.
+        // A record that a crash cut off was never acknowledged, and nothing was submitted with it.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let mut known = BTreeMap::new();
         for line in bytes[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
@@ -87,7 +87,7 @@ impl Submissions {
         if key.is_empty() || key.len() > LONGEST {
             return Err(Problem::wrong(format!("Idempotency-Key has from 1 to {LONGEST} signs")));
         }
-        // Held to the end: two requests with one key must not both find that there is no run.
+        // Locked until the end, so that two requests with one key cannot both find no run.
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let body = blake3::hash(sent).to_hex().to_string();
         let used = inner.known.get(&(by.name().to_owned(), key.to_owned())).cloned();
@@ -104,7 +104,7 @@ impl Submissions {
                 intent.at
             }
             None => {
-                // A pipeline that cannot be submitted leaves no key behind.
+                // A pipeline that is refused leaves no key.
                 engine.preview_shown(by, text, shown)?;
                 inner.write(by, key, body).map_err(|error| EngineError::File("submissions.jsonl".to_owned(), error))?
             }
@@ -114,7 +114,7 @@ impl Submissions {
 }
 
 impl Inner {
-    /// Writes a key down, and gives the time of its run: one that no other key has.
+    /// Stores a key, and returns its submission time, which no other key has.
     fn write(&mut self, by: &Principal, key: &str, body: String) -> io::Result<u64> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let at = u64::try_from(since.as_millis()).unwrap_or(u64::MAX).max(self.latest.saturating_add(1));

@@ -296,7 +296,7 @@ const OURS: &[Route] = &[
         .audience(Audience::OfficersAndDataEngineers)
         .schema("BlocksStep")
         .responses(&[ResponseKind::Json(200, "BlocksStepped")]),
-    post("/v1/streams/{stream}/rows", BodyKind::Rows, "BodyKind in a batch of rows", streams::rows)
+    post("/v1/streams/{stream}/rows", BodyKind::Rows, "Ingests a batch of rows", streams::rows)
         .costly()
         .query(&["batch"])
         .audience(Audience::DataEngineers)
@@ -354,7 +354,7 @@ const OURS: &[Route] = &[
         .audience(Audience::MlEngineers)
         .schema("Alias")
         .responses(RELEASE),
-    post("/v1/releases/{name}/{version}/withdraw", BodyKind::Json, "BodyKind a version from offer", releases::withdraw)
+    post("/v1/releases/{name}/{version}/withdraw", BodyKind::Json, "Withdraws a version", releases::withdraw)
         .audience(Audience::MlEngineers)
         .schema("Withdrawal")
         .responses(&[ResponseKind::Json(200, "Withdrawn")]),

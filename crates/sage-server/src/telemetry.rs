@@ -1,8 +1,8 @@
-//! Spans for an observer of one's own choice: OpenTelemetry, by the variables that all programs share.
+//! OpenTelemetry spans, configured by the standard `OTEL_*` variables.
 //!
-//! A span is a request, with its route and status, or an attempt, with its run and verdict. It holds no row, no path
-//! as it was typed, no name and no count; the times of an attempt are rounded to disclosure intervals. Spans are sent as JSON in
-//! the background. Where the receiver is slow or gone they are dropped and counted, and no request waits.
+//! A span is a request, with its route and status, or an attempt, with its run and verdict. It contains no row, no
+//! actual path, no name and no count; the times of an attempt are rounded to disclosure intervals. Spans are sent as
+//! JSON in the background. If the receiver is slow or unreachable, they are dropped and counted, and no request waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -12,24 +12,24 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::diagnostics::note;
 
-/// How many spans wait at most, and how many are sent together.
+/// The most spans in the queue, and in one batch.
 const WAITING: usize = 2048;
 const TOGETHER: usize = 256;
-/// How long a span waits for others.
+/// How long a batch waits for further spans.
 const GATHERING: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where spans go.
+/// The receiver of spans, and the sampling.
 pub(crate) struct Telemetry {
     sender: Option<Sender<Value>>,
-    /// BlockSelection share of all traces is sampled, of 2⁶⁴.
+    /// The share of traces that are sampled, of 2⁶⁴.
     share: u64,
-    /// Whether what a caller decided about its own trace counts.
+    /// Whether the caller's own sampling decision is followed.
     heeds_parent: bool,
     dropped: AtomicU64,
 }
 
-/// What is to be sent, and where to.
+/// The queue of spans and its receiver.
 pub(crate) struct Export {
     spans: Receiver<Value>,
     address: String,
@@ -37,7 +37,7 @@ pub(crate) struct Export {
     service: String,
 }
 
-/// The trace that a request belongs to, as its caller says.
+/// The trace of a request, from its `traceparent`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Parent {
     trace: String,
@@ -56,17 +56,17 @@ pub(crate) struct Span<'a> {
     pub(crate) good: bool,
 }
 
-/// What a span is of.
+/// The kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Work of our own.
+    /// Internal work.
     Internal = 1,
-    /// A request that was answered.
+    /// A request to the server.
     Server = 2,
 }
 
 impl Telemetry {
-    /// As the environment says; nothing to export where no receiver is named.
+    /// Reads the environment. Exports nothing if no receiver is configured.
     pub(crate) fn new(variable: impl Fn(&str) -> Option<String>) -> (Self, Option<Export>) {
         let set = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
         let off = Self { sender: None, share: 0, heeds_parent: false, dropped: AtomicU64::new(0) };
@@ -89,7 +89,7 @@ impl Telemetry {
             "traceidratio" => argument.unwrap_or(1.0).clamp(0.0, 1.0),
             _ => 1.0,
         };
-        // A share of one is all of them, also the last; the cast stops at the greatest number.
+        // A share of one samples all traces: the cast saturates.
         let share = (share * 18_446_744_073_709_551_616.0) as u64;
         let (sender, spans) = channel(WAITING);
         let headers = set("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
@@ -152,7 +152,7 @@ impl Telemetry {
 }
 
 impl Parent {
-    /// What a `traceparent` header says.
+    /// Parses a `traceparent` header.
     pub(crate) fn read(header: &str) -> Option<Self> {
         let parts: Vec<&str> = header.trim().split('-').collect();
         let [version, trace, span, flags, ..] = parts[..] else { return None };
@@ -171,7 +171,7 @@ impl Parent {
 }
 
 impl Export {
-    /// Sends what comes, until nothing comes any more.
+    /// Sends spans until the queue is closed.
     pub(crate) async fn run(mut self) {
         let Ok(client) = reqwest::Client::builder().timeout(PATIENCE).build() else { return };
         let mut batch = Vec::with_capacity(TOGETHER);
@@ -187,7 +187,7 @@ impl Export {
             for (name, value) in &self.headers {
                 request = request.header(name, value);
             }
-            // A receiver that fails loses spans: serving does not depend on it.
+            // If the receiver fails, spans are lost; the service does not depend on it.
             drop(request.body(body.to_string()).send().await);
         }
     }

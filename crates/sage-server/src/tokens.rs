@@ -1,8 +1,8 @@
-//! Tokens: who a request comes from.
+//! Access tokens.
 //!
-//! A token is `sage_pat_<id>_<secret>`. The directory keeps the digest of the secret and never the secret, in a
-//! file that only the owner can read, written whole or not at all. A token carries a name; what that name may do is
-//! said by the files of streams, so that a token can never give more than they do.
+//! A token is `sage_pat_<id>_<secret>`. The directory stores the digest of the secret and never the secret, in a file
+//! that only the owner can read and that is written atomically. A token identifies a user by name; the stream files
+//! decide what that user may do, so a token can never grant more than they do.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,12 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::transport::limits::{Meters, since};
 
-/// What every token begins with, so that one that has leaked can be searched for.
+/// The prefix of every token, so that scanners can find leaked tokens.
 pub const PREFIX: &str = "sage_pat_";
 
 const FILE: &str = "tokens.json";
 
-/// A token as it is kept.
+/// A stored token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
@@ -30,13 +30,13 @@ pub struct Token {
     pub id: String,
     /// The name under which stream files know its holder.
     pub name: String,
-    /// Whether its holder runs the machine: sees every stream, changes none.
+    /// Whether it is an admin token, which can read every stream and change none.
     pub admin: bool,
     /// The digest of the secret half.
     digest: String,
-    /// When it was made, in seconds since 1970.
+    /// When it was created, in seconds since 1970.
     pub created: u64,
-    /// When it ends, in seconds since 1970.
+    /// When it expires, in seconds since 1970.
     pub expires: Option<u64>,
     /// When it was revoked.
     pub revoked: Option<u64>,
@@ -48,7 +48,7 @@ pub struct NewToken<'name> {
     pub name: &'name str,
     /// Whether it is an admin token.
     pub admin: bool,
-    /// For how many days; without a number until it is revoked.
+    /// Days until it expires; `None` for never.
     pub days: Option<u32>,
 }
 
@@ -108,26 +108,27 @@ pub fn load(directory: &Path) -> io::Result<Vec<Token>> {
     }
 }
 
-/// When a file was written and how long it is: every change of ours changes its length too, where the clock is coarse.
+/// The modification time and the length of a file. Every change by Sage also changes the length, in case the clock is
+/// coarse.
 type FileStamp = (SystemTime, u64);
 
-/// How old what is known of the file may be, in nanoseconds: to ask the disk for every request would cost more than
-/// to answer many of them.
+/// How long the file is not checked again, in nanoseconds: a check for every request would cost more than many requests
+/// do.
 const FRESH: u64 = 20_000_000;
 
-/// A token that counts or counted, ready to be compared.
+/// A token of the file, prepared for comparisons.
 #[derive(Debug)]
 pub(crate) struct Holder {
     pub(crate) token: Token,
     /// The user; `None` for an invalid name.
     pub(crate) who: Option<Principal>,
     digest: Option<blake3::Hash>,
-    /// What its holder has asked for.
+    /// Its rate limits and usage.
     pub(crate) meters: Arc<Meters>,
 }
 
-/// The tokens of a directory for a server: read again whenever the file has changed, so that a token revoked by the
-/// command line stops at once, give or take some milliseconds.
+/// The tokens of a directory, for a server. The file is read again when it changes, so that a revoked token stops
+/// working within milliseconds.
 pub(crate) struct Tokens {
     directory: PathBuf,
     start: Instant,
@@ -150,7 +151,7 @@ impl Tokens {
         tokens
     }
 
-    /// The token that a text is, if it counts now.
+    /// The token with this text, if it is valid now.
     pub(crate) fn found(&self, text: &str) -> Option<Arc<Holder>> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
         let holder = self.holder(id)?;
@@ -164,10 +165,10 @@ impl Tokens {
         self.holder(id).is_some_and(|holder| holder.token.is_valid(seconds()))
     }
 
-    /// The token of an id; `None` where the file cannot be read.
+    /// The token with an id; `None` if the file cannot be read.
     fn holder(&self, id: &str) -> Option<Arc<Holder>> {
         let (now, looked) = (since(self.start) + FRESH, self.looked.load(Ordering::Relaxed));
-        // Another thread may have looked after this one read the time.
+        // Another thread may have checked the file after this one read the time.
         if now.saturating_sub(looked) >= FRESH
             && self.looked.compare_exchange(looked, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
@@ -195,7 +196,7 @@ impl Tokens {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut known.all);
         let holder = |token: Token| {
-            // Who is metered stays so when the file changes.
+            // Meters are kept when the file changes.
             let meters = before.get(&token.id).map(|holder| Arc::clone(&holder.meters)).unwrap_or_default();
             let (who, digest) = (Principal::named(&token.name), blake3::Hash::from_hex(&token.digest).ok());
             (token.id.clone(), Arc::new(Holder { token, who, digest, meters }))
@@ -225,7 +226,7 @@ pub fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Two commands at once must not write over each other; the file that is locked stays when the other is replaced.
+/// Serialises concurrent writers by a lock file, which is separate because the file of tokens is replaced.
 fn alone(directory: &Path) -> io::Result<File> {
     let file = private(&directory.join("tokens.lock"))?;
     file.lock()?;
@@ -242,7 +243,7 @@ fn save(directory: &Path, tokens: &[Token]) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// A file that only its owner can use.
+/// A file that only its owner can read and write.
 pub(crate) fn private(path: &Path) -> io::Result<File> {
     sage_engine::private::open_or_create(path)
 }
@@ -268,14 +269,14 @@ mod tests {
         assert!(tokens.found(&mia).is_some());
         let id = mia.trim_start_matches(PREFIX).split('_').next().expect("an id");
         assert!(revoke(folder.path(), id).expect("written") && !revoke(folder.path(), "none").expect("read"));
-        // It was looked at a moment ago; the change is seen once that is too long ago.
+        // The file was just checked, so the change is seen only after the interval.
         let began = Instant::now();
         while tokens.found(&mia).is_some() {
             assert!(began.elapsed() < std::time::Duration::from_secs(5), "a revoked token goes on to count");
         }
     }
 
-    /// Two threads read the time one after the other and write it down the other way round.
+    /// Two threads read the time in one order and store it in the other.
     #[test]
     fn another_thread_may_look_a_moment_later() {
         let folder = tempfile::tempdir().expect("a folder");

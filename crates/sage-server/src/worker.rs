@@ -1,7 +1,7 @@
-//! The worker: attempts are performed one after the other, in a thread of their own.
+//! The worker: performs attempts one after the other, in its own thread.
 //!
-//! It looks when something has happened and once a second. Asked to stop, it brings the attempt under way to its
-//! end, because that one is paid for. After a failed write the worker reopens the directory.
+//! It checks for work after every event and once a second. On a stop it completes the attempt in progress, because
+//! that is already charged. After a failed write the worker reopens the directory.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -57,7 +57,7 @@ pub(crate) fn work(server: &Arc<Server>) {
     }
 }
 
-/// Performs attempts until nothing can be done now.
+/// Performs attempts until no run can proceed.
 fn round(server: &Server) -> Result<(), EngineError> {
     while !server.stop.is_requested() && !server.standing.is_troubled() {
         let Ok(engine) = server.standing.engine() else { return Ok(()) };

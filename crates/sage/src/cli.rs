@@ -28,6 +28,7 @@ use crate::commands::submit::{self, CancelArgs, SubmitArgs};
 use crate::commands::token::{self, TokenCommand};
 use crate::commands::watch::{self, WatchArgs};
 use crate::commands::work::{self, WorkArgs};
+use crate::operator::ThreadArgs;
 use crate::settings::{self, ConfigCommand};
 
 const ROOT_EXAMPLES: &str = "\
@@ -73,8 +74,8 @@ Examples:
   sage audit verify --heads /elsewhere/head
   sage audit export for-the-auditor
 
-canary and one-run attack a learner on synthetic rows and measure a lower bound of its loss. No stream is read. Finding
-nothing proves nothing; finding more than is claimed proves a fault: exit code 1. log, verify and export read the
+canary and one-run attack a learner on synthetic rows and measure a lower bound of its loss. No stream is read. A
+small bound proves nothing; a bound above the claimed epsilon proves a fault: exit code 1. log, verify and export read the
 directory, also while a server works on it, and change nothing.";
 
 const STREAM_EXAMPLES: &str = "\
@@ -87,8 +88,8 @@ Examples:
   sage stream suspend taxi mia --reason \"left the team\" --as ada
   sage stream reinstate taxi mia --as ada
 
-A stream's file declares its columns with their bounds, how rows fall into blocks, the policy and who may do
-what. Loosening a policy and changing the officers take two officers; tightening takes one.";
+A stream file declares the columns with their bounds, how rows fall into blocks, the policy and the
+roles. Loosening a policy and changing the officers take two officers; tightening takes one.";
 
 const INGEST_EXAMPLES: &str = "\
 Examples:
@@ -96,7 +97,7 @@ Examples:
   sage ingest taxi ./month=11/ --batch-id 2026-11 --as dan
   cat rides.csv | sage ingest taxi - --format csv --batch-id today --as dan
 
-A batch goes in whole or not at all, and the same batch id again has no effect.";
+A batch is ingested completely or not at all, and the same batch id again has no effect.";
 
 const BLOCKS_EXAMPLES: &str = "\
 Examples:
@@ -105,7 +106,7 @@ Examples:
   sage blocks taxi --do retire --block day=2026-10-01 --as ada
   sage blocks taxi --do delete --before 2026-01-01 --as ada
 
-A block can be charged once it is sealed. A retired block stays retired: new blocks are the refresh.";
+A block can be charged once it is sealed. A retired block stays retired; only new blocks bring new budget.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -113,7 +114,7 @@ Examples:
   sage doctor --repair
   sage doctor --acknowledge --as ada
 
-Looking changes nothing. --repair removes files that no event names and ends grants that no process uses.";
+Without --repair nothing is changed. --repair removes files that no event names and ends grants that no process uses.";
 
 const COMPLETION_EXAMPLES: &str = "\
 Examples:
@@ -144,7 +145,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// ChargeRequest this server instead of a directory, where the command can
+    /// Send the command to this server instead of opening a directory, where the command supports it
     #[arg(long, value_name = "ADDRESS", env = "SAGE_SERVER", global = true)]
     pub(crate) server: Option<String>,
 }
@@ -154,7 +155,7 @@ pub(crate) enum Command {
     /// What a set of mechanisms costs, how much noise meets a target, how many fit
     #[command(after_help = ACCOUNT_EXAMPLES)]
     Account(Box<AccountArgs>),
-    /// What the log says and whether it stands; attacks on the learners with synthetic rows
+    /// Read and verify the log; attack the learners with synthetic rows
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit {
         #[command(subcommand)]
@@ -163,7 +164,7 @@ pub(crate) enum Command {
     /// A year of synthetic rides, five pipelines and a dashboard: what Sage does, in a minute
     #[command(after_help = demo::EXAMPLES)]
     Demo(DemoArgs),
-    /// A new directory with a stream's file and a pipeline's file to edit
+    /// Create a directory with a stream file and a pipeline file to edit
     #[command(after_help = init::EXAMPLES)]
     Init(InitArgs),
     /// Streams and their policies: create, change, approve, suspend, show
@@ -172,45 +173,45 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: StreamCommand,
     },
-    /// Take rows into a stream
+    /// Ingest rows into a stream
     #[command(after_help = INGEST_EXAMPLES)]
     Ingest(IngestArgs),
     /// The blocks of a stream: list, seal, retire, delete
     #[command(after_help = BLOCKS_EXAMPLES)]
     Blocks(BlocksArgs),
-    /// What a stream has lost, what is left, and how far that goes
+    /// What a stream has lost, what is left, and how many more runs fit
     #[command(after_help = budget::EXAMPLES)]
     Budget(BudgetArgs),
-    /// Rows that were set aside: list, release, erase
+    /// Quarantined rows: list, release, erase
     #[command(after_help = quarantine::EXAMPLES)]
     Quarantine(QuarantineArgs),
-    /// The private counts of a stream's units, where its file asks for a census
+    /// The private counts of a stream's units, if its file declares a census
     #[command(after_help = census::EXAMPLES)]
     Census(CensusArgs),
     /// What would happen to a pipeline if it were submitted now; costs nothing
     #[command(after_help = plan::EXAMPLES)]
     Plan(PlanArgs),
-    /// Submit a pipeline: it is tried until it is accepted, rejected or out of means
+    /// Submit a pipeline: attempts are made until it is accepted, rejected or at its limits
     #[command(after_help = submit::EXAMPLES)]
     Submit(SubmitArgs),
-    /// Perform attempts until every run waits or is over
+    /// Perform attempts until every run waits or has ended
     #[command(after_help = work::EXAMPLES)]
     Work(WorkArgs),
     /// Follow a run, or all of them, until the end
     #[command(after_help = watch::EXAMPLES)]
     Watch(WatchArgs),
-    /// Every submission of a pipeline and how it stands
+    /// List runs and their status
     #[command(after_help = runs::EXAMPLES)]
     Runs(RunsArgs),
     /// Why a run ended as it did, or what it waits for, and what would help
     #[command(after_help = explain::EXAMPLES)]
     Explain(ExplainArgs),
-    /// What a run did, step by step, and what a program of its author's printed
+    /// What a run did, step by step, and the output of its own code
     #[command(after_help = logs::EXAMPLES)]
     Logs(LogsArgs),
-    /// Stop a run, or the recurrence of one that is over; what it was charged stays charged
+    /// Stop a run, or the recurrence of one that has ended; what it was charged stays charged
     Cancel(CancelArgs),
-    /// What was released: list, show, pull, alias, withdraw
+    /// Releases: list, show, pull, alias, withdraw
     #[command(after_help = models::EXAMPLES)]
     Models {
         #[command(subcommand)]
@@ -237,7 +238,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: TokenCommand,
     },
-    /// The loop under a simulated clock: release times, starvation, used-up blocks
+    /// The training loop under a simulated clock: release times, starvation, used-up blocks
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(Box<SimulateArgs>),
     /// Verify the log and check the stored files against it
@@ -246,13 +247,13 @@ pub(crate) enum Command {
     /// Copy everything, also while a server works on it
     #[command(after_help = backup::BACKUP_EXAMPLES)]
     Backup(BackupArgs),
-    /// Make a directory from a backup; it grants nothing until an officer has answered for it
+    /// Create a directory from a backup; it grants nothing until an officer acknowledges it
     #[command(after_help = backup::RESTORE_EXAMPLES)]
     Restore(RestoreArgs),
-    /// BlockSelection format the directory has, and whether this release can work on it
+    /// The format of the directory, and whether this release can use it
     #[command(after_help = migrate::EXAMPLES)]
     Migrate(MigrateArgs),
-    /// Keep a token for a server
+    /// Store a token for a server
     #[command(after_help = login::EXAMPLES)]
     Login(LoginArgs),
     /// Settings and where they come from
@@ -264,7 +265,7 @@ pub(crate) enum Command {
     /// A script that completes commands and flags: bash, zsh, fish, elvish, powershell
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completion(CompletionArgs),
-    /// Synthetic rows of any size, written as Parquet: for trying things without real rows
+    /// Synthetic rows as Parquet files, for trials without real data
     #[command(subcommand, after_help = GENERATE_EXAMPLES)]
     Generate(GenerateArgs),
     /// Help on a command, or on exit-codes
@@ -360,6 +361,9 @@ pub(crate) struct TaxiArgs {
     /// How many files [default: one for every 8 million rides, and two at least]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) files: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
 
     /// Print one JSON object
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! The flags of every command that works on a directory, and of those that a user is behind.
+//! The flags of every command on a directory, and of commands that need a user.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,11 +18,11 @@ pub(crate) struct DirectoryArgs {
     #[arg(long, value_name = "DIR", env = "SAGE_DIR", default_value = "sage-data")]
     pub(crate) dir: PathBuf,
 
-    /// A file, best on another machine, that shows whether the directory was rolled back to an old copy; repeats
+    /// A file, best on another machine, that detects a rollback of the directory to an old copy; can be repeated
     #[arg(long = "heads", value_name = "FILE", env = "SAGE_HEADS", value_delimiter = ',')]
     pub(crate) heads: Vec<PathBuf>,
 
-    /// Where blocks are kept, if not in the directory: another one, or s3://bucket/folder
+    /// Where blocks are stored, if not in the directory: another directory, or s3://bucket/folder
     #[arg(long, value_name = "ADDRESS", env = "SAGE_BLOCKS")]
     pub(crate) blocks: Option<String>,
 
@@ -35,11 +35,11 @@ pub(crate) struct DirectoryArgs {
     #[arg(long, value_name = "COMMAND", env = "SAGE_KEY_COMMAND", conflicts_with = "key_file")]
     key_command: Option<String>,
 
-    /// The limits of the operator, at commands that perform attempts.
+    /// The operator's limits, for commands that perform attempts.
     #[arg(skip)]
     operator: OperatorArgs,
 
-    /// The shortest disclosure interval, at the server.
+    /// The shortest disclosure interval, for the server.
     #[arg(skip)]
     interval: Option<Duration>,
 }
@@ -47,7 +47,7 @@ pub(crate) struct DirectoryArgs {
 /// The user.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct UserArgs {
-    /// The name under which stream files know you
+    /// Your name, as in the stream files
     #[arg(long = "as", value_name = "NAME", env = "SAGE_PRINCIPAL")]
     pub(crate) name: Option<String>,
 }

@@ -26,10 +26,10 @@ pub(crate) enum Failure {
     /// The engine or a server refused; the message says what to do.
     #[error("{message}")]
     Engine { message: String, code: u8 },
-    /// The run that was waited for did not end with success; that is no error.
+    /// The run did not succeed; this is a result and not an error.
     #[error("{message}")]
     Ended { message: String, code: u8 },
-    /// Standard output was closed by its reader, which is no error.
+    /// Standard output was closed by its reader; this is not an error.
     #[error("the reader of standard output is gone")]
     ReaderGone,
     /// Standard output cannot be written.
@@ -50,7 +50,7 @@ impl Failure {
         Self::Ended { message, code }
     }
 
-    /// The same with another way out.
+    /// The same failure with another help text.
     pub(crate) fn helped(self, help: &str) -> Self {
         match self {
             Self::Usage { message, .. } => Self::usage(message, help),
@@ -114,7 +114,7 @@ impl From<QueryRequestError> for Failure {
     fn from(error: QueryRequestError) -> Self {
         use QueryRequestError as E;
         let help = match error {
-            E::NoCost => "add --epsilon 0.05, or --error 100 for the least that makes every number so exact",
+            E::NoCost => "add --epsilon 0.05, or --error 100 for the least cost with this half-width",
             E::Epsilon { .. } => "--epsilon 0.05",
             E::Error => "--error 100",
             _ => "add --last 24, --since 2026-11-01, --block KEY or --all",

@@ -28,7 +28,7 @@ impl<'text> Fields<'text> {
         }
         for item in text.split(',') {
             let Some((name, value)) = item.split_once('=') else {
-                return Err(fields.wrong(format!("{} is no field; write name=value", quoted(item))));
+                return Err(fields.wrong(format!("{} is not a field; write name=value", quoted(item))));
             };
             let typed = name.trim();
             let Some(&name) = names.iter().find(|name| **name == typed) else {
@@ -91,9 +91,9 @@ impl<'text> Fields<'text> {
 /// A kind of number: how it is read, and what is allowed.
 pub(crate) struct Number<Value> {
     read: fn(&str) -> Result<Value, NumberError>,
-    /// What is allowed, as said to someone who wrote something else.
+    /// What is allowed, for the error message.
     allowed: &'static str,
-    /// The ends of the range, as said to someone who went beyond one of them.
+    /// The ends of the range, for the error message.
     smallest: &'static str,
     largest: &'static str,
 }

@@ -1,4 +1,4 @@
-//! The command line: parses flags, asks the engine or a server, and prints the result.
+//! The command line: parses flags, calls the engine or a server, and prints the result.
 //!
 //! Results go to standard output and everything else to standard error; `sage help exit-codes` lists the exit codes. No
 //! input makes it panic.
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     let (matches, cli) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            // A reader that went away is no reason to fail while explaining a flag.
+            // A closed output is no reason to fail while printing help.
             drop(error.print());
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -106,7 +106,7 @@ fn run(command: &Command, name: &str, target: Option<&Target>) -> Result<(), Fai
         Command::Restore(args) => backup::restore(args),
         Command::Migrate(args) => migrate::run(args),
         Command::Login(args) => login::run(args),
-        // `main` shows them with what was parsed.
+        // Handled in `main`, which has the parsed arguments.
         Command::Config { .. } => Ok(()),
         Command::Completion(args) => help::completion(args),
         Command::Generate(args) => generate::run(args),
@@ -114,7 +114,7 @@ fn run(command: &Command, name: &str, target: Option<&Target>) -> Result<(), Fai
     }
 }
 
-/// Whether a server can answer the command.
+/// Whether a server can execute the command.
 fn takes_server(command: &Command) -> bool {
     match command {
         Command::Plan(_) | Command::Submit(_) | Command::Watch(_) | Command::Runs(_) | Command::Explain(_) => true,

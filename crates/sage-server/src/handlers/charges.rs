@@ -34,18 +34,18 @@ pub(crate) fn charge(call: &Call<'_>) -> Result<Reply, Problem> {
     let costs = [cost(request.train.as_ref(), "train")?, cost(request.test.as_ref(), "test")?];
     if costs.iter().all(Option::is_none) {
         return Err(Problem::unfit(
-            "\"train\" or \"test\" says what is lost: {\"epsilon\": \"0.1\", \"delta\": \"1e-9\"}",
+            "\"train\" or \"test\" is needed, with the cost: {\"epsilon\": \"0.1\", \"delta\": \"1e-9\"}",
         ));
     }
     let ChargeRequest { key, blocks, purpose, context, .. } = request;
     let door = AccessMode::Attested { author: call.who()?.name().to_owned(), reason: purpose.clone() };
     let key = format!("{} {key}", call.who()?.name());
-    let ask = EngineRequest { key, stream: stream.to_owned(), context, blocks, costs, door, purpose };
-    let granted = call.engine().charge(call.who()?, ask)?;
+    let request = EngineRequest { key, stream: stream.to_owned(), context, blocks, costs, door, purpose };
+    let granted = call.engine().charge(call.who()?, request)?;
     Ok(Reply::created(&ChargeResult { charge: granted.id().0 }))
 }
 
-/// What is lost on a lane.
+/// The cost on a lane.
 fn cost(given: Option<&StatedCost>, lane: &str) -> Result<Option<Cost>, Problem> {
     let Some(given) = given else { return Ok(None) };
     let wrong = |why: &str| Problem::unfit(format!("\"{lane}\": {why}"));

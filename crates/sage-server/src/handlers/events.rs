@@ -24,11 +24,12 @@ use crate::views::events::{Progress, PublicEvent, StreamedEvent};
 
 /// How often an idle connection gets a comment.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 const AT_A_TIME: usize = 512;
 /// The longest duration that a request may name.
 pub(crate) const LONGEST: u64 = 86_400;
 
+/// A listener and its positions in the log.
 struct Watch {
     server: Arc<Server>,
     caller: Caller,
@@ -39,20 +40,20 @@ struct Watch {
     /// The next progress report, which is not in the log.
     progress: u64,
     sent: Instant,
-    /// When the stream ends, if the request says so.
+    /// When the response ends, if the request sets a duration.
     until: Option<Instant>,
-    /// Given back when the listener goes away.
+    /// Released when the listener disconnects.
     _listener: Listener,
 }
 
-/// Events after the one with this number, or from now on; for so many seconds, or for ever.
+/// Sends the events after the one with number `after`, or from now on; for `seconds`, or until the client disconnects.
 pub(crate) fn watch(
     server: Arc<Server>, caller: Caller, listener: Listener, after: Option<&str>, seconds: Option<&str>,
 ) -> Result<Response, Problem> {
     let until = match seconds.map(str::parse::<u64>) {
         None => None,
         Some(Ok(seconds)) if seconds <= LONGEST => Some(Instant::now() + Duration::from_secs(seconds)),
-        Some(_) => return Err(Problem::wrong(format!("seconds is a whole number from 0 to {LONGEST}"))),
+        Some(_) => return Err(Problem::wrong(format!("seconds must be a whole number from 0 to {LONGEST}"))),
     };
     let engine = server.standing.engine()?;
     let inside = match after {
@@ -81,13 +82,13 @@ impl Watch {
     /// Waits for events; `None` when the server stops, its log has failed, or the token is no longer valid.
     async fn news(mut self) -> Option<(Result<Bytes, std::io::Error>, Self)> {
         while !self.server.stop.is_requested() && self.server.tokens.is_valid(&self.caller.token) {
-            let looked = tokio::task::spawn_blocking(move || {
-                let text = self.look();
+            let read = tokio::task::spawn_blocking(move || {
+                let text = self.read_events();
                 (text, self)
             });
-            let (looked, watch) = looked.await.ok()?;
+            let (read, watch) = read.await.ok()?;
             self = watch;
-            let (text, more) = looked?;
+            let (text, more) = read?;
             if !text.is_empty() {
                 self.sent = Instant::now();
                 return Some((Ok(Bytes::from(text)), self));
@@ -103,13 +104,13 @@ impl Watch {
                 self.sent = Instant::now();
                 return Some((Ok(Bytes::from_static(b": nothing new\n\n")), self));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         None
     }
 
     /// The events since the last read, and whether there may be more.
-    fn look(&mut self) -> Option<(String, bool)> {
+    fn read_events(&mut self) -> Option<(String, bool)> {
         let engine = self.server.standing.engine().ok()?;
         let (caller, mut text) = (&self.caller, String::new());
         let (shown, mut more) = (self.server.disclosure.outside(&engine, now()), false);
@@ -139,14 +140,14 @@ impl Watch {
         let progress = engine.progress(self.progress, AT_A_TIME);
         if let Some(last) = progress.last() {
             self.progress = last.number + 1;
-            text.extend(progress.iter().filter_map(|one| under_way(&engine, caller, one)));
+            text.extend(progress.iter().filter_map(|one| progress_event(&engine, caller, one)));
         }
         Some((text, more))
     }
 }
 
 /// The progress of an attempt, for users who may see its stream. It has no number and is not repeated.
-fn under_way(engine: &Engine, caller: &Caller, progress: &ProgressView) -> Option<String> {
+fn progress_event(engine: &Engine, caller: &Caller, progress: &ProgressView) -> Option<String> {
     let data = json_text(&Progress::from(progress));
     sees(engine, caller, &progress.stream).then(|| format!("event: progress\ndata: {data}\n\n"))
 }
@@ -155,7 +156,7 @@ fn json_text(view: &impl serde::Serialize) -> String {
     serde_json::to_string(view).unwrap_or_default()
 }
 
-/// Whether an event is of a stream that the caller has a role in.
+/// Whether an event belongs to a stream that the caller has a role on.
 fn is_inside(engine: &Engine, caller: &Caller, event: &EventView) -> bool {
     event.stream.as_ref().map_or(caller.admin, |stream| sees(engine, caller, stream))
 }

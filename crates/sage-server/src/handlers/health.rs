@@ -1,7 +1,7 @@
-//! Whether all is well, for machines that ask.
+//! Liveness, readiness, version and metrics.
 //!
-//! Metrics hold no count of rows and no block by itself: for each stream the largest loss of any block, and how many
-//! blocks are in which state.
+//! Metrics contain no row counts and no single block: for each stream the largest loss of any block, and the number of
+//! blocks in each state.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ pub(crate) fn live() -> Reply {
     Reply::json(&Live { live: true })
 }
 
-/// Ready: the log answers, and the worker has not met a failure of it.
+/// Ready: the log can be read and written, and the worker is running.
 pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, Problem> {
     call.server.standing.writable()?;
     if !call.server.working.load(Ordering::Relaxed) {
@@ -30,19 +30,19 @@ pub(crate) fn version() -> Reply {
     Reply::json(&Version { name: "sage".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
-/// Numbers in Prometheus' text form.
+/// Metrics in the text format of Prometheus.
 pub(crate) fn metrics(call: &Call<'_>) -> Result<Reply, Problem> {
     let snapshot = call.engine().snapshot()?;
     let mut text = String::new();
     let mut put = |line: std::fmt::Arguments<'_>| {
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = text.write_fmt(line);
         text.push('\n');
     };
     if !call.has_a_role() {
-        return Err(Problem::forbidden("metrics are for those who have a role in a stream, and for admin tokens"));
+        return Err(Problem::forbidden("metrics need a role on a stream, or an admin token"));
     }
-    // Numbers that change with every stream are shown by disclosure intervals to users who do not see every stream.
+    // Users who cannot see every stream get numbers about all streams only once per disclosure interval.
     let admin = call.caller()?.admin;
     let length =
         if admin { snapshot.head().length } else { call.server.disclosure.outside(call.engine(), now()).length() };
@@ -75,18 +75,18 @@ pub(crate) fn metrics(call: &Call<'_>) -> Result<Reply, Problem> {
     Ok(Reply::new("text/plain; version=0.0.4; charset=utf-8", text))
 }
 
-/// What is for those who run the machine.
+/// Metrics for the operator.
 fn operator(call: &Call<'_>, put: &mut impl FnMut(std::fmt::Arguments<'_>)) {
     let server = call.server;
     put(format_args!(
         "# HELP sage_attempts_total Attempts performed since the start.\n# TYPE sage_attempts_total counter"
     ));
     put(format_args!("sage_attempts_total {}", server.attempts.load(Ordering::Relaxed)));
-    put(format_args!("# HELP sage_http_answers_total Answers by status.\n# TYPE sage_http_answers_total counter"));
+    put(format_args!("# HELP sage_http_answers_total Responses by status.\n# TYPE sage_http_answers_total counter"));
     for (status, count) in server.statuses.counted() {
         put(format_args!("sage_http_answers_total{{status=\"{status}\"}} {count}"));
     }
-    put(format_args!("# HELP sage_writable Whether changes are taken.\n# TYPE sage_writable gauge"));
+    put(format_args!("# HELP sage_writable Whether changes are accepted.\n# TYPE sage_writable gauge"));
     put(format_args!("sage_writable {}", u8::from(!server.standing.is_troubled())));
     put(format_args!("# HELP sage_spans_dropped_total Spans not sent.\n# TYPE sage_spans_dropped_total counter"));
     put(format_args!("sage_spans_dropped_total {}", server.telemetry.dropped()));
@@ -98,9 +98,9 @@ fn load(server: &Server, put: &mut impl FnMut(std::fmt::Arguments<'_>)) {
     let [requests, listeners, memory] = server.admission.in_use();
     for (name, help, value) in [
         ("sage_connections", "Open connections.", server.connections.count()),
-        ("sage_connections_limit", "Connections that may be open.", server.connections.most()),
-        ("sage_requests_in_flight", "Requests that are worked on.", requests),
-        ("sage_listeners", "Listeners to events.", listeners),
+        ("sage_connections_limit", "The limit of open connections.", server.connections.most()),
+        ("sage_requests_in_flight", "Requests in progress.", requests),
+        ("sage_listeners", "Event listeners.", listeners),
         ("sage_request_memory_bytes", "Memory that requests have reserved.", memory),
     ] {
         put(format_args!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"));

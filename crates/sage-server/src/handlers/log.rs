@@ -1,7 +1,7 @@
-//! The events of the log that a caller may see, chosen and taken away.
+//! Filtering and exporting the events of the log that a caller may see.
 //!
-//! Streams that the caller has no role in do not occur, whatever is asked for. What each answer looks through is
-//! bounded, so that a long log is exported in pieces and delays no other request.
+//! Events of streams that the caller has no role on are never included. The number of events that one response scans
+//! is bounded, so that a long log is exported in pieces and delays no other request.
 
 use std::collections::BTreeSet;
 
@@ -13,53 +13,53 @@ use crate::format::url_segment;
 use crate::problem::Problem;
 use crate::views::events::json_line;
 
-/// The events that one export looks through.
+/// The events that one export scans.
 pub(crate) const PIECE: u64 = 100_000;
-/// The events that one page looks through.
-const LOOKED_THROUGH: u64 = 20_000;
+/// The events that one page scans.
+const SCANNED: u64 = 20_000;
 /// Events read together.
 const AT_A_TIME: u64 = 256;
 
-/// What one may choose by, which pages and exports have alike.
-const CHOICES: [&str; 5] = ["stream", "kind", "by", "since", "until"];
+/// The query parameters of the filter, on pages and in exports.
+const FILTERS: [&str; 5] = ["stream", "kind", "by", "since", "until"];
 
-/// What the caller chose: fields that are empty, as a form sends them, choose nothing.
+/// A parameter of the filter. Empty fields, as a form sends them, are `None`.
 pub(crate) fn filter_value<'call>(call: &'call Call<'_>, name: &str) -> Option<&'call str> {
     call.query_value(name).map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// The events that the caller wants to see, among those that they may.
+/// A filter of events, restricted to what the caller may see.
 pub(crate) struct EventSelection {
     filter: EventFilter,
-    /// The streams that the caller has a role in.
+    /// The streams that the caller has a role on.
     pub(crate) streams: BTreeSet<String>,
 }
 
 impl EventSelection {
-    /// Of the fields of the query, for those who may see anything.
+    /// Reads the filter from the query. Refuses callers without a role on any stream.
     pub(crate) fn from_query(call: &Call<'_>) -> Result<Self, Problem> {
         let streams: BTreeSet<String> =
             call.engine().stream_names().into_iter().filter(|stream| call.sees(stream)).collect();
         if streams.is_empty() {
-            return Err(Problem::forbidden("the log is for those who have a role in a stream"));
+            return Err(Problem::forbidden("reading the log needs a role on a stream"));
         }
-        let asked = EventQuery {
+        let query = EventQuery {
             stream: filter_value(call, "stream"),
             kinds: filter_value(call, "kind").into_iter().collect(),
             by: filter_value(call, "by"),
             since: filter_value(call, "since"),
             until: filter_value(call, "until"),
         };
-        Ok(Self { filter: EventFilter::new(&asked).map_err(Problem::wrong)?, streams })
+        Ok(Self { filter: EventFilter::new(&query).map_err(Problem::wrong)?, streams })
     }
 
     fn matches(&self, event: &EventView) -> bool {
         event.stream.as_ref().is_none_or(|stream| self.streams.contains(stream)) && self.filter.matches(event)
     }
 
-    /// The newest of them before a number, newest first, and the number down to which the log was looked through.
+    /// The newest matching events before a number, newest first, and the number down to which the log was scanned.
     pub(crate) fn newest(&self, call: &Call<'_>, before: u64, most: usize) -> Result<(Vec<EventView>, u64), Problem> {
-        let end = before.saturating_sub(LOOKED_THROUGH);
+        let end = before.saturating_sub(SCANNED);
         let mut found = Vec::new();
         for event in newest_first(call.engine(), before) {
             let event = event?;
@@ -78,7 +78,7 @@ impl EventSelection {
     }
 }
 
-/// The events before a number, from the last to the first, read some at a time as they are asked for.
+/// The events before a number, newest first, read lazily in batches.
 pub(crate) fn newest_first(engine: &Engine, before: u64) -> impl Iterator<Item = Result<EventView, EngineError>> {
     let mut from = before;
     let read = move || {
@@ -93,18 +93,18 @@ pub(crate) fn newest_first(engine: &Engine, before: u64) -> impl Iterator<Item =
     })
 }
 
-/// What was chosen, as the query of another address; before it stands what leads in.
+/// The filter as the query of an address, after the parameter `first`.
 pub(crate) fn query(call: &Call<'_>, first: &str) -> String {
-    let fields = CHOICES.iter().filter_map(|name| Some(format!("{name}={}", url_segment(filter_value(call, name)?))));
+    let fields = FILTERS.iter().filter_map(|name| Some(format!("{name}={}", url_segment(filter_value(call, name)?))));
     let all: Vec<String> = std::iter::once(first.to_owned()).filter(|text| !text.is_empty()).chain(fields).collect();
     if all.is_empty() { String::new() } else { format!("?{}", all.join("&")) }
 }
 
-/// The events from a number on, as lines of JSON. Where there are more than one answer looks through, a link says where
-/// the next begins.
+/// The events from a number on, as JSON lines. If the log has more events than one response scans, the header `Link`
+/// has the address of the next piece.
 pub(crate) fn export(call: &Call<'_>) -> Result<Reply, Problem> {
     let selection = EventSelection::from_query(call)?;
-    let wrong = |_| Problem::wrong("from is the number of an event");
+    let wrong = |_| Problem::wrong("from must be the number of an event");
     let first = filter_value(call, "from").map_or(Ok(0), str::parse::<u64>).map_err(wrong)?;
     let length = call.engine().log_length()?;
     let end = length.min(first.saturating_add(PIECE));

@@ -1,7 +1,7 @@
-//! A pipeline whose program is its author's, sent with its folder of code in one body.
+//! Submission of a pipeline with own code: the pipeline file and the code folder in one body.
 //!
-//! The files are texts under paths that stay below the folder: neither from the root nor upwards nor hidden. They are
-//! written to a folder of their own, which the engine copies under its digest, and which is gone after the answer.
+//! The files are texts with relative paths inside the folder: not absolute, without `..`, not hidden. They are written
+//! to a temporary folder, which the engine copies under its digest, and which is removed before the response.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,7 @@ pub(crate) fn submit(call: &Call<'_>) -> Result<Reply, Problem> {
     submit_pipeline(call, &Submission { text: &text, code: Some(&folder.0), sent: &call.body })
 }
 
-/// A folder that is gone when this is.
+/// A temporary folder; removed when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -55,17 +55,14 @@ impl Folder {
             let path = self.0.join(name);
             let parent = path.parent().unwrap_or(&self.0);
             private::make_directories(parent).and_then(|()| private::write(&path, text.as_bytes())).map_err(
-                |error| {
-                    match error.kind() {
-                        // One name is a file and a folder at once.
-                        std::io::ErrorKind::NotADirectory | std::io::ErrorKind::IsADirectory => {
-                            Problem::unfit("a path of \"files\" is both a file and a folder")
-                        }
-                        std::io::ErrorKind::AlreadyExists => {
-                            Problem::unfit("a path of \"files\" is both a file and a folder")
-                        }
-                        _ => failed(&path, error),
+                |error| match error.kind() {
+                    std::io::ErrorKind::NotADirectory | std::io::ErrorKind::IsADirectory => {
+                        Problem::unfit("a path of \"files\" is both a file and a folder")
                     }
+                    std::io::ErrorKind::AlreadyExists => {
+                        Problem::unfit("a path of \"files\" is both a file and a folder")
+                    }
+                    _ => failed(&path, error),
                 },
             )?;
         }
@@ -75,7 +72,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What stays is harmless: nothing reads it.
+        // A folder that cannot be removed is harmless, because nothing reads it.
         drop(fs::remove_dir_all(&self.0));
     }
 }
@@ -85,9 +82,9 @@ fn failed(path: &Path, error: std::io::Error) -> Problem {
     EngineError::File(name, error).into()
 }
 
-/// Whether a path names a file below the folder, and nothing that a system could take for something else.
+/// Whether a path is relative and stays below the folder on every operating system.
 fn stays_below(path: &str) -> bool {
-    let plain = |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_' | '.');
+    let plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
     let part = |part: &str| !part.is_empty() && !part.starts_with('.') && part.chars().all(plain);
     path.len() <= LONGEST_PATH && path.split('/').all(part)
 }

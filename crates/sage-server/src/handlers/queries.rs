@@ -26,7 +26,7 @@ pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Problem> {
         }
         Some(key) => key.to_owned(),
         None => tokens::random::<16>()
-            .map_err(|error| Problem::busy(format!("no key was made: {error}; send an Idempotency-Key")))?,
+            .map_err(|error| Problem::busy(format!("no key could be generated: {error}; send an Idempotency-Key")))?,
     };
     if sent.epsilon.as_ref().is_some_and(|epsilon| !(epsilon.is_string() || epsilon.is_number() || epsilon.is_null())) {
         return Err(Problem::unfit("\"epsilon\" is a number, best as text: \"0.05\""));
@@ -35,9 +35,9 @@ pub(crate) fn query(call: &Call<'_>) -> Result<Reply, Problem> {
     let which = sent
         .which()
         .map_err(|error| Problem::unfit(format!("{error}; choose by last, blocks, since and until, or all")))?;
-    let ask = EngineRequest { key, stream: stream.to_owned(), context: sent.context, sql: sent.sql, spend, which };
+    let request = EngineRequest { key, stream: stream.to_owned(), context: sent.context, sql: sent.sql, spend, which };
     Ok(Reply::json(&match sent.plan {
-        true => QueryResponse::Plan(QueryPlan::from(&call.engine().plan_query(who, &ask)?)),
-        false => QueryResponse::Result(QueryResult::from(&call.engine().query(who, &ask)?)),
+        true => QueryResponse::Plan(QueryPlan::from(&call.engine().plan_query(who, &request)?)),
+        false => QueryResponse::Result(QueryResult::from(&call.engine().query(who, &request)?)),
     }))
 }

@@ -1,4 +1,4 @@
-//! Pipelines are submitted, and their runs are listed, shown and stopped.
+//! Submitting pipelines, and listing, showing and stopping runs.
 
 use sage_engine::pipeline::Pipeline;
 use sage_engine::stream::Role;

@@ -1,4 +1,4 @@
-//! The log: what happened last, where it ends, and whether it is what was written.
+//! The audit page: the newest events, the log head, and a button that verifies the hash chain.
 
 use sage_engine::log::hexadecimal;
 use sage_engine::{EVENT_KINDS, EngineError, EventView, GateError};
@@ -13,10 +13,10 @@ use crate::problem::Problem;
 const SHOWN: usize = 50;
 
 pub(crate) fn show(call: &Call<'_>) -> Result<Reply, Problem> {
-    told(call, "")
+    render(call, "")
 }
 
-/// Reads the whole log and says whether every event follows the one before.
+/// Verifies the hash chain of the whole log and shows the result.
 pub(crate) fn verify(call: &Call<'_>) -> Result<Reply, Problem> {
     EventSelection::from_query(call)?;
     let notice = |kind: &str, text: &str| format!("<p class=\"notice {kind}\" role=\"status\">{text}</p>");
@@ -24,7 +24,7 @@ pub(crate) fn verify(call: &Call<'_>) -> Result<Reply, Problem> {
         Ok(_) => {
             let head = call.log_head()?;
             let text = format!(
-                "✓ Verified: each of the {} events is the one that was written, up to the head <code>{}</code>.",
+                "✓ Verified: each of the {} events is unchanged, up to the log head <code>{}</code>.",
                 head.length,
                 hexadecimal(&head.hash)
             );
@@ -35,16 +35,16 @@ pub(crate) fn verify(call: &Call<'_>) -> Result<Reply, Problem> {
         }
         Err(other) => return Err(other.into()),
     };
-    told(call, &found)
+    render(call, &found)
 }
 
-/// The head of the log, and what happened in streams that the caller may see.
-fn told(call: &Call<'_>, found: &str) -> Result<Reply, Problem> {
+/// The log head, and the events that the caller may see. `found` is the result of a verification, as HTML.
+fn render(call: &Call<'_>, found: &str) -> Result<Reply, Problem> {
     let selection = EventSelection::from_query(call)?;
     let head = call.log_head()?;
     let before = match filter_value(call, "before") {
         None => head.length,
-        Some(text) => text.parse::<u64>().map_err(|_| Problem::wrong("before is the number of an event"))?,
+        Some(text) => text.parse::<u64>().map_err(|_| Problem::wrong("before must be the number of an event"))?,
     };
     let before = before.min(head.length);
     let (events, from) = selection.newest(call, before, SHOWN)?;
@@ -57,56 +57,56 @@ fn told(call: &Call<'_>, found: &str) -> Result<Reply, Problem> {
         true => format!("<a href=\"/audit{}\">newest events</a>", escape_html(&query(call, ""))),
         false => String::new(),
     };
-    let looked = match (before, rows.len()) {
-        (0, _) => "There is no event before this one.".to_owned(),
-        (_, 0) => format!("Among events {from} to {} there is none of these.", before - 1),
-        _ => format!("Of events {from} to {}.", before - 1),
+    let range = match (before, rows.len()) {
+        (0, _) => "There are no earlier events.".to_owned(),
+        (_, 0) => format!("No event from {from} to {} matches.", before - 1),
+        _ => format!("Matching events from {from} to {}.", before - 1),
     };
     let content = format!(
-        "<p class=\"lead\">Everything that happened is an event of one log, each chained to the one before. Whoever \
-         keeps its head can show later that nothing was taken out or changed.</p>{}<form method=\"post\" \
+        "<p class=\"lead\">Everything that happens is an event in one log, and each event is chained to the one before. \
+         With a copy of the log head, you can show later that no event was removed or changed.</p>{}<form method=\"post\" \
          action=\"/audit\">{}<button>Verify the log</button> <span class=\"hint\">reads every event again, from the \
-         first on</span></form>{found}<h2>Events</h2>{}<p>{looked} {newer} {older}</p>{}<p>Take these events away as \
-         lines of JSON: {}</p>",
+         first</span></form>{found}<h2>Events</h2>{}<p>{range} {newer} {older}</p>{}<p>Download these events as \
+         JSON lines: {}</p>",
         facts(&[
             ("Events", head.length.to_string()),
-            ("Head", format!("<code class=\"long\">{}</code>", hexadecimal(&head.hash))),
+            ("Log head", format!("<code class=\"long\">{}</code>", hexadecimal(&head.hash))),
         ]),
         call.form_field(),
         form(call, &selection),
-        table(&["event", "time (UTC)", "what", "stream", "run", "release", "by"], &rows),
+        table(&["event", "time (UTC)", "kind", "stream", "run", "release", "by"], &rows),
         exports(call, head.length)
     );
     Ok(page(call, Life::Live, "Audit", &content))
 }
 
-/// BlockSelection events are wanted.
+/// The form that filters the events.
 fn form(call: &Call<'_>, selection: &EventSelection) -> String {
     let given = |name: &str| filter_value(call, name).unwrap_or_default();
-    let option = |name: &str, value: &str, says: &str| {
+    let option = |name: &str, value: &str, label: &str| {
         let here = if given(name) == value { " selected" } else { "" };
-        format!("<option value=\"{}\"{here}>{}</option>", escape_html(value), escape_html(says))
+        format!("<option value=\"{}\"{here}>{}</option>", escape_html(value), escape_html(label))
     };
-    let select = |says: &str, name: &str, options: String| {
+    let select = |label: &str, name: &str, options: String| {
         let all = option(name, "", "all");
-        format!("<div><label>{says}<br><select name=\"{name}\">{all}{options}</select></label></div>")
+        format!("<div><label>{label}<br><select name=\"{name}\">{all}{options}</select></label></div>")
     };
-    let field = |says: &str, name: &str, hint: &str| {
+    let field = |label: &str, name: &str, hint: &str| {
         let value = escape_html(given(name));
-        format!("<div><label>{says}<br><input name=\"{name}\" value=\"{value}\" placeholder=\"{hint}\"></label></div>")
+        format!("<div><label>{label}<br><input name=\"{name}\" value=\"{value}\" placeholder=\"{hint}\"></label></div>")
     };
     format!(
         "<form method=\"get\" action=\"/audit\"><div class=\"fields\">{}{}{}{}{}</div><button>Show these</button> <a \
          href=\"/audit\">Show all</a></form>",
         select("Stream", "stream", selection.streams.iter().map(|name| option("stream", name, name)).collect()),
-        select("What", "kind", EVENT_KINDS.iter().map(|kind| option("kind", kind, &kind.replace('-', " "))).collect()),
+        select("Kind", "kind", EVENT_KINDS.iter().map(|kind| option("kind", kind, &kind.replace('-', " "))).collect()),
         field("By", "by", "everybody"),
         field("Since (UTC)", "since", "2026-11-01"),
         field("Until (UTC)", "until", "2026-11-01T08:00"),
     )
 }
 
-/// Where the events that were chosen can be taken away, in as many pieces as the log has.
+/// Download links for the selected events, one per [`PIECE`] events of the log.
 fn exports(call: &Call<'_>, length: u64) -> String {
     let pieces = length.div_ceil(PIECE).max(1);
     let link = |piece: u64| {
@@ -119,7 +119,7 @@ fn exports(call: &Call<'_>, length: u64) -> String {
 
 fn row(event: &EventView) -> Vec<String> {
     let linked =
-        |place: &str, name: &str| format!("<a href=\"/{place}/{}\">{}</a>", url_segment(name), escape_html(name));
+        |section: &str, name: &str| format!("<a href=\"/{section}/{}\">{}</a>", url_segment(name), escape_html(name));
     vec![
         event.number.to_string(),
         time(event.time),

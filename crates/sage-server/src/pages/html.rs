@@ -1,18 +1,18 @@
-//! The frame of every page, its small parts, and escaping.
+//! The frame of every page, and its components: tables, badges, lists of facts.
 
 use crate::call::{Call, Reply};
 use crate::format::{escape_html, timestamp};
 use crate::problem::Problem;
 
-/// Whether a page shows something that changes by itself.
+/// Whether the script refreshes the page when events arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Live,
     Still,
 }
 
-/// The pages that every page leads to: where they are, which addresses belong to them, and what they are called.
-const PLACES: &[(&str, &str, &str)] = &[
+/// The navigation: the address of each section, the prefix of its pages, and its name.
+const SECTIONS: &[(&str, &str, &str)] = &[
     ("/", "/streams", "Streams"),
     ("/runs", "/runs", "Runs"),
     ("/releases", "/releases", "Releases"),
@@ -22,29 +22,29 @@ const PLACES: &[(&str, &str, &str)] = &[
 
 /// A page. The title is escaped here; the content is HTML.
 pub(super) fn page(call: &Call<'_>, life: Life, title: &str, content: &str) -> Reply {
-    let (live, told) = match life {
+    let (live, status) = match life {
         Life::Live => (" data-live", "<span class=\"live\" role=\"status\"></span>"),
         Life::Still => ("", ""),
     };
     let Some(caller) = &call.caller else { return whole(title, "", live, "", content) };
-    let own = |(place, below, _): &(&str, &str, &str)| call.route == *place || call.route.starts_with(below);
+    let own = |(address, below, _): &(&str, &str, &str)| call.route == *address || call.route.starts_with(below);
     let link = |one: &(&str, &str, &str)| {
         let here = if own(one) { " aria-current=\"page\"" } else { "" };
         format!("<li><a href=\"{}\"{here}>{}</a></li>", one.0, one.2)
     };
-    // The log is for those who have a role; others are not led to a refusal.
+    // Only callers with a role can read the log, so others get no link to it.
     let open = |one: &&(&str, &str, &str)| one.0 != "/audit" || call.has_a_role();
-    let links: String = PLACES.iter().filter(open).map(link).collect();
+    let links: String = SECTIONS.iter().filter(open).map(link).collect();
     let top = format!(
-        "<nav aria-label=\"Pages\"><ul>{links}</ul></nav><form class=\"who\" method=\"post\" action=\"/logout\">{told}\
+        "<nav aria-label=\"Pages\"><ul>{links}</ul></nav><form class=\"who\" method=\"post\" action=\"/logout\">{status}\
          {}<span class=\"name\">{}</span><button class=\"quiet\">Log out</button></form>",
         call.form_field(),
         escape_html(caller.who.name())
     );
-    // What lies below a list leads back to it.
-    let above = PLACES.iter().find(|one| own(one) && call.route != one.0);
-    let above = above.map_or_else(String::new, |(place, _, name)| {
-        format!("<p class=\"above\"><a href=\"{place}\">{name}</a> <span aria-hidden=\"true\">/</span></p>")
+    // A page below a list links back to it.
+    let above = SECTIONS.iter().find(|one| own(one) && call.route != one.0);
+    let above = above.map_or_else(String::new, |(address, _, name)| {
+        format!("<p class=\"above\"><a href=\"{address}\">{name}</a> <span aria-hidden=\"true\">/</span></p>")
     });
     whole(title, &top, live, &above, content)
 }
@@ -63,18 +63,18 @@ fn whole(title: &str, top: &str, live: &str, above: &str, content: &str) -> Repl
     Reply::new("text/html; charset=utf-8", text)
 }
 
-/// What went wrong, as a page.
+/// The page of a problem.
 pub(crate) fn problem(problem: &Problem) -> Reply {
     let title = problem.status.canonical_reason().unwrap_or("Error");
     let content = format!(
-        "<p class=\"lead\">{}</p><p><a href=\"/\">Streams</a> · <a href=\"/releases\">What was released</a> · <a \
+        "<p class=\"lead\">{}</p><p><a href=\"/\">Streams</a> · <a href=\"/releases\">Releases</a> · <a \
          href=\"/login\">Log in</a></p>",
         escape_html(&problem.detail)
     );
     Reply { status: problem.status, ..whole(title, "", "", "", &content) }
 }
 
-/// The head of a column.
+/// The heading of a column.
 #[derive(Clone, Copy)]
 pub(super) enum Head {
     Text(&'static str),
@@ -117,29 +117,29 @@ pub(super) fn named_table(name: &str, heads: &[Head], rows: &[Vec<String>]) -> S
     out + "</tbody></table></div>"
 }
 
-/// Terms and what they are; both are HTML.
+/// A description list; terms and descriptions are HTML.
 pub(super) fn facts(facts: &[(&str, String)]) -> String {
     let one = |(term, text): &(&str, String)| format!("<div><dt>{term}</dt><dd>{text}</dd></div>");
     format!("<dl class=\"facts\">{}</dl>", facts.iter().map(one).collect::<String>())
 }
 
-/// Something that most do not look at, folded away.
+/// Content that is collapsed at first.
 pub(super) fn folded(summary: &str, content: &str) -> String {
     format!("<details><summary>{summary}</summary>{content}</details>")
 }
 
-/// How something stands: a sign and a word in a colour, the word alone being enough.
+/// A status as a coloured symbol and a word. The word alone is enough to understand it.
 pub(super) fn badge(kind: &str, sign: &str, word: &str) -> String {
     format!("<span class=\"badge {kind}\"><span aria-hidden=\"true\">{sign}</span> {}</span>", escape_html(word))
 }
 
-/// A time as the log has it, to the second.
+/// A time of the log, to the second.
 pub(super) fn time(milliseconds: u64) -> String {
     let text = timestamp(milliseconds);
     format!("<time datetime=\"{text}\">{}</time>", text.trim_end_matches('Z').replace('T', " "))
 }
 
-/// A number for a person: four digits that say something.
+/// A number with four significant digits.
 pub(super) fn short(number: f64) -> String {
     if number == 0.0 || !number.is_finite() {
         return format!("{number}");

@@ -1,4 +1,4 @@
-//! Logging in: a token is pasted once, and the browser sends it from then on, to this server alone.
+//! Logging in with a token, which the browser then keeps in a cookie for this server.
 
 use axum::http::StatusCode;
 
@@ -9,24 +9,25 @@ use crate::problem::Problem;
 const FORM: &str = "<form class=\"card narrow\" method=\"post\" action=\"/login\"><label \
                     for=\"token\">Token</label><input id=\"token\" name=\"token\" type=\"password\" \
                     autocomplete=\"off\" required aria-describedby=\"about\"><p class=\"hint\" id=\"about\">The \
-                    operator of the server makes one with <code>sage token create --as NAME</code>. It stays in a cookie that \
+                    operator of the server creates one with <code>sage token create --as NAME</code>. It is stored in a cookie that \
                     no script can read.</p><button>Log in</button></form>";
 
 pub(crate) fn ask(call: &Call<'_>) -> Result<Reply, Problem> {
     Ok(page(call, Life::Still, "Log in", FORM))
 }
 
-/// Sets the cookie of a token that counts.
+/// Checks the token and sets its cookie.
 pub(crate) fn enter(call: &Call<'_>) -> Result<Reply, Problem> {
     let fields: Vec<_> = url::form_urlencoded::parse(&call.body).into_owned().collect();
     let token = fields.iter().find(|(name, _)| name == "token").map_or("", |(_, value)| value.trim());
     if call.server.tokens.found(token).is_none() {
-        let content =
-            format!("<p class=\"notice bad\" role=\"alert\">This token is not valid, or no longer.</p>{FORM}");
+        let content = format!(
+            "<p class=\"notice bad\" role=\"alert\">This token is not valid: it is unknown, revoked or expired.</p>{FORM}"
+        );
         return Ok(Reply { status: StatusCode::UNAUTHORIZED, ..page(call, Life::Still, "Log in", &content) });
     }
     let mut answer = Reply::redirect("/");
-    // Over TLS, our own or that of a declared proxy, the cookie never leaves it.
+    // With TLS, by this server or by a declared proxy, the browser sends the cookie over TLS only.
     let secure = if call.secure { "; Secure" } else { "" };
     answer.headers.push(("set-cookie", format!("sage_token={token}; Path=/; HttpOnly; SameSite=Strict{secure}")));
     Ok(answer)

@@ -1,7 +1,7 @@
-//! The map of a stream's blocks: a small gauge for each, spent from below, what is set aside above it.
+//! The map of a stream's blocks: a small gauge for each, filled from below by what is spent, then what is set aside.
 //!
-//! Ten thousand blocks must be drawn in a moment and travel in little, so all parts of one kind are one path. What a
-//! square cannot say, its sign or the table does: colour is never alone.
+//! A map of ten thousand blocks must be small and fast to draw, so all parts of one kind are one SVG path. No meaning is
+//! carried by colour alone: a symbol or the table repeats it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -11,35 +11,35 @@ use sage_engine::{BlockView, Lane, State, THOUSANDTHS};
 
 use crate::format::escape_html;
 
-/// The most rows that are told apart; beyond that blocks stand in order of arrival.
+/// The most rows of a map by keys. With more, blocks are laid out in order of arrival.
 const MOST_ROWS: usize = 31;
-/// How many blocks stand above each other where nothing else orders them.
+/// Rows of a map in order of arrival.
 const STRIP_ROWS: usize = 12;
-/// So many columns are drawn large, the lanes side by side.
+/// Up to this many columns are drawn large, with the lanes side by side.
 const FEW: usize = 31;
 const DAY: i64 = 86_400_000_000;
-/// Room for the names of rows and of columns.
+/// Space for the labels of rows and of columns, in pixels.
 const LEFT: usize = 44;
 const TOP: usize = 18;
 
-/// A block with what is set aside of it.
+/// A block and the budget that is set aside on it.
 pub(super) struct Shown<'block> {
     pub(super) block: &'block BlockView,
-    /// Thousandths of what is left.
+    /// Per lane, in thousandths of what is left.
     pub(super) set_aside: [u16; 2],
 }
 
 impl Shown<'_> {
-    /// What of a lane is spent, and what is set aside, in thousandths of the whole.
+    /// The spent and the set-aside share of a lane's budget, in thousandths.
     pub(super) fn shares(&self, lane: Lane) -> (u32, u32) {
-        let place = usize::from(lane == Lane::Test);
-        let own = &self.block.lanes[place];
+        let index = usize::from(lane == Lane::Test);
+        let own = &self.block.lanes[index];
         let (spent, left) = (u128::from(own.spent.units()), u128::from(own.left.units()));
         let whole = u128::from(THOUSANDTHS);
-        // Rounded against the spender: what has lost anything does not look untouched.
+        // Rounded up, so that a block with any loss does not look untouched.
         let spent = (spent * whole).div_ceil((spent + left).max(1)).min(whole);
         let held = match self.block.state {
-            State::Open | State::Sealed => (whole - spent) * u128::from(self.set_aside[place]) / whole,
+            State::Open | State::Sealed => (whole - spent) * u128::from(self.set_aside[index]) / whole,
             State::Retired | State::Deleted => 0,
         };
         // Both are at most a thousand.
@@ -47,7 +47,7 @@ impl Shown<'_> {
     }
 }
 
-/// The sign of a block's state.
+/// The symbol of a block's state.
 pub(super) const fn mark(state: State) -> &'static str {
     match state {
         State::Open => "○",
@@ -57,7 +57,7 @@ pub(super) const fn mark(state: State) -> &'static str {
     }
 }
 
-/// Where blocks stand.
+/// The grid positions of blocks.
 pub(super) struct Layout {
     columns: Vec<String>,
     rows: Vec<String>,
@@ -67,7 +67,7 @@ pub(super) struct Layout {
 
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
-/// The column and the row that a key names: day and hour, week and day, or time and whatever else there is.
+/// The column and the row in a block's key: day and hour, week and day, or time and the remaining levels.
 fn named(key: &str) -> Option<(String, String)> {
     let level = |part: &str, name: &str| part.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
     if let Some(hour) = level(key, "hour") {
@@ -91,11 +91,11 @@ impl Layout {
         Self::by_key(blocks).unwrap_or_else(|| Self {
             columns: vec![String::new(); blocks.len().div_ceil(STRIP_ROWS)],
             rows: vec![String::new(); STRIP_ROWS],
-            cells: (0..blocks.len()).map(|place| (place / STRIP_ROWS, place % STRIP_ROWS)).collect(),
+            cells: (0..blocks.len()).map(|index| (index / STRIP_ROWS, index % STRIP_ROWS)).collect(),
         })
     }
 
-    /// By what the keys name. Blocks whose keys name nothing, such as those of late rows, stand behind the others.
+    /// The layout by keys. Blocks whose keys have no column and row, such as those of late rows, come last.
     fn by_key(blocks: &[Shown<'_>]) -> Option<Self> {
         let names: Vec<Option<(String, String)>> = blocks.iter().map(|shown| named(&shown.block.key)).collect();
         let placed: Vec<&(String, String)> = names.iter().flatten().collect();
@@ -103,7 +103,7 @@ impl Layout {
             texts.collect::<BTreeSet<&str>>().into_iter().map(str::to_owned).collect::<Vec<String>>()
         };
         let mut columns = distinct(&mut placed.iter().map(|(column, _)| column.as_str()));
-        // Whole days and weeks are shown, also where the first one began late.
+        // All hours and all days of the week get a row, even if no block has them yet.
         let rows = match blocks.first()?.block.key.split_once('=')?.0 {
             "hour" => (0..24).map(|hour| format!("{hour:02}")).collect(),
             "day" => DAYS.map(str::to_owned).to_vec(),
@@ -112,19 +112,19 @@ impl Layout {
         if rows.len() > MOST_ROWS || placed.len() * 2 < blocks.len() {
             return None;
         }
-        let places = |names: &[String]| names.iter().cloned().zip(0..).collect::<BTreeMap<String, usize>>();
-        let (of_column, of_row) = (places(&columns), places(&rows));
+        let indices = |names: &[String]| names.iter().cloned().zip(0..).collect::<BTreeMap<String, usize>>();
+        let (of_column, of_row) = (indices(&columns), indices(&rows));
         let mut behind = columns.len() * rows.len()..;
         let cell = |name: &Option<(String, String)>| {
             let own = name.as_ref().and_then(|(column, row)| Some((*of_column.get(column)?, *of_row.get(row)?)));
-            own.or_else(|| behind.next().map(|place| (place / rows.len(), place % rows.len())))
+            own.or_else(|| behind.next().map(|index| (index / rows.len(), index % rows.len())))
         };
         let cells: Option<Vec<(usize, usize)>> = names.iter().map(cell).collect();
         columns.resize((behind.start.div_ceil(rows.len().max(1))).max(columns.len()), "late".to_owned());
         Some(Self { columns, rows, cells: cells? })
     }
 
-    /// The side of a square, with the gap beside it, and how many columns stand beside each other.
+    /// The size of a cell with its gap, and the columns per band.
     const fn sizes(&self) -> (usize, usize) {
         match self.columns.len() {
             0..=FEW => (17, FEW),
@@ -134,7 +134,7 @@ impl Layout {
     }
 }
 
-/// Adds to a text, which does not fail.
+/// Appends to a string, which cannot fail.
 fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }
@@ -162,14 +162,14 @@ impl<'page> Map<'page> {
         (x, (column / self.across) * self.band() + TOP + row * self.pitch)
     }
 
-    /// The picture of a lane. It needs a table beside it that says the same.
+    /// The map of a lane. The page must also have a table with the same content.
     pub(super) fn picture(&self, stream: &str, lane: Lane, blocks: &[Shown<'_>]) -> String {
         let columns = self.layout.columns.len();
-        // As wide with few columns as with many, so that squares keep their size.
+        // The width does not shrink with few columns, so that cells keep their size.
         let width = LEFT + columns.clamp(FEW, self.across) * self.pitch;
         let height = columns.div_ceil(self.across).max(1) * self.band();
         let broad = if columns > FEW { " broad" } else { "" };
-        let (name, spread) = (escape_html(stream), self.stretches());
+        let (name, spread) = (escape_html(stream), self.ranges());
         format!(
             "<figure class=\"map{broad}\" data-stream=\"{name}\" data-pitch=\"{}\" data-across=\"{}\" data-rows=\"{}\" \
              data-band=\"{}\" data-cells=\"{spread}\"><figcaption>{lane} lane</figcaption><div class=\"wide\"><svg \
@@ -184,23 +184,22 @@ impl<'page> Map<'page> {
         )
     }
 
-    /// BlockSelection cells belong to which blocks, as stretches: the first cell, its block, how many. The script looks there.
-    fn stretches(&self) -> String {
+    /// The mapping from cells to blocks, for the script: ranges of the first cell, its block, and the number of cells.
+    fn ranges(&self) -> String {
         let rows = self.layout.rows.len();
-        let mut stretches: Vec<(usize, usize, usize)> = Vec::new();
+        let mut ranges: Vec<(usize, usize, usize)> = Vec::new();
         for (block, (column, row)) in self.layout.cells.iter().enumerate() {
             let cell = column * rows + row;
-            match stretches.last_mut() {
+            match ranges.last_mut() {
                 Some((first, _, count)) if *first + *count == cell => *count += 1,
-                _ => stretches.push((cell, block, 1)),
+                _ => ranges.push((cell, block, 1)),
             }
         }
-        let text: Vec<String> =
-            stretches.iter().map(|(cell, block, count)| format!("{cell}:{block}:{count}")).collect();
+        let text: Vec<String> = ranges.iter().map(|(cell, block, count)| format!("{cell}:{block}:{count}")).collect();
         text.join(" ")
     }
 
-    /// Names of rows, and of columns where a month or a band begins.
+    /// Labels of rows, and of columns where a month or a band begins.
     fn names(&self) -> String {
         let mut out = String::new();
         let every = self.layout.rows.len().div_ceil(8).max(1);
@@ -227,7 +226,7 @@ impl<'page> Map<'page> {
                 free = 0;
             }
             let text = if self.pitch > 9 { name.get(..10).unwrap_or(name) } else { month };
-            // A name is about this wide; one that would stand on another, or over the edge, is left out.
+            // An estimate of the width of a label. A label that would overlap another or the edge is left out.
             let end = x + 7 * text.len();
             if x < free || !begins && end > LEFT + self.layout.columns.len().clamp(FEW, self.across) * self.pitch {
                 continue;
@@ -240,7 +239,7 @@ impl<'page> Map<'page> {
 
     fn paths(&self, lane: Lane, blocks: &[Shown<'_>]) -> String {
         let side = self.pitch - 2;
-        // What is left, spent by quarters, set aside, signs, and the outlines of what is open.
+        // One path each for what is left, spent by quarters, set aside, the symbols, and the outlines of open blocks.
         let mut left = String::with_capacity(blocks.len() * 18);
         let mut spent: [String; 4] = Default::default();
         let (mut held, mut gone, mut open) = (String::new(), String::new(), String::new());
@@ -283,14 +282,13 @@ impl<'page> Map<'page> {
     }
 }
 
-/// What the parts of a square mean.
+/// The legend of a map.
 pub(super) const LEGEND: &str = "<ul class=\"legend\"><li><svg width=\"15\" height=\"15\" aria-hidden=\"true\"><path \
-     class=\"left\" d=\"M0 0h15v15h-15z\"/><path class=\"q2\" d=\"M0 15h15v-6h-15z\"/></svg>spent, from \
-     below</li><li><svg width=\"15\" height=\"15\" aria-hidden=\"true\"><path class=\"left\" d=\"M0 \
-     0h15v15h-15z\"/><path class=\"aside\" d=\"M0 15h15v-15h-15z\"/></svg>set aside for runs that wait</li><li><svg \
+     class=\"left\" d=\"M0 0h15v15h-15z\"/><path class=\"q2\" d=\"M0 15h15v-6h-15z\"/></svg>spent</li><li><svg width=\"15\" height=\"15\" aria-hidden=\"true\"><path class=\"left\" d=\"M0 \
+     0h15v15h-15z\"/><path class=\"aside\" d=\"M0 15h15v-15h-15z\"/></svg>set aside for waiting runs</li><li><svg \
      width=\"15\" height=\"15\" aria-hidden=\"true\"><path class=\"left\" d=\"M0 \
      0h15v15h-15z\"/></svg>free</li><li><svg width=\"15\" height=\"15\" aria-hidden=\"true\"><path class=\"open\" \
-     d=\"M1 1h13v13h-13z\"/></svg>open: rows still come</li><li><svg width=\"15\" height=\"15\" \
+     d=\"M1 1h13v13h-13z\"/></svg>open: rows are still ingested</li><li><svg width=\"15\" height=\"15\" \
      aria-hidden=\"true\"><path class=\"gone\" d=\"M1 1l13 13m0-13l-13 13\"/></svg>retired: never read again</li></ul>";
 
 #[cfg(test)]
@@ -311,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_stand_by_day_and_hour_by_week_and_day_or_in_order() {
+    fn blocks_are_laid_out_by_key_or_in_order() {
         assert_eq!(cells(&["hour=2026-01-01T23", "hour=2026-01-02T00"]), [(0, 23), (1, 0)]);
         // The first of January 2026 is a Thursday.
         assert_eq!(cells(&["day=2026-01-01", "day=2026-01-05"]), [(0, 3), (1, 0)]);
@@ -323,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_lost_anything_does_not_look_untouched() {
+    fn a_block_with_any_loss_does_not_look_untouched() {
         for (spent, aside, shares) in
             [(0, 0, (0, 0)), (1, 0, (1, 0)), (0, 1000, (0, 1000)), (500, 500, (500, 250)), (1000, 1000, (1000, 0))]
         {
@@ -333,13 +331,13 @@ mod tests {
     }
 
     #[test]
-    fn squares_keep_their_size_where_there_are_few() {
+    fn cells_keep_their_size_when_there_are_few() {
         let blocks = [block("hour=2026-01-01T00", 300)];
         let shown: Vec<Shown<'_>> = blocks.iter().map(|block| Shown { block, set_aside: [1000; 2] }).collect();
         let layout = Layout::of(&shown);
         let text = Map::new(&layout).picture("taxi", Lane::Train, &shown);
         assert!(text.contains("width=\"571\""), "{text}");
-        // Three tenths of fifteen from below, and what is set aside above it.
+        // Three tenths of fifteen pixels, rounded up, with what is set aside above.
         assert!(text.contains("class=\"q2\" d=\"M44 33h15v-5h-15z\""), "{text}");
         assert!(text.contains("class=\"aside\" d=\"M44 28h15v-10h-15z\""), "{text}");
     }
@@ -353,7 +351,7 @@ mod tests {
         let layout = Layout::of(&shown);
         let text = Map::new(&layout).picture("taxi", Lane::Train, &shown);
         assert_eq!(layout.rows.len(), 24);
-        assert!(text.contains(":10000\""), "they follow each other: {}", &text[..400]);
+        assert!(text.contains(":10000\""), "the cells are not one range: {}", &text[..400]);
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         std::io::Write::write_all(&mut packed, text.as_bytes()).expect("packed");
         let packed = packed.finish().expect("packed");

@@ -1,7 +1,7 @@
-//! Pages for people: made here, complete without script, and loading nothing from elsewhere.
+//! HTML pages. They are rendered on the server, work without script, and load nothing from other hosts.
 //!
-//! Every text that comes from somewhere is escaped where it is put in. Each picture has a table that says the same.
-//! What a page shows is what the routes under `/v1` would tell the same caller.
+//! Every text is escaped where it is inserted. Each picture has a table with the same content. A page shows only what
+//! the routes under `/v1` return to the same caller.
 
 mod audit;
 mod html;

@@ -1,11 +1,11 @@
-//! Pictures, drawn as SVG from numbers alone: colour never says anything that a sign or a text does not say too.
+//! SVG plots. No meaning is carried by colour alone: a symbol or a text repeats it.
 
 use sage_engine::run::Interval;
 
 use super::html::short;
 use crate::format::escape_html;
 
-/// A bar of three parts: spent, set aside, free; in thousandths.
+/// A bar of three parts, in thousandths: spent, set aside, free.
 pub(super) fn stacked(name: &str, spent: u32, aside: u32) -> String {
     let left = 1000_u32.saturating_sub(spent + aside);
     let part = |class: &str, from: u32, width: u32| match width {
@@ -25,21 +25,21 @@ pub(super) fn stacked(name: &str, spent: u32, aside: u32) -> String {
     )
 }
 
-/// A line of a picture of intervals.
+/// One interval of a plot.
 pub(super) struct Line {
-    /// What stands beside it.
+    /// Its label.
     pub(super) name: String,
-    /// How it ended, as a class of colours.
+    /// Its CSS class.
     pub(super) kind: &'static str,
     pub(super) found: Interval,
 }
 
-/// Room for names in front of a line; the rest is counted in parts of the width, so that a narrow screen shows all.
+/// Width of the labels in pixels. The plot itself is scaled in percent, so that it fits on a narrow screen.
 const NAMES: usize = 88;
 const PLOT: f64 = 68.0;
 const LINE: usize = 26;
 
-/// Estimates with their limits, one below the other, against what was to be reached.
+/// Estimates with their intervals, one below the other, and the target.
 pub(super) fn intervals(title: &str, lines: &[Line], target: Option<f64>) -> String {
     let all = lines.iter().flat_map(|line| [line.found.low, line.found.value, line.found.high]);
     let finite = || all.clone().chain([target]).flatten().filter(|number| number.is_finite());
@@ -62,8 +62,8 @@ pub(super) fn intervals(title: &str, lines: &[Line], target: Option<f64>) -> Str
         );
         tick += step;
     }
-    for (place, line) in lines.iter().enumerate() {
-        inside += &one(line, 30 + place * LINE + LINE / 2, (low, high), &x);
+    for (index, line) in lines.iter().enumerate() {
+        inside += &one(line, 30 + index * LINE + LINE / 2, (low, high), &x);
     }
     if let Some(target) = target {
         let at = x(target);
@@ -96,7 +96,7 @@ fn one(line: &Line, y: usize, (low, high): (f64, f64), x: &dyn Fn(f64) -> String
     )
 }
 
-/// A scale around two numbers with a step of 1, 2 or 5 times a power of ten.
+/// An axis that covers two numbers, with a step of 1, 2 or 5 times a power of ten: its ends and its step.
 fn scale(low: f64, high: f64) -> (f64, f64, f64) {
     let wide = if high > low { high - low } else { high.abs().max(1e-9) };
     let rough = wide / 5.0;
@@ -110,18 +110,18 @@ fn scale(low: f64, high: f64) -> (f64, f64, f64) {
 pub(super) struct Bar {
     pub(super) sign: &'static str,
     pub(super) kind: &'static str,
-    /// What it loses on each block, as far as that is known.
+    /// Its loss on each block, if it is known.
     pub(super) loss: Option<f64>,
     pub(super) blocks: u32,
 }
 
-/// The attempts of one run, side by side: the wider, the more blocks; the taller, the more they lose.
+/// The attempts of one run, side by side. The width of a bar shows its blocks, the height its loss.
 pub(super) struct Track {
-    /// Its number, which leads to it.
+    /// The number of the run.
     pub(super) run: u64,
     pub(super) name: String,
     pub(super) bars: Vec<Bar>,
-    /// How it stands, where no attempt says it.
+    /// The status of the run, unless the last attempt shows it.
     pub(super) ends: &'static str,
 }
 
@@ -132,8 +132,8 @@ pub(super) fn tracks(tracks: &[Track]) -> String {
     let most = tracks.iter().flat_map(|track| &track.bars).filter_map(|bar| bar.loss).fold(0.0, f64::max);
     let mut inside = String::new();
     let mut right = 640;
-    for (place, track) in tracks.iter().enumerate() {
-        let ground = place * TRACK + 46;
+    for (index, track) in tracks.iter().enumerate() {
+        let ground = index * TRACK + 46;
         inside += &format!(
             "<line class=\"grid\" x1=\"0\" x2=\"4000\" y1=\"{0}\" y2=\"{0}\"/><a href=\"/runs/{1}\"><text \
              class=\"strong\" x=\"0\" y=\"{2}\">{3}</text></a><text class=\"soft\" x=\"0\" y=\"{4}\">run {1}</text>",
@@ -157,17 +157,17 @@ pub(super) fn tracks(tracks: &[Track]) -> String {
         "<figure class=\"plot tracks\"><div class=\"wide\" role=\"group\" aria-label=\"Attempts of the newest runs\" \
          tabindex=\"0\"><svg viewBox=\"0 0 {right} {height}\" width=\"{right}\" height=\"{height}\" \
          preserveAspectRatio=\"xMinYMin\" role=\"group\" aria-label=\"A track for each run, a bar for each attempt; \
-         the table of runs says the same\">{inside}</svg></div><figcaption>A bar is an attempt. Below it stand its \
-         blocks and what it lost on each of them: the wider, the more blocks; the taller, the more was lost. ✓ \
-         accepted, ↻ not enough yet and tried again, ✕ rejected, – ended otherwise, … under way.</figcaption></figure>"
+         the table of runs says the same\">{inside}</svg></div><figcaption>Each bar is an attempt, labelled with its \
+         number of blocks and its loss on each of them. Wider bars have more blocks, taller bars a larger loss. ✓ \
+         accepted, ↻ undecided and tried again, ✕ rejected, – ended otherwise, … in progress.</figcaption></figure>"
     )
 }
 
-/// An attempt at this place, on this ground and so wide.
+/// The bar of an attempt: its left edge, its base line and its width.
 fn drawn(bar: &Bar, (x, ground, wide): (usize, usize, usize), most: f64) -> String {
     let tall = bar.loss.filter(|_| most > 0.0).map_or(6, |loss| 6 + (22.0 * loss / most) as usize);
     let middle = x + wide / 2;
-    // Rounded up, as every loss that is shown.
+    // Losses are always rounded up.
     let lost = bar.loss.map_or_else(String::new, |loss| format!(" · ε {:.2}", (100.0 * loss).ceil() / 100.0));
     format!(
         "<rect class=\"bar {}\" x=\"{x}\" y=\"{}\" width=\"{wide}\" height=\"{tall}\" rx=\"2\"/><text class=\"sign\" \
@@ -181,10 +181,10 @@ fn drawn(bar: &Bar, (x, ground, wide): (usize, usize, usize), most: f64) -> Stri
     )
 }
 
-/// As much of a name as has room for so many signs.
-fn clipped(name: &str, room: usize) -> String {
-    match name.chars().count() > room {
-        true => name.chars().take(room.saturating_sub(1)).chain(['…']).collect(),
+/// A name, shortened to `limit` characters.
+fn clipped(name: &str, limit: usize) -> String {
+    match name.chars().count() > limit {
+        true => name.chars().take(limit.saturating_sub(1)).chain(['…']).collect(),
         false => name.to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! What was released: where it comes from, what it cost, and a form to try it.
+//! The pages of releases: their lineage, their cost, and a form to try each of them.
 
 use sage_engine::ReleaseView;
 use sage_engine::release::{Kind, Receipt};
@@ -18,8 +18,8 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Problem> {
         return Ok(page(call, Life::Live, "Releases", "<p class=\"lead\">Nothing is released yet.</p>"));
     }
     let content = format!(
-        "<p class=\"lead\">Everything here was paid for when it was released. Looking at it, and asking it, costs \
-         nothing more.</p>{}{}",
+        "<p class=\"lead\">Every release was charged before it was published. Reading it and predicting with it cost \
+         no further budget.</p>{}{}",
         section("Models", Kind::Model, &releases),
         section("Features", Kind::Statistic, &releases)
     );
@@ -45,21 +45,21 @@ fn section(title: &str, kind: Kind, releases: &[ReleaseView]) -> String {
         return format!("<h2>{title}</h2><p>None yet.</p>");
     }
     let rows: Vec<Vec<String>> = own.into_iter().map(row).collect();
-    let heads = [Head::Text("release"), Head::Text("stream"), Head::Number("run"), Head::Text("also called")];
+    let heads = [Head::Text("release"), Head::Text("stream"), Head::Number("run"), Head::Text("aliases and state")];
     format!("<h2>{title}</h2>{}", named_table(title, &heads, &rows))
 }
 
-/// Where a release has its page.
+/// The address of a release's page.
 fn address(release: &ReleaseView) -> String {
     format!("/releases/{}/{}", url_segment(&release.name), release.version)
 }
 
 pub(crate) fn show(call: &Call<'_>) -> Result<Reply, Problem> {
-    shown(call, &[], "")
+    render(call, &[], "")
 }
 
-/// The page of a release, with what was filled in and what came of it.
-fn shown(call: &Call<'_>, given: &[(String, String)], answer: &str) -> Result<Reply, Problem> {
+/// The page of a release, with the values in its form and their result.
+fn render(call: &Call<'_>, given: &[(String, String)], answer: &str) -> Result<Reply, Problem> {
     let release = call.release()?;
     let files = call.engine().release_files(&release)?;
     let receipt = file_text(&files, "receipt.json");
@@ -72,7 +72,7 @@ fn shown(call: &Call<'_>, given: &[(String, String)], answer: &str) -> Result<Re
                 &call.engine().predictor(&release)?.columns().iter().map(field_of(given)).collect::<String>(),
                 answer
             ),
-            folded("The card of the model", &format!("<pre>{}</pre>", escape_html(&file_text(&files, "README.md"))))
+            folded("The model card", &format!("<pre>{}</pre>", escape_html(&file_text(&files, "README.md"))))
         ),
         Kind::Statistic => {
             let published = call.engine().statistic(&release)?;
@@ -98,22 +98,22 @@ fn shown(call: &Call<'_>, given: &[(String, String)], answer: &str) -> Result<Re
     Ok(page(call, Life::Still, &full_name(&release), &content))
 }
 
-/// From which blocks, by which attempts, to what.
+/// The blocks, the run and the charge behind a release.
 fn lineage(call: &Call<'_>, release: &ReleaseView, receipt: &str) -> String {
     let Ok(receipt) = serde_json::from_str::<Receipt>(receipt) else { return String::new() };
-    // A stream and a run are for those who have a role there; what the receipt says is for everybody.
-    let linked = |place: String, text: String| match call.sees(&release.stream) {
-        true => format!("<a href=\"{place}\">{text}</a>"),
+    // The receipt is public; the pages of the stream and the run need a role on the stream.
+    let linked = |address: String, text: String| match call.sees(&release.stream) {
+        true => format!("<a href=\"{address}\">{text}</a>"),
         false => text,
     };
-    let stretches = match receipt.blocks.split_at_checked(3) {
+    let ranges = match receipt.blocks.split_at_checked(3) {
         Some((shown, more @ [_, ..])) => format!("{} and {} others", shown.join(", "), more.len()),
         _ => receipt.blocks.join(", "),
     };
     let before = match receipt.attempts.saturating_sub(1) {
         0 => "the first attempt".to_owned(),
-        1 => "after 1 attempt that was not enough".to_owned(),
-        more => format!("after {more} attempts that were not enough"),
+        1 => "after 1 earlier attempt".to_owned(),
+        more => format!("after {more} earlier attempts"),
     };
     let [train, test] = &receipt.epsilon;
     let mut about = vec![
@@ -126,9 +126,9 @@ fn lineage(call: &Call<'_>, release: &ReleaseView, receipt: &str) -> String {
                 escape_html(&receipt.delta)
             ),
         ),
-        ("One unit", escape_html(&receipt.unit)),
-        ("Counted by", escape_html(&receipt.filter)),
-        ("Door", escape_html(&receipt.door)),
+        ("Privacy unit", escape_html(&receipt.unit)),
+        ("Filter", escape_html(&receipt.filter)),
+        ("Access mode", escape_html(&receipt.door)),
     ];
     if let (Some(validator), Some(target), Some(confidence)) =
         (&receipt.validator, &receipt.target, &receipt.confidence)
@@ -141,7 +141,7 @@ fn lineage(call: &Call<'_>, release: &ReleaseView, receipt: &str) -> String {
          <li><strong>{}</strong>, submitted by {}<br>{before}</li><li><strong>{}</strong><br>charge {} of the \
          log</li></ol>{}",
         linked(format!("/streams/{}", url_segment(&release.stream)), escape_html(&release.stream)),
-        escape_html(&stretches),
+        escape_html(&ranges),
         linked(format!("/runs/{}", release.run), format!("Run {}", release.run)),
         escape_html(&receipt.by),
         escape_html(&full_name(release)),
@@ -171,7 +171,7 @@ fn statistic(published: &ReleasedStatistic) -> String {
     let rows: Vec<Vec<String>> = published.lines.iter().map(row).collect();
     let heads = [Head::Text("key"), Head::Number("at least"), Head::Number("value"), Head::Number("at most")];
     format!(
-        "<h2>What it says</h2><p>{}; all limits hold together with a confidence of {} %.</p>{}{}",
+        "<h2>Values</h2><p>{}; all intervals hold together with a confidence of {} %.</p>{}{}",
         escape_html(&published.statistic),
         short(100.0 * published.confidence),
         intervals("The lines of the statistic", &lines, None),
@@ -182,13 +182,13 @@ fn statistic(published: &ReleasedStatistic) -> String {
 fn form(call: &Call<'_>, release: &ReleaseView, fields: &str, answer: &str) -> String {
     format!(
         "<h2 id=\"try\">Try it</h2><form class=\"card\" method=\"post\" action=\"{}#try\">{}<div \
-         class=\"fields\">{fields}</div><button>ChargeRequest</button>{answer}</form>",
+         class=\"fields\">{fields}</div><button>Show the result</button>{answer}</form>",
         address(release),
         call.form_field()
     )
 }
 
-/// A choice among texts, the one that was given chosen.
+/// A list of options, with the given one selected.
 fn choice(id: &str, options: &[&str], given: &str) -> String {
     let option = |text: &&str| {
         let chosen = if *text == given { " selected" } else { "" };
@@ -198,18 +198,18 @@ fn choice(id: &str, options: &[&str], given: &str) -> String {
     format!("<select id=\"field-{name}\" name=\"{name}\">{}</select>", options.iter().map(option).collect::<String>())
 }
 
-/// The field of a column, filled with what was given.
+/// The form field of a column, filled with the given value.
 fn field_of(given: &[(String, String)]) -> impl Fn(&Column) -> String {
     move |column: &Column| {
         let (name, hint) = (escape_html(&column.name), escape_html(&allowed(column)));
         let value = given.iter().find(|(name, _)| *name == column.name).map_or("", |(_, text)| text.as_str());
-        let nothing = if column.missing == Missing::Possible { vec![""] } else { vec![] };
+        let empty = if column.missing == Missing::Possible { vec![""] } else { vec![] };
         let field = match &column.domain {
             Domain::Text { categories } if categories.len() <= 100 => {
-                let options: Vec<&str> = nothing.into_iter().chain(categories.iter().map(String::as_str)).collect();
+                let options: Vec<&str> = empty.into_iter().chain(categories.iter().map(String::as_str)).collect();
                 choice(&column.name, &options, value)
             }
-            Domain::Truth => choice(&column.name, &[nothing, vec!["true", "false"]].concat(), value),
+            Domain::Truth => choice(&column.name, &[empty, vec!["true", "false"]].concat(), value),
             domain => {
                 let (keys, example) = match domain {
                     Domain::Number { .. } => (" inputmode=\"decimal\"", ""),
@@ -232,14 +232,14 @@ fn field_of(given: &[(String, String)]) -> impl Fn(&Column) -> String {
     }
 }
 
-/// The choice of a line of a statistic.
+/// The form field that selects a line of a statistic.
 fn keys(published: &ReleasedStatistic, given: &[(String, String)]) -> String {
     let names: Vec<&str> = published.lines.iter().map(|line| line.key.as_deref().unwrap_or("all")).collect();
     let value = given.iter().find(|(name, _)| name == "key").map_or("", |(_, text)| text.as_str());
     format!("<div><label for=\"field-key\">key</label>{}</div>", choice("key", &names, value))
 }
 
-/// The answer to what was filled in.
+/// The page with the result of its form.
 pub(crate) fn try_out(call: &Call<'_>) -> Result<Reply, Problem> {
     let release = call.release()?;
     let given: Vec<(String, String)> = url::form_urlencoded::parse(&call.body).into_owned().collect();
@@ -251,10 +251,10 @@ pub(crate) fn try_out(call: &Call<'_>) -> Result<Reply, Problem> {
         Ok(text) => format!("<p class=\"notice good\" role=\"status\">{text}</p>"),
         Err(why) => format!("<p class=\"notice bad\" role=\"alert\">{}</p>", escape_html(&why)),
     };
-    shown(call, &given, &answer)
+    render(call, &given, &answer)
 }
 
-/// What a model says of a row; or why it says nothing.
+/// The prediction for a row, or why there is none.
 fn predicted(
     call: &Call<'_>, release: &ReleaseView, given: &[(String, String)],
 ) -> Result<Result<String, String>, Problem> {
@@ -269,7 +269,7 @@ fn predicted(
         Err(why) => return Ok(Err(why)),
     };
     if predictor.leaves_out(&row) {
-        let why = "no prediction: a value is missing that the model has no rule for; fill it in";
+        let why = "no prediction: a value is missing, and the model has no rule for that; fill it in";
         return Ok(Err(why.to_owned()));
     }
     let found = predictor.rows(&[row]).map_err(sage_engine::EngineError::from)?;
@@ -277,7 +277,7 @@ fn predicted(
     Ok(Ok(format!("The prediction is <strong>{}</strong>.", numbers.join(", "))))
 }
 
-/// What a statistic says of a key; or that it says nothing.
+/// The value of a statistic for a key, or why there is none.
 fn looked_up(published: &ReleasedStatistic, given: &[(String, String)]) -> Result<String, String> {
     let key = given.iter().find(|(name, _)| name == "key").map_or("", |(_, text)| text.as_str());
     let line = published.lines.iter().find(|line| line.key.as_deref().unwrap_or("all") == key);
@@ -285,7 +285,7 @@ fn looked_up(published: &ReleasedStatistic, given: &[(String, String)]) -> Resul
     let number = |number: Option<f64>, none: &str| number.map_or_else(|| none.to_owned(), short);
     Ok(format!(
         "<strong>{}</strong>, at least {} and at most {}.",
-        number(line.value, "Nothing that stands out from the noise"),
+        number(line.value, "No value that can be told from the noise"),
         number(line.low, "unknown"),
         number(line.high, "unknown")
     ))

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::views::releases::full_name;
 use crate::views::runs::{attempt_text, verdict_text, verdict_word};
 
-/// The sign of how an attempt ended, and the class of its colours.
+/// The symbol and the CSS class of an attempt's outcome.
 fn sign(attempt: &AttemptView) -> (&'static str, &'static str) {
     match attempt.outcome.as_ref().map(verdict_word) {
         None => ("…", "busy"),
@@ -25,13 +25,13 @@ fn sign(attempt: &AttemptView) -> (&'static str, &'static str) {
     }
 }
 
-/// How an attempt ended.
+/// The badge of an attempt's outcome.
 pub(super) fn ended(attempt: &AttemptView) -> String {
     let (sign, kind) = sign(attempt);
-    badge(kind, sign, attempt.outcome.as_ref().map_or("under way", verdict_word))
+    badge(kind, sign, attempt.outcome.as_ref().map_or("in progress", verdict_word))
 }
 
-/// How a run stands.
+/// The badge of a run's status.
 fn status(run: &RunView) -> String {
     let (sign, kind) = match run.phase {
         Phase::Idle => ("○", "wait"),
@@ -80,7 +80,7 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Problem> {
         let attempts = run.attempts.iter().zip(losses).map(|(one, lost)| {
             let (sign, _) = sign(one);
             let (word, lost) =
-                (one.outcome.as_ref().map_or("under way", verdict_word), lost.map(loss).unwrap_or_default());
+                (one.outcome.as_ref().map_or("in progress", verdict_word), lost.map(loss).unwrap_or_default());
             format!("<li>{sign} {word}: ε {lost} on {}</li>", crate::format::blocks(one.attempt.window))
         });
         rows.push(vec![
@@ -93,26 +93,31 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Problem> {
         ]);
     }
     if rows.is_empty() {
-        return Ok(page(call, Life::Live, "Runs", "<p class=\"lead\">There is no run that you may see.</p>"));
+        return Ok(page(
+            call,
+            Life::Live,
+            "Runs",
+            "<p class=\"lead\">There are no runs on streams that you have a role in.</p>",
+        ));
     }
     let heads = ["run", "pipeline", "stream", "status", "attempts", "submitted (UTC)"].map(Head::Text);
     let hidden = match seen.len().saturating_sub(LISTED) {
         0 => String::new(),
-        more => format!("<p>{more} older runs are not listed; each has its page by its number.</p>"),
+        more => format!("<p>{more} older runs are not listed. Each has its own page, /runs/NUMBER.</p>"),
     };
     let content = format!(
-        "<p class=\"lead\">A run tries until a test shows that its target is met, and pays for each \
-         attempt.</p>{}<h2>All runs</h2>{}{hidden}",
+        "<p class=\"lead\">A run makes attempts until a test shows that its target is met. Each \
+         attempt is charged.</p>{}<h2>All runs</h2>{}{hidden}",
         tracks(&drawn),
         named_table("All runs", &heads, &rows)
     );
     Ok(page(call, Life::Live, "Runs", &content))
 }
 
-/// The number that estimates have to reach, where their limits can be held against it.
+/// The target of a run; `None` if its estimates cannot be compared with a number.
 fn target(run: &RunView) -> Option<f64> {
     let pipeline = Pipeline::parse(&run.text).ok()?;
-    // The target of a statistic is how wide its limits may be.
+    // The target of a statistic is the width of its intervals, not a value.
     match (pipeline.train, pipeline.validate?.goal) {
         (Train::Statistic(_), _) | (_, Goal::BetterThan { .. }) => None,
         (_, Goal::Target(target)) => Some(target),
@@ -135,8 +140,8 @@ pub(crate) fn show(call: &Call<'_>) -> Result<Reply, Problem> {
         about.push(match &release.withdrawn {
             Some(reason) => ("Released as", format!("{name}, withdrawn: {}", escape_html(reason))),
             None => {
-                let place = format!("/releases/{}/{}", url_segment(&release.name), release.version);
-                ("Released as", format!("<a href=\"{place}\">{name}</a>"))
+                let address = format!("/releases/{}/{}", url_segment(&release.name), release.version);
+                ("Released as", format!("<a href=\"{address}\">{name}</a>"))
             }
         });
     }
@@ -147,12 +152,12 @@ pub(crate) fn show(call: &Call<'_>) -> Result<Reply, Problem> {
         escape_html(&help),
         facts(&about),
         attempts(&run, &losses),
-        folded("The file of the pipeline", &format!("<pre>{}</pre>", escape_html(&run.text)))
+        folded("The pipeline file", &format!("<pre>{}</pre>", escape_html(&run.text)))
     );
     Ok(page(call, Life::Live, &format!("Run {}", run.number), &content))
 }
 
-/// All attempts: what each found against the target, and why it ended so.
+/// All attempts: their estimates against the target, and the reasons of their outcomes.
 fn attempts(run: &RunView, losses: &[Option<Epsilon>]) -> String {
     if run.attempts.is_empty() {
         return "<h2>Attempts</h2><p>None yet.</p>".to_owned();
@@ -183,7 +188,7 @@ fn attempts(run: &RunView, losses: &[Option<Epsilon>]) -> String {
         Some(_) => intervals("Estimates against the target", &lines, target),
         None => String::new(),
     };
-    let told = run.attempts.iter().zip(losses).map(|(one, lost)| {
+    let reasons = run.attempts.iter().zip(losses).map(|(one, lost)| {
         format!(
             "<li><strong>{}</strong><br>{}</li>",
             escape_html(&attempt_text(one, *lost)),
@@ -200,8 +205,8 @@ fn attempts(run: &RunView, losses: &[Option<Epsilon>]) -> String {
         Head::Number("at most"),
     ];
     format!(
-        "<h2>Attempts</h2>{picture}{}<h2>Why each ended so</h2><ol class=\"reasons\">{}</ol>",
+        "<h2>Attempts</h2>{picture}{}<h2>Reasons</h2><ol class=\"reasons\">{}</ol>",
         named_table("Attempts", &heads, &rows),
-        told.collect::<String>()
+        reasons.collect::<String>()
     )
 }

@@ -1,16 +1,16 @@
-// Two things that a page is complete without: it follows what happens, and its map of blocks can be asked.
+// Optional behaviour: live pages refresh when events arrive, and blocks of the map can be selected.
 "use strict";
 (() => {
   const main = document.querySelector("main");
 
-  // A page that shows something changing is fetched anew when something has happened, at most every 5 seconds.
+  // A live page is fetched again after an event, at most every 5 seconds.
   const follow = () => {
     const LEAST = 5000;
-    const told = document.querySelector(".live");
+    const status = document.querySelector(".live");
     let [last, planned, missed] = [0, false, false];
-    const say = (text, on) => { told.textContent = text; told.toggleAttribute("data-on", on); };
+    const say = (text, on) => { status.textContent = text; status.toggleAttribute("data-on", on); };
     const refresh = async () => {
-      // Nobody's work is taken away: not a form that is being filled in, not a text that is being chosen.
+      // Do not interrupt the user while a form is being filled in or text is selected.
       const busy = main.contains(document.activeElement) && document.activeElement.matches("input, select, textarea");
       if (busy || String(getSelection())) { planned = false; missed = true; return; }
       [last, planned, missed] = [Date.now(), false, false];
@@ -25,10 +25,10 @@
       const chosen = [...(main.querySelector(".chosen")?.childNodes ?? [])];
       const scrolled = [...main.querySelectorAll(".wide")].map((one) => one.scrollLeft);
       main.replaceChildren(...fresh.childNodes);
-      main.querySelectorAll("details").forEach((one, place) => { one.open = opened[place] ?? one.open; });
+      main.querySelectorAll("details").forEach((one, index) => { one.open = opened[index] ?? one.open; });
       main.querySelector(".chosen")?.replaceChildren(...chosen);
       maps();
-      main.querySelectorAll(".wide").forEach((one, place) => { one.scrollLeft = scrolled[place] ?? 0; });
+      main.querySelectorAll(".wide").forEach((one, index) => { one.scrollLeft = scrolled[index] ?? 0; });
       if (focused >= 0) main.querySelectorAll(reachable)[focused]?.focus({ preventScroll: true });
       say(`Updated ${new Date().toLocaleTimeString()}`, true);
     };
@@ -48,16 +48,16 @@
     events.onerror = () => say("Not connected", false);
   };
 
-  // The map of blocks: a square that is clicked, or reached with the arrow keys, says what it stands for.
+  // The map of blocks: shows the block that is clicked or reached with the arrow keys.
   const maps = () => main.querySelectorAll(".map").forEach((map) => {
     const [svg, frame] = [map.querySelector("svg"), map.querySelector(".wide")];
     const size = (name) => Number(map.dataset[name]);
     const [pitch, across, rows, band, left, top] = [size("pitch"), size("across"), size("rows"), size("band"), 44, 18];
-    const stretches = map.dataset.cells.split(" ").map((text) => text.split(":").map(Number));
+    const ranges = map.dataset.cells.split(" ").map((text) => text.split(":").map(Number));
     const told = main.querySelector(".chosen");
     let cell = null;
     const block = (wanted) => {
-      const own = stretches.find(([first, , count]) => wanted >= first && wanted < first + count);
+      const own = ranges.find(([first, , count]) => wanted >= first && wanted < first + count);
       return own && own[1] + wanted - own[0];
     };
     const mark = () => {
@@ -86,12 +86,12 @@
       const lane = (name) => `${name}: ε ${found[name].epsilon_spent} spent, ${found[name].epsilon_left} left`;
       told.replaceChildren(link, ` ${found.state}; ${lane("train")}; ${lane("test")}`);
     };
-    const hint = "Click a block, or go to it with the arrow keys, to see what it has left.";
+    const hint = "Click a block, or select one with the arrow keys, to see what it has left.";
     if (!told.hasChildNodes()) told.textContent = hint;
     frame.tabIndex = 0;
     frame.setAttribute("role", "group");
     const name = svg.getAttribute("aria-label");
-    frame.setAttribute("aria-label", `${name}. Arrow keys go from block to block, Enter opens one.`);
+    frame.setAttribute("aria-label", `${name}. Arrow keys select a block, Enter opens it.`);
     frame.addEventListener("click", (event) => {
       const point = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
       const [column, row] = [Math.floor((point.x - left) / pitch), Math.floor(((point.y % band) - top) / pitch)];
@@ -103,9 +103,9 @@
       if (event.key === "Enter" && cell !== null) told.querySelector("a")?.click();
       if (!(event.key in steps)) return;
       event.preventDefault();
-      const [first, , count] = stretches[stretches.length - 1];
+      const [first, , count] = ranges[ranges.length - 1];
       if (cell === null) { show(first + count - 1); return; }
-      // Over gaps to the next block there is.
+      // Skip empty cells up to the next block.
       const step = steps[event.key];
       for (let next = cell + step, tries = 0; next >= 0 && tries < 400; next += step, tries += 1) {
         if (block(next) !== undefined) { show(next); return; }

@@ -1,6 +1,6 @@
-//! The loop under a simulated clock: a form with a few numbers, pictures and their table.
+//! The training loop under a simulated clock: a form, plots and a table.
 //!
-//! Nothing of a stream is used. A simulation takes a moment of a processor, so one is made at a time.
+//! No stream is read. A simulation needs a processor for a moment, so only one runs at a time.
 
 use std::sync::{Mutex, TryLockError};
 
@@ -10,16 +10,16 @@ use crate::format::escape_html;
 use crate::problem::Problem;
 use crate::views::simulation::{self, SimulationRequest, picture, sentence, simulate};
 
-/// The fields of the form: name, what it is, what stands in it at first.
+/// The fields of the form: name, label, default.
 const FIELDS: [(&str, &str, &str); 5] = [
-    ("blocks", "Blocks, one at each step", "168"),
-    ("rate", "New pipelines a block", "0.3"),
+    ("blocks", "Blocks, one per step", "168"),
+    ("rate", "New pipelines per block", "0.3"),
     ("epsilon", "Epsilon of each block", "1"),
-    ("rows", "Rows of a block", "10000"),
+    ("rows", "Rows per block", "10000"),
     ("patience", "Blocks until a pipeline gives up (empty: never)", ""),
 ];
 
-/// What may be asked for in a page, where others wait: blocks, and pipelines in all.
+/// The most blocks and pipelines of a simulation that the server runs.
 const MOST: (f64, f64) = (400.0, 400.0);
 
 static ALONE: Mutex<()> = Mutex::new(());
@@ -35,21 +35,21 @@ pub(crate) fn show(call: &Call<'_>) -> Result<Reply, Problem> {
 }
 
 fn form(given: &dyn Fn(&str, &str) -> String) -> String {
-    let field = |(name, says, default): (&str, &str, &str)| {
+    let field = |(name, label, default): (&str, &str, &str)| {
         format!(
-            "<label>{says}<br><input name=\"{name}\" value=\"{}\" inputmode=\"decimal\"></label>",
+            "<label>{label}<br><input name=\"{name}\" value=\"{}\" inputmode=\"decimal\"></label>",
             escape_html(&given(name, default))
         )
     };
     format!(
         "<p>What if there were more pipelines, a smaller budget, another scheduler? Ledger, scheduler and adaptation are the \
-         real ones; rows, noise and time are simulated.</p><form method=\"get\" action=\"/simulate\">{}<button>simulate\
+         real ones; rows, noise and time are simulated.</p><form method=\"get\" action=\"/simulate\">{}<button>Simulate\
          </button></form>",
         FIELDS.map(field).concat()
     )
 }
 
-/// The request of the form; `None` where a field is not a number.
+/// The request in the form; `None` if a field is not a number.
 fn request(given: &dyn Fn(&str, &str) -> String) -> Option<SimulationRequest> {
     let patience = given("patience", "");
     Some(SimulationRequest {
@@ -65,22 +65,22 @@ fn request(given: &dyn Fn(&str, &str) -> String) -> Option<SimulationRequest> {
 /// The plots and the table, or what is wrong with the fields.
 fn result(given: &dyn Fn(&str, &str) -> String) -> Result<Result<String, String>, Problem> {
     let Some(request) = request(given) else {
-        return Ok(Err("Every field is a number; this one is not.".to_owned()));
+        return Ok(Err("Every field must be a number.".to_owned()));
     };
     let blocks = f64::from(request.blocks);
     if blocks > MOST.0 || blocks * request.rate > MOST.1 {
         let why = format!(
-            "A page takes at most {} blocks and {} pipelines in all; sage simulate takes more.",
+            "This page simulates at most {} blocks and {} pipelines in total; the command sage simulate takes more.",
             MOST.0, MOST.1
         );
         return Ok(Err(why));
     }
     let _alone = match ALONE.try_lock() {
         Ok(alone) => alone,
-        // It guards nothing but the processor.
+        // The lock protects no data.
         Err(TryLockError::Poisoned(alone)) => alone.into_inner(),
         Err(TryLockError::WouldBlock) => {
-            return Err(Problem::busy("another simulation is under way; try again in a moment"));
+            return Err(Problem::busy("another simulation is running; try again in a moment"));
         }
     };
     let found = match simulate(&request) {
@@ -91,8 +91,8 @@ fn result(given: &dyn Fn(&str, &str) -> String) -> Result<Result<String, String>
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| escape_html(cell)).collect()).collect();
     Ok(Ok(format!(
         "<p role=\"status\">{}</p><div class=\"simulated\">{}</div><h2>The same as a table</h2>{}<p \
-         class=\"hint\">Waiting: at the end, starved or come too late. Used up: blocks with too little left for \
-         any attempt. Times are in blocks. The same and more: sage simulate</p>",
+         class=\"hint\">Waiting: pipelines without a release at the end. Used up: blocks with too little budget left \
+         for any attempt. Times are in blocks. The command sage simulate has more options.</p>",
         escape_html(&sentence(&request, &found)),
         picture(&found),
         table(&headings, &rows)

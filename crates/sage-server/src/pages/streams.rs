@@ -1,4 +1,4 @@
-//! Streams: what is promised, what has been lost, and every block of one.
+//! The pages of streams and blocks: the guarantee, the loss so far, and the budget of every block.
 
 use sage_engine::{BlockView, Epsilon, Lane, Snapshot, State, StreamView};
 
@@ -10,11 +10,11 @@ use crate::difference::changed_lines;
 use crate::format::{escape_html, loss, remaining, url_segment};
 use crate::problem::Problem;
 
-/// The promise of a stream as a sentence.
+/// The guarantee of a stream as a sentence.
 fn promise(view: &StreamView) -> String {
     let mut text = view.promise.chars();
     let first: String = text.next().into_iter().flat_map(char::to_uppercase).collect();
-    // A power is written as one.
+    // The exponent becomes a superscript.
     let rest = match text.as_str().split_once("e^") {
         Some((before, after)) => {
             let (power, after) = after.split_once(',').unwrap_or((after, ""));
@@ -25,7 +25,7 @@ fn promise(view: &StreamView) -> String {
     format!("<p class=\"lead promise\">{}{rest}.</p>", escape_html(&first))
 }
 
-/// What the block that has lost most has lost, and of how much.
+/// The largest loss of any block, and its limit.
 fn lost(view: &StreamView, blocks: &[BlockView]) -> String {
     let lanes = blocks.iter().flat_map(|block| &block.lanes);
     let most = lanes.map(|lane| lane.spent.units() + lane.left.units()).max().and_then(Epsilon::from_units);
@@ -33,7 +33,7 @@ fn lost(view: &StreamView, blocks: &[BlockView]) -> String {
     format!("ε {}{ceiling}", loss(view.spent))
 }
 
-/// How many blocks are in which state.
+/// The number of blocks in each state.
 fn states(view: &StreamView) -> String {
     let kinds: Vec<String> = view
         .blocks
@@ -44,14 +44,14 @@ fn states(view: &StreamView) -> String {
     if kinds.is_empty() { "none yet".to_owned() } else { kinds.join(", ") }
 }
 
-/// The blocks with what is set aside of them.
+/// The blocks, each with the budget that is set aside on it.
 fn shown<'block>(call: &Call<'_>, name: &str, blocks: &'block [BlockView]) -> Result<Vec<Shown<'block>>, Problem> {
     let aside = call.engine().set_aside(name)?;
     let aside = aside.into_iter().chain(std::iter::repeat([0; 2]));
     Ok(blocks.iter().zip(aside).map(|(block, set_aside)| Shown { block, set_aside }).collect())
 }
 
-/// What is spent, set aside and left on the blocks that can be read, on average, for each lane.
+/// The mean budget that is spent, set aside and left on readable blocks, for each lane.
 fn lanes(blocks: &[Shown<'_>]) -> String {
     let readable: Vec<&Shown<'_>> =
         blocks.iter().filter(|shown| matches!(shown.block.state, State::Open | State::Sealed)).collect();
@@ -67,7 +67,7 @@ fn lanes(blocks: &[Shown<'_>]) -> String {
     Lane::BOTH
         .map(|lane| {
             let (spent, aside) = mean(lane);
-            stacked(&format!("Budget of the {lane} lane, over blocks that can be read"), spent, aside)
+            stacked(&format!("Budget of the {lane} lane, mean of all open and sealed blocks"), spent, aside)
         })
         .concat()
 }
@@ -79,7 +79,7 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Problem> {
     for view in snapshot.streams().iter().filter(|view| call.sees(&view.name)) {
         let blocks = snapshot.blocks(&view.name).unwrap_or_default();
         let own = runs.iter().filter(|run| run.stream == view.name);
-        let going = own.filter(|run| run.outcome().is_none()).count();
+        let active = own.filter(|run| run.outcome().is_none()).count();
         let released = releases.iter().filter(|release| release.stream == view.name).count();
         content += &format!(
             "<article class=\"card\"><h2><a href=\"/streams/{}\">{}</a></h2>{}{}{}</article>",
@@ -89,17 +89,16 @@ pub(crate) fn list(call: &Call<'_>) -> Result<Reply, Problem> {
             facts(&[
                 ("Lost so far", lost(view, &blocks)),
                 ("Blocks", states(view)),
-                ("Runs under way", going.to_string()),
+                ("Active runs", active.to_string()),
                 ("Releases", released.to_string()),
             ]),
             lanes(&shown(call, &view.name, &blocks)?)
         );
     }
     if content.is_empty() {
-        content =
-            "<p class=\"lead\">You have no role in a stream.</p><p>What was released is for everybody with a token: \
-                   <a href=\"/releases\">releases</a>. A role is given by an officer, in the file of the stream.</p>"
-                .to_owned();
+        content = "<p class=\"lead\">You have no role on any stream.</p><p>Everybody with a token can use the \
+                   <a href=\"/releases\">releases</a>. An officer assigns roles in the stream file.</p>"
+            .to_owned();
     }
     content.insert_str(0, HATCH);
     Ok(page(call, Life::Live, "Streams", &content))
@@ -113,18 +112,18 @@ pub(crate) fn show(call: &Call<'_>) -> Result<Reply, Problem> {
     let shown = shown(call, name, &blocks)?;
     let waits = proposal(&view) + &suspended(&view);
     let about = facts(&[
-        ("One unit", escape_html(view.unit)),
-        ("Lost by the block that has lost most", lost(&view, &blocks)),
+        ("Privacy unit", escape_html(view.unit)),
+        ("Largest loss of a block", lost(&view, &blocks)),
         ("Blocks", states(&view)),
     ]);
     let counted = census(&snapshot, name);
     let content = format!(
-        "{}{waits}{about}{counted}<h2>Blocks</h2>{}{}<h2>Policy</h2><p>Whoever may do what with the stream, what its columns \
-         hold and what is promised stand in one file. A change that loosens the promise needs two officers.</p>{}",
+        "{}{waits}{about}{counted}<h2>Blocks</h2>{}{}<h2>Policy</h2><p>The stream file declares the roles, the columns and \
+         the guarantee of the stream. A change that weakens the guarantee needs two officers.</p>{}",
         promise(&view),
         lanes(&shown),
         pictures(call, name, &shown)?,
-        folded("The file of the stream", &format!("<pre>{}</pre>", escape_html(&view.file)))
+        folded("The stream file", &format!("<pre>{}</pre>", escape_html(&view.file)))
     );
     Ok(page(call, Life::Live, name, &content))
 }
@@ -134,7 +133,7 @@ fn proposal(view: &StreamView) -> String {
     let Some(proposal) = &view.proposal else { return String::new() };
     let lines = changed_lines(&view.file, &proposal.text);
     format!(
-        "<p class=\"notice wait\">A file proposed by {} waits for another officer. Approve it by its digest: <code>sage \
+        "<p class=\"notice wait\">A stream file proposed by {} waits for the approval of another officer. Approve it by its digest: <code>sage \
          stream approve {} --digest {}</code></p>{}",
         escape_html(&proposal.by),
         escape_html(&view.name),
@@ -146,7 +145,7 @@ fn proposal(view: &StreamView) -> String {
     )
 }
 
-/// What the census has counted, where the stream's file asks for one.
+/// The counts of the census; empty if the stream has none.
 fn census(snapshot: &Snapshot, name: &str) -> String {
     let Some(census) = snapshot.census(name) else { return String::new() };
     let total = match census.total {
@@ -188,10 +187,10 @@ fn suspended(view: &StreamView) -> String {
     }
 }
 
-/// The map of both lanes, and the table that says the same.
+/// The map of both lanes, and a table with the same content.
 fn pictures(call: &Call<'_>, name: &str, blocks: &[Shown<'_>]) -> Result<String, Problem> {
     if blocks.is_empty() {
-        return Ok("<p>There is no block yet; rows that come in make them.</p>".to_owned());
+        return Ok("<p>There are no blocks yet; ingesting rows creates them.</p>".to_owned());
     }
     let layout = Layout::of(blocks);
     let map = Map::new(&layout);
@@ -202,21 +201,21 @@ fn pictures(call: &Call<'_>, name: &str, blocks: &[Shown<'_>]) -> Result<String,
     ))
 }
 
-/// The pattern of what is set aside, for all pictures of a page.
+/// The fill pattern of set-aside budget, for all maps of a page.
 const HATCH: &str = "<svg class=\"patterns\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" \
                      width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\"><rect \
                      class=\"stripe\" width=\"1.2\" height=\"5\"/></pattern></defs></svg>";
 
-/// How many blocks the table shows at a time.
+/// The number of blocks on one page of the table.
 const AT_A_TIME: usize = 200;
 
-/// A part of the blocks as a table, the newest unless others are asked for.
+/// One page of the blocks as a table: the newest, unless the query has `after`.
 fn blocks_table(call: &Call<'_>, name: &str, blocks: &[Shown<'_>]) -> Result<String, Problem> {
     let newest = blocks.len().saturating_sub(AT_A_TIME);
-    let asked = call.query_value("after").map(|text| text.parse::<usize>());
-    let from = match asked.clone() {
+    let after = call.query_value("after").map(|text| text.parse::<usize>());
+    let from = match after.clone() {
         None => newest,
-        Some(number) => number.map_err(|_| Problem::wrong("after is a whole number"))?.min(newest),
+        Some(number) => number.map_err(|_| Problem::wrong("after must be a whole number"))?.min(newest),
     };
     let to = (from + AT_A_TIME).min(blocks.len());
     let rows: Vec<Vec<String>> = blocks[from..to].iter().map(|shown| row(name, shown)).collect();
@@ -240,10 +239,10 @@ fn blocks_table(call: &Call<'_>, name: &str, blocks: &[Shown<'_>]) -> Result<Str
         links.push(link(to, "newer blocks"));
     }
     let which = format!("Blocks {} to {to} of {}", from + 1, blocks.len());
-    let open = if asked.is_some() { " open" } else { "" };
+    let open = if after.is_some() { " open" } else { "" };
     Ok(format!(
-        "<details id=\"table\"{open}><summary>The same as a table</summary><p>{which}, in order of arrival. ε at the δ \
-         of the policy; set aside is a share of what is not spent. {}</p>{}</details>",
+        "<details id=\"table\"{open}><summary>The same as a table</summary><p>{which}, in order of arrival. ε is stated at the δ \
+         of the policy. Budget that is set aside is a share of what is not spent. {}</p>{}</details>",
         links.join(" · "),
         named_table(&which, &heads, &rows)
     ))
@@ -262,29 +261,30 @@ fn row(stream: &str, shown: &Shown<'_>) -> Vec<String> {
     row
 }
 
-/// Where a block has its page.
+/// The address of a block's page.
 pub(super) fn address(stream: &str, key: &str) -> String {
     let key: Vec<String> = key.split('/').map(url_segment).collect();
     format!("/streams/{}/blocks/{}", url_segment(stream), key.join("/"))
 }
 
-/// One block: what it has lost, and who read it.
+/// The page of a block: its budget, and the attempts that read it.
 pub(crate) fn block(call: &Call<'_>) -> Result<Reply, Problem> {
     let (name, key) = (call.part("stream"), call.part("path"));
     let snapshot = call.engine().snapshot()?;
     let blocks = snapshot.blocks(name).unwrap_or_default();
     let all = shown(call, name, &blocks)?;
     let own = all.iter().find(|shown| shown.block.key == key);
-    let own = own.ok_or_else(|| Problem::missing("the stream has no such block; its page lists them"))?;
+    let own =
+        own.ok_or_else(|| Problem::missing("the stream has no such block; the page of the stream lists its blocks"))?;
     let mut content = format!(
         "<p class=\"lead\">A block of <a href=\"/streams/{}\">{}</a>: {}.</p>",
         url_segment(name),
         escape_html(name),
         match own.block.state {
-            State::Open => "open, rows still come and nothing can be charged",
-            State::Sealed => "sealed, it can be charged as long as something is left",
-            State::Retired => "retired, it can never be read again",
-            State::Deleted => "deleted, its files are gone",
+            State::Open => "open; rows are still ingested, and nothing can be charged yet",
+            State::Sealed => "sealed; it can be charged while budget is left",
+            State::Retired => "retired; it can never be read again",
+            State::Deleted => "deleted; its files are removed",
         }
     );
     content += "<h2>Budget</h2>";
@@ -307,10 +307,10 @@ pub(crate) fn block(call: &Call<'_>) -> Result<Reply, Problem> {
 /// The attempts that were charged to a block.
 fn readers(call: &Call<'_>, stream: &str, key: &str) -> Result<String, Problem> {
     let mut rows = Vec::new();
-    for (number, place) in call.engine().attempts_on(stream, key) {
+    for (number, index) in call.engine().attempts_on(stream, key) {
         let Some(run) = call.engine().run(number) else { continue };
-        let lost = call.engine().attempt_losses(number)?.get(place).copied().flatten();
-        let Some(attempt) = run.attempts.get(place) else { continue };
+        let lost = call.engine().attempt_losses(number)?.get(index).copied().flatten();
+        let Some(attempt) = run.attempts.get(index) else { continue };
         rows.push(vec![
             format!("<a href=\"/runs/{number}\">run {number}</a>"),
             escape_html(&run.pipeline),

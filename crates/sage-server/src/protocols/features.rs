@@ -1,7 +1,6 @@
-//! Released statistics in the shape of Feast's online features: `view:feature` for keys that the caller names.
+//! Released statistics as Feast's online features: `view:feature` for the keys in the request.
 //!
-//! A view is a release and its features are `value`, `low` and `high`; the entity is the key by which the statistic was
-//! made. The size of a response is the product of two lists that the caller chooses, so the product is bounded and its
+//! A view is a release with the features `value`, `low` and `high`; the entity is the key of the statistic. The size of a response is the product of two lists that the caller chooses, so the product is bounded and its
 //! memory is reserved before anything is looked up; the response is written as text, without a tree of values.
 
 use std::collections::BTreeMap;
@@ -22,15 +21,15 @@ const CELL_BYTES: usize = 48;
 type Lines = BTreeMap<String, Line>;
 
 pub(crate) fn online(call: &Call<'_>) -> Result<Reply, Problem> {
-    let asked = call.object()?;
+    let request = call.object()?;
     let features =
-        asked["features"].as_array().ok_or_else(|| Problem::unfit("\"features\" is a list of \"view:value\""))?;
-    let full = asked["full_feature_names"].as_bool().unwrap_or(false);
-    let (entity, keys) = entity(&asked["entities"])?;
+        request["features"].as_array().ok_or_else(|| Problem::unfit("\"features\" is a list of \"view:value\""))?;
+    let full = request["full_feature_names"].as_bool().unwrap_or(false);
+    let (entity, keys) = entity(&request["entities"])?;
     let cells = keys.len().saturating_mul(features.len().saturating_add(1)).saturating_add(features.len());
     if cells > MOST_CELLS {
         return Err(Problem::unfit(format!(
-            "{} features of {} keys are more than the {MOST_CELLS} values of one request; ask for fewer at a time",
+            "{} features of {} keys are more than the {MOST_CELLS} values of one request; request fewer at a time",
             features.len(),
             keys.len()
         )));
@@ -48,7 +47,7 @@ pub(crate) fn online(call: &Call<'_>) -> Result<Reply, Problem> {
         if !matches!(what, "value" | "low" | "high") {
             return Err(Problem::unfit(format!("{text:?}: a statistic has the features value, low and high")));
         }
-        // A view that is named again is read once.
+        // A view that occurs several times is read once.
         if !views.contains_key(view) {
             views.insert(view, lines(call, view)?);
         }
@@ -86,12 +85,12 @@ fn entity(entities: &Value) -> Result<(&str, &[Value]), Problem> {
 fn column<Cell: std::fmt::Display>(out: &mut String, values: impl Iterator<Item = Option<Cell>>) {
     let mut statuses = String::new();
     out.push_str("{\"values\":[");
-    for (place, value) in values.enumerate() {
-        if place > 0 {
+    for (index, value) in values.enumerate() {
+        if index > 0 {
             out.push(',');
             statuses.push(',');
         }
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = match &value {
             Some(value) => write!(out, "{value}"),
             None => write!(out, "null"),

@@ -1,4 +1,4 @@
-//! Routes in the words of other projects: the Open Inference Protocol's, Feast's, MLflow's.
+//! Routes that are compatible with other projects: the Open Inference Protocol, Feast and MLflow.
 
 use crate::body::BodyKind;
 use crate::handlers::health;

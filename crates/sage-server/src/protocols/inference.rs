@@ -1,7 +1,7 @@
 //! Predictions over the network: the Open Inference Protocol, and MLflow's `/invocations`.
 //!
-//! Only released bundles are asked, about rows that the caller brings. It costs nothing and touches no stream. A row
-//! that no model has seen is refused with its place and what is allowed, as on the command line.
+//! Predictions use released bundles and the rows of the request. They cost no budget and read no stream. A row with a
+//! value outside its domain is refused with its number, its column and what is allowed, as on the command line.
 
 use std::sync::Arc;
 
@@ -40,15 +40,15 @@ pub(crate) fn load(call: &Call<'_>, protocol: Protocol) -> Result<LoadedModel, P
     Ok(LoadedModel { release, predictor })
 }
 
-/// What a model says about the rows of a body.
+/// The predictions of a model for the rows of a body.
 pub(crate) fn predict(
     protocol: Protocol, model: &LoadedModel, body: &Bytes, format: Option<RowFormat>,
 ) -> Result<Reply, Problem> {
     if let Some(format) = format.filter(|_| protocol == Protocol::Invocations) {
         return predictions(&model.predictor, &text_rows(&model.predictor, body, format)?);
     }
-    // The usual form is read into the model's columns as it comes; everything else, and whatever is wrong, is read
-    // with the patience that a good refusal needs.
+    // The usual form is parsed straight into the model's columns. Every other form, and every error, takes the slow
+    // path, which has good error messages.
     let quick = match protocol {
         Protocol::Inference => tensors::inference(model, body),
         Protocol::Invocations => tensors::split(model, body),
@@ -102,9 +102,9 @@ pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, Problem> {
     Ok(Reply::json(&json!({"name": release.name, "ready": true})))
 }
 
-fn infer(model: &LoadedModel, asked: &Value) -> Result<Reply, Problem> {
+fn infer(model: &LoadedModel, request: &Value) -> Result<Reply, Problem> {
     let LoadedModel { release, predictor } = model;
-    let inputs = asked["inputs"].as_array().ok_or_else(|| Problem::unfit("\"inputs\" is a list of tensors"))?;
+    let inputs = request["inputs"].as_array().ok_or_else(|| Problem::unfit("\"inputs\" is a list of tensors"))?;
     let mut named = Map::new();
     for input in inputs {
         let name = input["name"].as_str().ok_or_else(|| Problem::unfit("every input has a \"name\", a column"))?;
@@ -127,23 +127,23 @@ fn infer(model: &LoadedModel, asked: &Value) -> Result<Reply, Problem> {
         "model_version": release.version.to_string(),
         "outputs": [{"name": "prediction", "shape": shape, "datatype": "FP32", "data": data}],
     });
-    if let Some(id) = asked["id"].as_str() {
+    if let Some(id) = request["id"].as_str() {
         answer["id"] = json!(id);
     }
     Ok(Reply::json(&answer))
 }
 
-/// MLflow's scoring route: `dataframe_split`, `dataframe_records` or `inputs`. BlockSelection model is in the query, because
-/// this server has many: `?model=NAME[@VERSION]`; without it the only model there is.
-fn invocations(model: &LoadedModel, asked: &Value) -> Result<Reply, Problem> {
+/// MLflow's scoring route: `dataframe_split`, `dataframe_records` or `inputs`. The model is in the query,
+/// because this server has many: `?model=NAME[@VERSION]`. It can be left out if there is only one model.
+fn invocations(model: &LoadedModel, request: &Value) -> Result<Reply, Problem> {
     let LoadedModel { predictor, .. } = model;
     let columns = predictor.columns();
-    let rows = if let Some(split) = asked.get("dataframe_split") {
+    let rows = if let Some(split) = request.get("dataframe_split") {
         by_records(columns, &records(split)?)?
-    } else if let Some(list) = asked.get("dataframe_records").or_else(|| asked.get("instances")) {
+    } else if let Some(list) = request.get("dataframe_records").or_else(|| request.get("instances")) {
         by_records(columns, list.as_array().ok_or_else(unknown_shape)?)?
     } else {
-        match asked.get("inputs") {
+        match request.get("inputs") {
             Some(Value::Object(named)) => by_columns(columns, named)?,
             Some(Value::Array(list)) => by_records(columns, list)?,
             _ => return Err(unknown_shape()),
@@ -177,11 +177,11 @@ fn only_model(call: &Call<'_>) -> Result<ReleaseView, Problem> {
     let names: std::collections::BTreeSet<String> = models.map(|one| one.name).collect();
     match names.first().filter(|_| names.len() == 1) {
         Some(name) => call.release_named(name),
-        None => Err(Problem::wrong("there is not one model alone; name one: /invocations?model=NAME[@VERSION]")),
+        None => Err(Problem::wrong("there is not exactly one model; name one: /invocations?model=NAME[@VERSION]")),
     }
 }
 
-/// The records of a table that is given as names and lists.
+/// The records of a table in the form of column names and rows.
 fn records(split: &Value) -> Result<Vec<Value>, Problem> {
     let names: Option<Vec<&str>> =
         split["columns"].as_array().map(|names| names.iter().filter_map(Value::as_str).collect());
@@ -196,30 +196,31 @@ fn records(split: &Value) -> Result<Vec<Value>, Problem> {
 
 fn by_records(columns: &[Column], records: &[Value]) -> Result<Vec<Vec<Cell>>, Problem> {
     few_enough(records.len())?;
-    let row = |(place, record): (u64, &Value)| {
+    let row = |(number, record): (u64, &Value)| {
         let object = record.as_object().ok_or_else(unknown_shape)?;
-        parse_json_row(columns, place, object).map_err(|error| refused(&error))
+        parse_json_row(columns, number, object).map_err(|error| refused(&error))
     };
     (1..).zip(records).map(row).collect()
 }
 
 fn by_columns(columns: &[Column], named: &Map<String, Value>) -> Result<Vec<Vec<Cell>>, Problem> {
-    let of = |column: &Column| {
-        let missing =
-            || Problem::unfit(format!("the input {:?} is missing, a list with a value for each row", column.name));
+    let values = |column: &Column| {
+        let missing = || {
+            Problem::unfit(format!("the input {:?} is missing; it is a list with a value for each row", column.name))
+        };
         named.get(&column.name).and_then(Value::as_array).ok_or_else(missing)
     };
-    let lists: Vec<&Vec<Value>> = columns.iter().map(of).collect::<Result<_, _>>()?;
+    let lists: Vec<&Vec<Value>> = columns.iter().map(values).collect::<Result<_, _>>()?;
     let count = lists.first().map_or(0, |list| list.len());
     few_enough(count)?;
     if lists.iter().any(|list| list.len() != count) {
         return Err(Problem::unfit("the inputs have different numbers of values"));
     }
-    let cell = |place: usize, column: &Column, list: &[Value]| {
-        parse_json_cell(column, &list[place])
-            .map_err(|why| refused(&RowError::Cell { row: place as u64 + 1, column: column.name.clone(), why }))
+    let cell = |index: usize, column: &Column, list: &[Value]| {
+        parse_json_cell(column, &list[index])
+            .map_err(|why| refused(&RowError::Cell { row: index as u64 + 1, column: column.name.clone(), why }))
     };
-    let row = |place| columns.iter().zip(&lists).map(|(column, list)| cell(place, column, list)).collect();
+    let row = |index| columns.iter().zip(&lists).map(|(column, list)| cell(index, column, list)).collect();
     (0..count).map(row).collect()
 }
 

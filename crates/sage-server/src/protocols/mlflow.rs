@@ -1,6 +1,6 @@
-//! MLflow's read routes: its clients list releases, find one by alias and load it, as from a registry of their own.
+//! MLflow's read routes: its clients can list releases, find one by alias and load it, as from an MLflow registry.
 //!
-//! Nothing is written this way but what our own routes allow: models enter only through an accepted pipeline.
+//! There are no write routes: models are released only by an accepted pipeline.
 
 use sage_engine::ReleaseView;
 use serde_json::{Value, json};
@@ -9,12 +9,12 @@ use crate::call::{Call, Reply};
 use crate::problem::Problem;
 use crate::views::releases::file_text;
 
-fn asked<'call>(call: &'call Call<'_>, name: &str) -> Result<&'call str, Problem> {
+fn parameter<'call>(call: &'call Call<'_>, name: &str) -> Result<&'call str, Problem> {
     call.query_value(name).ok_or_else(|| Problem::wrong(format!("the parameter {name} is missing")))
 }
 
-/// All that is on offer, by name and version.
-fn offered(call: &Call<'_>) -> Vec<ReleaseView> {
+/// All releases that are not withdrawn, by name and version.
+fn available(call: &Call<'_>) -> Vec<ReleaseView> {
     call.releases().into_iter().filter(|release| release.withdrawn.is_none()).collect()
 }
 
@@ -44,7 +44,7 @@ fn version(call: &Call<'_>, release: &ReleaseView) -> Result<Value, Problem> {
     Ok(json!({
         "name": release.name,
         "version": release.version.to_string(),
-        // When an attempt ended depends on rows; the versions keep their order without it.
+        // No time is returned, because the end of an attempt depends on rows. Versions are ordered without it.
         "creation_timestamp": 0,
         "last_updated_timestamp": 0,
         "current_stage": "None",
@@ -85,20 +85,20 @@ fn registered(call: &Call<'_>, all: &[ReleaseView], name: &str) -> Result<Value,
 }
 
 pub(crate) fn by_alias(call: &Call<'_>) -> Result<Reply, Problem> {
-    let text = format!("{}@{}", asked(call, "name")?, asked(call, "alias")?);
+    let text = format!("{}@{}", parameter(call, "name")?, parameter(call, "alias")?);
     let release = call.release_named(&text)?;
     Ok(Reply::json(&json!({"model_version": version(call, &release)?})))
 }
 
 pub(crate) fn get_model(call: &Call<'_>) -> Result<Reply, Problem> {
-    let found = registered(call, &offered(call), asked(call, "name")?)?;
+    let found = registered(call, &available(call), parameter(call, "name")?)?;
     Ok(Reply::json(&json!({"registered_model": found})))
 }
 
-/// All names. Of filters, a name that must be the same or alike is heeded; the one that clients always send, which
-/// leaves out prompts, has nothing to leave out.
+/// All names. Only filters for an exact name are supported. The filter that clients always send, which excludes
+/// prompts, is ignored because there are none.
 pub(crate) fn search_models(call: &Call<'_>) -> Result<Reply, Problem> {
-    let all = offered(call);
+    let all = available(call);
     let mut names: Vec<String> = all.iter().map(|release| release.name.clone()).collect();
     names.dedup();
     if let Some(name) = call.query_value("filter").and_then(named) {
@@ -110,7 +110,7 @@ pub(crate) fn search_models(call: &Call<'_>) -> Result<Reply, Problem> {
 }
 
 pub(crate) fn search_versions(call: &Call<'_>) -> Result<Reply, Problem> {
-    let mut all = offered(call);
+    let mut all = available(call);
     if let Some(name) = call.query_value("filter").and_then(named) {
         all.retain(|release| release.name == name);
     }
@@ -122,7 +122,7 @@ pub(crate) fn search_versions(call: &Call<'_>) -> Result<Reply, Problem> {
 /// The name in a filter such as `name='taxi-duration'`.
 fn named(filter: &str) -> Option<String> {
     let rest = filter.trim().strip_prefix("name")?.trim_start().strip_prefix('=')?.trim();
-    let quote = rest.chars().next().filter(|sign| matches!(sign, '\'' | '"'))?;
+    let quote = rest.chars().next().filter(|character| matches!(character, '\'' | '"'))?;
     Some(rest[1..].split(quote).next()?.to_owned())
 }
 
@@ -138,7 +138,7 @@ fn page<'list, T>(call: &Call<'_>, all: &'list [T]) -> Result<(&'list [T], Strin
 }
 
 fn versioned(call: &Call<'_>) -> Result<ReleaseView, Problem> {
-    let text = format!("{}@{}", asked(call, "name")?, asked(call, "version")?);
+    let text = format!("{}@{}", parameter(call, "name")?, parameter(call, "version")?);
     call.release_named(&text)
 }
 
@@ -159,7 +159,7 @@ fn located(call: &Call<'_>, path: &str) -> Result<(ReleaseView, String), Problem
     Ok((release, parts.next().unwrap_or_default().to_owned()))
 }
 
-/// What lies in a folder of a release; nothing for what is no folder.
+/// The files in a folder of a release; empty if there is no such folder.
 pub(crate) fn list_files(call: &Call<'_>) -> Result<Reply, Problem> {
     let (release, folder) = located(call, call.query_value("path").unwrap_or_default())?;
     let start = if folder.is_empty() { String::new() } else { format!("{folder}/") };
@@ -176,10 +176,10 @@ pub(crate) fn list_files(call: &Call<'_>) -> Result<Reply, Problem> {
 }
 
 pub(crate) fn file(call: &Call<'_>) -> Result<Reply, Problem> {
-    let (release, wanted) = located(call, call.part("path"))?;
+    let (release, path) = located(call, call.part("path"))?;
     let mut files = call.engine().release_files(&release)?.into_iter();
     let (_, bytes) =
-        files.find(|(name, _)| *name == wanted).ok_or_else(|| Problem::missing("there is no such artefact"))?;
+        files.find(|(name, _)| *name == path).ok_or_else(|| Problem::missing("there is no such artefact"))?;
     Ok(Reply::new("application/octet-stream", bytes))
 }
 

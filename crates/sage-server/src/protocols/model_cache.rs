@@ -1,7 +1,7 @@
 //! Recently used models, cached by token and name, so that the next request needs neither the catalog nor a thread.
 //!
-//! What is kept is kept for each token by itself, because not everybody may know of a release at the same time, and
-//! only for a moment, because releases are renamed and withdrawn.
+//! Entries are per token, because users learn of a release at different times, and short-lived, because aliases move
+//! and releases are withdrawn.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,21 +12,21 @@ use sage_engine::serve::Predictor;
 
 use crate::transport::limits::since;
 
-/// How long a model is known, in nanoseconds.
+/// The lifetime of an entry, in nanoseconds.
 const FRESH: u64 = 50_000_000;
-/// How many are known at a time.
+/// The most entries.
 const MOST: usize = 10_000;
 
-/// In which words a model is model.
+/// The protocol of a prediction request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// The Open Inference Protocol's.
+    /// The Open Inference Protocol.
     Inference,
-    /// MLflow's.
+    /// MLflow's `/invocations`.
     Invocations,
 }
 
-/// A model that is ready to be model.
+/// A release and its predictor.
 pub(crate) struct LoadedModel {
     pub(crate) release: ReleaseView,
     pub(crate) predictor: Arc<Predictor>,
@@ -58,7 +58,7 @@ impl ModelCache {
         known.insert(key, (since(self.start) + FRESH, model));
     }
 
-    /// Forgets them, because a name has moved or a version was withdrawn.
+    /// Removes all entries, after an alias has moved or a version was withdrawn.
     pub(crate) fn clear(&self) {
         self.known.write().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -1,7 +1,7 @@
-//! The usual bodies of a prediction, read straight into the model's columns.
+//! The fast path of predictions: the usual bodies are parsed straight into the model's columns.
 //!
-//! What is not of the usual form, or holds a value that is not allowed, is nothing here: the caller reads it again with
-//! [`crate::protocols::inference`], which knows every form and says what is wrong.
+//! Every other form, and every value that is not allowed, returns `None`. The caller then parses the body again with
+//! [`crate::protocols::inference`], which accepts every form and has good error messages.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -43,11 +43,11 @@ struct Split<'body> {
     data: Vec<Vec<Value>>,
 }
 
-/// The answer to a request of the Open Inference Protocol.
+/// The response to a request of the Open Inference Protocol.
 pub(crate) fn inference(model: &LoadedModel, body: &[u8]) -> Option<Reply> {
     let Tensors { id, inputs } = serde_json::from_slice(body).ok()?;
     let count = inputs.first()?.data.len();
-    let of = |column: &Column| {
+    let values = |column: &Column| {
         let tensor = inputs.iter().rev().find(|tensor| tensor.name == column.name.as_str())?;
         let size = tensor
             .shape
@@ -55,16 +55,16 @@ pub(crate) fn inference(model: &LoadedModel, body: &[u8]) -> Option<Reply> {
             .map_or(Some(count as u64), |shape| shape.iter().try_fold(1, |size: u64, side| size.checked_mul(*side)));
         (tensor.data.len() == count && size == Some(count as u64)).then_some(&tensor.data)
     };
-    // A tensor that no column asks for is held to its shape as well, with the others, where there is time for it.
+    // A request with further tensors takes the slow path, which checks their shapes too.
     let columns = model.predictor.columns();
-    let lists: Vec<&Vec<Value>> = columns.iter().map(of).collect::<Option<_>>()?;
+    let lists: Vec<&Vec<Value>> = columns.iter().map(values).collect::<Option<_>>()?;
     if inputs.len() != lists.len() {
         return None;
     }
-    let cell = |place: usize, (column, list): (&Column, &&Vec<Value>)| parse_json_cell(column, &list[place]).ok();
-    let row = |place| columns.iter().zip(&lists).map(|pair| cell(place, pair)).collect();
+    let cell = |index: usize, (column, list): (&Column, &&Vec<Value>)| parse_json_cell(column, &list[index]).ok();
+    let row = |index| columns.iter().zip(&lists).map(|pair| cell(index, pair)).collect();
     let rows: Vec<Vec<Cell>> = (0..count).map(row).collect::<Option<_>>()?;
-    let found = answered(model, &rows)?;
+    let found = predict_finite(model, &rows)?;
     let name = serde_json::to_string(&model.release.name).ok()?;
     let each = model.predictor.outputs();
     let shape = if each == 1 { count.to_string() } else { format!("{count},{each}") };
@@ -83,36 +83,37 @@ pub(crate) fn inference(model: &LoadedModel, body: &[u8]) -> Option<Reply> {
     ))
 }
 
-/// The answer to `dataframe_split`, for a model with one output.
+/// The response to `dataframe_split`, for a model with one output.
 pub(crate) fn split(model: &LoadedModel, body: &[u8]) -> Option<Reply> {
     let Frame { dataframe_split: Split { columns: names, data } } = serde_json::from_slice(body).ok()?;
     if model.predictor.outputs() != 1 || data.iter().any(|row| row.len() != names.len()) {
         return None;
     }
     let columns = model.predictor.columns();
-    let place = |column: &Column| names.iter().rposition(|name| *name == column.name.as_str());
-    let places: Vec<usize> = columns.iter().map(place).collect::<Option<_>>()?;
+    let index = |column: &Column| names.iter().rposition(|name| *name == column.name.as_str());
+    let indices: Vec<usize> = columns.iter().map(index).collect::<Option<_>>()?;
     let row = |row: &Vec<Value>| {
-        let cells = columns.iter().zip(&places).map(|(column, place)| parse_json_cell(column, &row[*place]).ok());
+        let cells = columns.iter().zip(&indices).map(|(column, index)| parse_json_cell(column, &row[*index]).ok());
         cells.collect::<Option<Vec<Cell>>>()
     };
     let rows: Vec<Vec<Cell>> = data.iter().map(row).collect::<Option<_>>()?;
-    let found = answered(model, &rows)?;
+    let found = predict_finite(model, &rows)?;
     Some(Reply::new("application/json", format!("{{\"predictions\":[{}]}}", listed(&found))))
 }
 
-fn answered(model: &LoadedModel, rows: &[Vec<Cell>]) -> Option<Vec<f32>> {
+/// The predictions for rows; `None` if there are too many rows or a prediction is not finite.
+fn predict_finite(model: &LoadedModel, rows: &[Vec<Cell>]) -> Option<Vec<f32>> {
     few_enough(rows.len()).ok()?;
     let found = predicted(&model.predictor, rows).ok()?;
     found.iter().all(|number| number.is_finite()).then_some(found)
 }
 
-/// Numbers with commas between them, each the shortest that says the same.
+/// Numbers separated by commas, each in its shortest exact form.
 fn listed(numbers: &[f32]) -> String {
     let mut text = String::with_capacity(12 * numbers.len());
-    for (place, number) in numbers.iter().enumerate() {
-        let comma = if place == 0 { "" } else { "," };
-        // Writing to a text does not fail.
+    for (index, number) in numbers.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        // Writing to a string cannot fail.
         let _ = write!(text, "{comma}{number:?}");
     }
     text

@@ -2,9 +2,9 @@
 //!
 //! A request is authenticated by its head before it takes anything. Its body is read next and counted by the byte as
 //! it arrives, so a client that stalls holds only what it has sent. A permit is taken once the body is complete, and
-//! only for as long as the request is worked on. Each token has a share of every resource that is smaller than the
-//! whole, so no single caller can exhaust it; requests without a token have a small share of their own. What is
-//! refused is counted by its reason and logged, at most one line for each reason in [`QUIET`].
+//! only while the request is processed. Each token has a share of every resource that is smaller than the
+//! whole, so no single caller can exhaust it; requests without a token have a small share of their own. Refusals are
+//! counted by reason and logged, at most one line per reason and [`QUIET`].
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -19,41 +19,41 @@ use crate::diagnostics::note;
 use crate::problem::Problem;
 use crate::transport::limits::since;
 
-/// Requests that are worked on at a time, in all and for one token.
+/// The most requests in progress, in total and per token.
 const REQUESTS: usize = 256;
 const REQUESTS_EACH: usize = 64;
-/// Requests without a token, in all and for one address.
+/// The most requests in progress without a token, in total and per address.
 const ANONYMOUS: usize = 32;
 const ANONYMOUS_EACH: usize = 8;
-/// Readiness probes at a time.
+/// The most readiness probes in progress.
 const PROBES: usize = 16;
-/// Listeners to events, of all tokens.
+/// The most event listeners of all tokens together.
 const LISTENERS: usize = 256;
 /// How long a request waits for a processor before it is refused.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a reason is not logged again.
+/// The shortest time between two log lines with the same reason.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Why something was refused or cut off, as `/metrics` and the log name it.
+/// Why a connection or request was refused or cut off. `/metrics` and the log use its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// Every connection that may be open is.
+    /// The limit of open connections is reached.
     Connections,
-    /// One address has as many connections as it may.
+    /// The limit of connections from one address is reached.
     AddressConnections,
-    /// An idle connection without a token made room for a new one.
+    /// An idle connection without a token was closed for a new one.
     Evicted,
-    /// Too many requests are worked on.
+    /// Too many requests are in progress.
     Requests,
-    /// One token has too many requests.
+    /// Too many requests of one token are in progress.
     TokenRequests,
-    /// Too many requests without a token, in all or of one address.
+    /// Too many requests without a token are in progress, in total or from one address.
     Anonymous,
-    /// The memory of requests is used up, or one asks for more than it may.
+    /// The memory for requests is exhausted, or one request needs more than its share.
     Memory,
     /// No processor was free in time.
     Processors,
-    /// Too many listeners to events, in all or of one token.
+    /// Too many event listeners, in total or of one token.
     Listeners,
     /// The head of a request did not arrive in time.
     HeadTimeout,
@@ -98,12 +98,12 @@ impl Reason {
     }
 }
 
-/// Refusals by their reason.
+/// The number of refusals by reason.
 #[derive(Debug)]
 pub(crate) struct Refusals {
     start: Instant,
     counts: [AtomicU64; Reason::ALL.len()],
-    /// When each reason was logged last, in nanoseconds since the start; zero for never.
+    /// The time at which each reason was last logged, in nanoseconds since the start; zero if it never was.
     logged: [AtomicU64; Reason::ALL.len()],
 }
 
@@ -114,17 +114,17 @@ impl Refusals {
 
     /// Counts a refusal and logs it, unless one with this reason was logged a moment ago.
     pub(crate) fn count(&self, reason: Reason) {
-        let place = reason as usize;
-        let so_far = self.counts[place].fetch_add(1, Ordering::Relaxed) + 1;
-        let (now, last) = (since(self.start).max(1), self.logged[place].load(Ordering::Relaxed));
+        let index = reason as usize;
+        let so_far = self.counts[index].fetch_add(1, Ordering::Relaxed) + 1;
+        let (now, last) = (since(self.start).max(1), self.logged[index].load(Ordering::Relaxed));
         let quiet = u64::try_from(QUIET.as_nanos()).unwrap_or(u64::MAX);
         let due = last == 0 || now.saturating_sub(last) >= quiet;
-        if due && self.logged[place].compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        if due && self.logged[index].compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             note(&format!("limit reached: {} ({so_far} since the start); see sage_refused_total", reason.word()));
         }
     }
 
-    /// How many there were of each reason.
+    /// The count of each reason.
     pub(crate) fn counted(&self) -> impl Iterator<Item = (Reason, u64)> {
         Reason::ALL.into_iter().zip(&self.counts).map(|(reason, count)| (reason, count.load(Ordering::Relaxed)))
     }
@@ -134,7 +134,7 @@ impl Refusals {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Count(Arc<AtomicUsize>);
 
-/// A share of a [`Count`]; given back when dropped.
+/// A share of a [`Count`]; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     count: Count,
@@ -142,21 +142,21 @@ pub(crate) struct Share {
 }
 
 impl Count {
-    /// Takes an amount if no more than `most` is then taken in all.
+    /// Takes an amount, unless more than `most` would then be in use.
     pub(crate) fn take(&self, amount: usize, most: usize) -> Option<Share> {
         let next = |now: usize| now.checked_add(amount).filter(|sum| *sum <= most);
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
         Some(Share { count: self.clone(), amount })
     }
 
-    /// How much is taken now.
+    /// The amount in use.
     pub(crate) fn now(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl Share {
-    /// Takes more; changes nothing if that would be more than `most` in all.
+    /// Takes more. Changes nothing and returns `None` if more than `most` would then be in use.
     fn grow(&mut self, more: usize, most: usize) -> Option<()> {
         let mut extra = self.count.take(more, most)?;
         self.amount += std::mem::take(&mut extra.amount);
@@ -177,7 +177,7 @@ impl Drop for Share {
     }
 }
 
-/// What the requests of one token use at the moment.
+/// What the requests of one token currently use.
 #[derive(Debug)]
 pub(crate) struct Usage {
     requests: Count,
@@ -193,16 +193,16 @@ impl Default for Usage {
     }
 }
 
-/// How many costly requests are worked on at a time: two for each processor, so that one that waits for the disk
-/// leaves no processor idle.
+/// The most costly requests in progress: two per processor, so that a request that waits for the disk leaves no
+/// processor idle.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(4, |count| 2 * count.get()).max(4)
 }
 
-/// What a server may use, by the operator's word.
+/// The limits that the operator sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Capacity {
-    /// Bytes of memory for bodies, what is made of them, and responses.
+    /// Bytes of memory for request bodies, the values parsed from them, and responses.
     pub(crate) memory_bytes: usize,
     /// Listeners of one token.
     pub(crate) listeners_each: usize,
@@ -225,14 +225,14 @@ impl Capacity {
     }
 }
 
-/// Who is admitted.
+/// The caller of a request: a token, or without one its address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Who<'request> {
     Token(&'request Usage),
     Address(IpAddr),
 }
 
-/// Everything that requests share of the machine.
+/// The resources that all requests share.
 #[derive(Debug)]
 pub(crate) struct Admission {
     capacity: Capacity,
@@ -248,7 +248,7 @@ pub(crate) struct Admission {
     pub(crate) refusals: Arc<Refusals>,
 }
 
-/// The right to have one request worked on. It goes along with the work, which goes on when the client is gone.
+/// A permit to process one request. It is held by the work itself, which continues after the client disconnects.
 #[derive(Debug)]
 pub(crate) struct Permit {
     _all: Share,
@@ -256,7 +256,7 @@ pub(crate) struct Permit {
     _address: Option<OfAddress>,
 }
 
-/// One request of an address.
+/// One request in progress from an address; removed when dropped.
 #[derive(Debug)]
 struct OfAddress {
     addresses: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
@@ -315,10 +315,10 @@ impl Admission {
         match who {
             Who::Token(usage) => {
                 let each = usage.requests.take(1, REQUESTS_EACH).ok_or_else(|| {
-                    let detail = format!("this token has {REQUESTS_EACH} requests under way; wait for one to finish");
+                    let detail = format!("this token has {REQUESTS_EACH} requests in progress; wait for one to finish");
                     self.refused(Reason::TokenRequests, Problem::too_often(detail, Duration::from_secs(1)))
                 })?;
-                let busy = || Problem::busy("the server works on as many requests as it can; try again");
+                let busy = || Problem::busy("the server is at its limit of requests; try again");
                 let all = self.requests.take(1, REQUESTS).ok_or_else(|| self.refused(Reason::Requests, busy()))?;
                 Ok(Permit { _all: all, _each: Some(each), _address: None })
             }
@@ -349,7 +349,7 @@ impl Admission {
     }
 
     /// A processor for a costly request. The wait is first come, first served; each token has at most half of the
-    /// processors and waits for its own share first, so tokens take turns.
+    /// processors and waits for its own share first, so that no token starves the others.
     pub(crate) async fn processor(&self, who: Who<'_>) -> Result<Processor, Problem> {
         let wait = async {
             let each = match who {
@@ -371,7 +371,7 @@ impl Admission {
             self.refused(Reason::Listeners, Problem::too_often(detail, Duration::from_secs(1)))
         })?;
         let all = self.listeners.take(1, LISTENERS).ok_or_else(|| {
-            self.refused(Reason::Listeners, Problem::busy("the server has as many listeners as it can; try again"))
+            self.refused(Reason::Listeners, Problem::busy("the server is at its limit of event listeners; try again"))
         })?;
         Ok(Listener { _all: all, _each: each })
     }
@@ -393,13 +393,13 @@ impl Admission {
         }
     }
 
-    /// What is in use: requests, listeners and bytes of memory.
+    /// The requests, the listeners and the bytes of memory in use.
     pub(crate) fn in_use(&self) -> [usize; 3] {
         [self.requests.now() + self.anonymous.now(), self.listeners.now(), self.memory.now()]
     }
 }
 
-/// Memory that a request has reserved; given back when dropped.
+/// Memory that a request has reserved; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     own: Share,
@@ -412,7 +412,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Reserves more bytes, and waits for others to give theirs back.
+    /// Reserves more bytes. Waits until other requests release theirs, if necessary.
     pub(crate) async fn wait_for(&mut self, bytes: usize) -> Result<(), Problem> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end && self.all.amount.saturating_add(bytes) <= self.most {
@@ -485,7 +485,7 @@ mod tests {
         Admission::new(Capacity { memory_bytes, listeners_each: 2 })
     }
 
-    /// 256 stalled logins used to take every permit there was.
+    /// Regression test: 256 stalled logins used to take every permit.
     #[test]
     fn no_caller_takes_every_permit() {
         let admission = admission(1 << 20);
@@ -506,7 +506,7 @@ mod tests {
         assert_eq!(first, ANONYMOUS_EACH);
         assert!(admission.admit(Who::Token(&zoe)).is_ok());
         drop(anonymous);
-        assert!(admission.addresses.lock().expect("a lock").is_empty(), "addresses are forgotten");
+        assert!(admission.addresses.lock().expect("a lock").is_empty(), "addresses without requests are removed");
         let listeners: Vec<_> = (0..5).filter_map(|_| admission.listener(&mia).ok()).collect();
         assert_eq!((listeners.len(), admission.listener(&zoe).is_ok()), (2, true));
     }
@@ -538,7 +538,7 @@ mod tests {
         {
             assert!(json_bytes(text.as_bytes()) >= least, "{text}");
         }
-        // What stands in a text takes no more than the text.
+        // Brackets inside a string are not counted.
         let text = format!("\"{}\\\"{{{{\"", "{[,".repeat(1000));
         assert!(json_bytes(text.as_bytes()) < 2 * text.len());
     }

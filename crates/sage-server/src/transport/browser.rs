@@ -48,7 +48,7 @@ impl Exposure {
         }
     }
 
-    /// How a request came. A declared proxy is taken to speak TLS unless it says otherwise.
+    /// How a request arrived. A declared proxy is assumed to use TLS, unless its header says otherwise.
     pub(crate) fn route(&self, peer: &Peer, headers: &HeaderMap) -> Route {
         let host = || text(headers, "host").unwrap_or_default().to_owned();
         if !self.is_proxy(peer.address) {
@@ -61,12 +61,12 @@ impl Exposure {
 }
 
 impl Route {
-    /// The origin of this server's pages as a browser names it.
+    /// The origin of this server's pages, as a browser sends it.
     fn origin(&self) -> String {
         format!("{}://{}", if self.secure { "https" } else { "http" }, self.host)
     }
 
-    /// Refuses a request that another origin's page has made.
+    /// Refuses a request from a page of another origin.
     fn same_origin(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let own = self.origin();
         let given = text(headers, header::ORIGIN.as_str());
@@ -79,12 +79,12 @@ impl Route {
         )))
     }
 
-    /// Refuses a login that another origin's page has made. Programs that are no browsers send no `Origin`.
+    /// Refuses a login from a page of another origin. Clients other than browsers send no `Origin`.
     pub(crate) fn check_login(&self, headers: &HeaderMap) -> Result<(), Problem> {
         if headers.contains_key(header::ORIGIN) { self.same_origin(headers) } else { Ok(()) }
     }
 
-    /// Refuses a request with a cookie unless it comes from a page of this server, whose form has the right token.
+    /// Refuses a request with a cookie unless it comes from a page of this server and has its form token.
     pub(crate) fn check_form(&self, headers: &HeaderMap, cookie: &str, body: &[u8]) -> Result<(), Problem> {
         self.same_origin(headers)?;
         let expected = form_token(cookie);
@@ -92,7 +92,7 @@ impl Route {
             url::form_urlencoded::parse(body).find(|(name, _)| name == FIELD).map(|(_, value)| value.into_owned())
         });
         let hash = |hex: &str| blake3::Hash::from_hex(hex).ok();
-        // The comparison of hashes takes the same time wherever they differ.
+        // Hashes are compared in constant time.
         if sent.as_deref().and_then(hash).is_some_and(|sent| Some(sent) == hash(&expected)) {
             return Ok(());
         }

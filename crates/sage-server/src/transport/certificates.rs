@@ -1,7 +1,7 @@
 //! The certificate of the server: read at the start, and again whenever its files change.
 //!
-//! A renewed certificate is used by the next connection. Files that cannot be used are reported once and the
-//! certificate before them stays in use, so a renewal that is half written interrupts nothing.
+//! New connections use a renewed certificate. If the new files are invalid, this is reported once and the previous
+//! certificate stays in use, so that a half-written renewal does not interrupt the service.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,10 +18,10 @@ use crate::diagnostics::note;
 /// How often the files are checked.
 const CHECK_EVERY: Duration = Duration::from_secs(2);
 
-/// When a file was changed and how long it is.
+/// The modification time and the length of a file.
 type Stamp = (SystemTime, u64);
 
-/// A certificate and its key, as their files have them.
+/// A certificate and its key, with the files they are read from.
 pub(crate) struct Certificates {
     certificate: PathBuf,
     key: PathBuf,
@@ -35,12 +35,12 @@ impl Certificates {
         Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current })
     }
 
-    /// Accepts a connection with the certificate as it is now.
+    /// An acceptor with the current certificate.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Watches the files for ever, and reads them again when they change.
+    /// Reads the files again whenever they change. Never returns.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mut seen = self.stamps();
         loop {
@@ -55,7 +55,7 @@ impl Certificates {
                     *self.current.write().unwrap_or_else(PoisonError::into_inner) = fresh;
                     note("the certificate was read again; new connections use it");
                 }
-                Err(error) => note(&format!("{error}; the certificate before it stays in use")),
+                Err(error) => note(&format!("{error}; the previous certificate stays in use")),
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Long texts are sent compressed to those who say that they can read it.
+//! Gzip compression of long responses, for clients that accept it.
 
 use std::io::Write;
 
@@ -8,10 +8,10 @@ use flate2::write::GzEncoder;
 
 use crate::call::Reply;
 
-/// What is shorter than a packet gains nothing.
+/// Shorter responses fit in one packet, so compressing them gains nothing.
 const LEAST: usize = 1400;
 
-/// Whether a client reads gzip: it names it, or everything, and does not weigh it with nothing.
+/// Whether an `Accept-Encoding` allows gzip: it contains `gzip` or `*` with a weight above zero.
 pub(crate) fn is_wanted(accepted: Option<&str>) -> bool {
     let weight = |part: &str| {
         let (name, rest) = part.split_once(';').unwrap_or((part, ""));
@@ -22,7 +22,7 @@ pub(crate) fn is_wanted(accepted: Option<&str>) -> bool {
     accepted.is_some_and(|text| text.split(',').find_map(weight).is_some_and(|weight: f64| weight > 0.0))
 }
 
-/// The answer, compressed if it is a long text.
+/// Compresses a response if it is a long text.
 pub(crate) fn compressed(mut answer: Reply) -> Reply {
     let is_text =
         ["text/", "application/json", "application/problem+json"].iter().any(|kind| answer.kind.starts_with(kind));
@@ -30,7 +30,7 @@ pub(crate) fn compressed(mut answer: Reply) -> Reply {
         return answer;
     }
     let mut encoder = GzEncoder::new(Vec::with_capacity(answer.body.len() / 8), Compression::fast());
-    // Writing to memory does not fail; were it to, the answer goes out as it is.
+    // Writing to memory cannot fail; if it did, the response would be sent uncompressed.
     let Ok(bytes) = encoder.write_all(&answer.body).and_then(|()| encoder.finish()) else { return answer };
     answer.body = Bytes::from(bytes);
     answer.headers.push(("content-encoding", "gzip".to_owned()));
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_those_who_read_it_get_it() {
+    fn only_clients_that_accept_gzip_get_it() {
         for (accepted, wanted) in [
             (Some("gzip"), true),
             (Some("deflate, gzip;q=0.5"), true),
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compressed_reads_as_before() {
+    fn compression_is_lossless() {
         let text = "blocks ".repeat(10_000);
         let answer = compressed(Reply::new("text/html; charset=utf-8", text.clone()));
         assert!(answer.body.len() < text.len() / 20);

@@ -1,8 +1,8 @@
-//! Open connections: how many there may be, in all and from one address, and which one makes room for another.
+//! Limits of open connections, in total and per address, and eviction.
 //!
-//! When every connection that may be open is, the oldest one that never sent a token is closed for the new one. So a
-//! flood of idle connections pushes out itself, and clients with a token keep theirs. No more connections are open
-//! than file descriptors allow with a quarter of them left for files.
+//! At the limit, the oldest connection that never sent a token is closed for the new one. So a flood of idle
+//! connections evicts itself, and clients with a token keep theirs. A quarter of the file descriptors is always left
+//! for files.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::transport::admission::{Reason, Refusals};
 
-/// How many connections may be open.
+/// The limits of open connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Most {
     pub(crate) all: usize,
@@ -33,8 +33,8 @@ struct Open {
     next: u64,
     count: usize,
     by_address: BTreeMap<IpAddr, usize>,
-    /// Those that never sent a token, the oldest first.
-    strangers: BTreeMap<u64, Arc<Connection>>,
+    /// Connections that never sent a token, the oldest first.
+    anonymous: BTreeMap<u64, Arc<Connection>>,
 }
 
 /// An open connection.
@@ -54,33 +54,33 @@ pub(crate) struct Peer {
     connection: Arc<Connection>,
 }
 
-/// Keeps a connection counted; given back when dropped.
+/// Keeps a connection counted until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot(Arc<Connection>);
 
 impl Connections {
-    /// With these limits, as far as file descriptors allow.
+    /// With these limits, lowered to three quarters of the file descriptors.
     pub(crate) fn new(most: Most, descriptors: Option<usize>, refusals: Arc<Refusals>) -> Arc<Self> {
         let allowed = descriptors.map_or(most.all, |count| most.all.min(count / 4 * 3)).max(1);
         Arc::new(Self { most: Most { all: allowed, ..most }, refusals, open: Mutex::default() })
     }
 
-    /// How many are open now.
+    /// The number of open connections.
     pub(crate) fn count(&self) -> usize {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).count
     }
 
-    /// How many may be open.
+    /// The limit of open connections.
     pub(crate) const fn most(&self) -> usize {
         self.most.all
     }
 
-    /// Counts a new connection; `None` if it is to be closed at once.
+    /// Counts a new connection. Returns `None` if it must be closed at once.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Slot> {
         self.admit_up_to(address, self.most.each_address)
     }
 
-    /// The same for a proxy, behind which there are many clients.
+    /// The same for a proxy, which has no limit per address because it has many clients.
     pub(crate) fn admit_proxy(self: &Arc<Self>, address: IpAddr) -> Option<Slot> {
         self.admit_up_to(address, usize::MAX)
     }
@@ -95,7 +95,7 @@ impl Connections {
         }
         let mut reason = None;
         if open.count >= self.most.all {
-            match open.strangers.pop_first() {
+            match open.anonymous.pop_first() {
                 Some((_, oldest)) => {
                     oldest.evicted.notify_one();
                     reason = Some(Reason::Evicted);
@@ -109,7 +109,7 @@ impl Connections {
             *open.by_address.entry(address).or_insert(0) += 1;
             let (number, known, evicted) = (open.next, AtomicBool::new(false), Notify::new());
             let one = Arc::new(Connection { number, address, known, evicted, connections: Arc::clone(self) });
-            open.strangers.insert(number, Arc::clone(&one));
+            open.anonymous.insert(number, Arc::clone(&one));
             Slot(one)
         });
         drop(open);
@@ -120,7 +120,7 @@ impl Connections {
     }
 }
 
-/// Clients of one network of IPv6 count together: they have more addresses than anyone could count.
+/// The address under which a client is counted: for IPv6 its /64 network, since one client may use many addresses of it.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(own) => {
@@ -137,12 +137,12 @@ impl Slot {
         Peer { address: network(address), connection: Arc::clone(&self.0) }
     }
 
-    /// Where what goes wrong with this connection is counted.
+    /// The counters of refusals.
     pub(crate) fn refusals(&self) -> Arc<Refusals> {
         Arc::clone(&self.0.connections.refusals)
     }
 
-    /// Waits until the connection has to make room for another.
+    /// Waits until the connection is evicted.
     pub(crate) async fn evicted(&self) {
         self.0.evicted.notified().await;
     }
@@ -152,7 +152,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let connection = &self.0;
         let mut open = connection.connections.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.strangers.remove(&connection.number);
+        open.anonymous.remove(&connection.number);
         open.count -= 1;
         if let Some(count) = open.by_address.get_mut(&connection.address) {
             *count -= 1;
@@ -164,12 +164,12 @@ impl Drop for Slot {
 }
 
 impl Peer {
-    /// Notes that a valid token came over this connection: it is not closed for others.
+    /// Records that a valid token was sent over this connection, so that it is never evicted.
     pub(crate) fn is_known(&self) {
         let connection = &self.connection;
         if !connection.known.swap(true, Ordering::Relaxed) {
             let mut open = connection.connections.open.lock().unwrap_or_else(PoisonError::into_inner);
-            open.strangers.remove(&connection.number);
+            open.anonymous.remove(&connection.number);
         }
     }
 
@@ -179,7 +179,7 @@ impl Peer {
     }
 }
 
-/// How many file descriptors this process may have; `None` where the system does not say.
+/// The limit of file descriptors of this process; `None` if the system does not report it.
 pub(crate) fn descriptors() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/limits").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
@@ -199,16 +199,16 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_its_share_and_a_flood_pushes_out_itself() {
+    fn an_address_has_its_share_and_a_flood_evicts_itself() {
         let connections = connections(4, 2);
         let address = |last: u8| IpAddr::from([10, 0, 0, last]);
         let known = connections.admit(address(1)).expect("the first");
         known.peer(address(1)).is_known();
         let oldest = connections.admit(address(1)).expect("the second");
-        assert!(connections.admit(address(1)).is_none(), "an address has two");
+        assert!(connections.admit(address(1)).is_none(), "the limit per address is two");
         let rest = [2, 3].map(|last| connections.admit(address(last)).expect("others"));
         assert_eq!(connections.count(), 4);
-        let fresh = connections.admit(address(4)).expect("the oldest stranger makes room");
+        let fresh = connections.admit(address(4)).expect("the oldest connection without a token is evicted");
         assert!(oldest.evicted().now_or_never().is_some() && rest[0].evicted().now_or_never().is_none());
         assert!(known.evicted().now_or_never().is_none(), "a client with a token stays");
         drop((oldest, rest, fresh, known));

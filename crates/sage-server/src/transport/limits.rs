@@ -1,14 +1,14 @@
-//! How often the holder of a token may ask, and how often they may change something.
+//! Rate limits per token, for requests and for changes, by the generic cell rate algorithm.
 //!
-//! A meter is one number: the time at which all that was asked so far would have been due at the allowed rate. Who is
-//! further ahead of the clock than the burst gets the time to wait. Counting takes no lock.
+//! A meter is one number: the time at which all requests so far would have been due at the allowed rate. A caller that
+//! is ahead of the clock by more than the burst has to wait. Counting takes no lock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::transport::admission::Usage;
 
-/// So many each second, and so many seconds' worth of them at once.
+/// A number per second, and a burst of so many seconds' worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
     each_second: u32,
@@ -16,7 +16,7 @@ pub(crate) struct Rate {
 }
 
 impl Rate {
-    /// At least one each second.
+    /// A rate of at least one per second.
     pub(crate) fn new(each_second: u32, burst_seconds: u32) -> Self {
         Self { each_second: each_second.max(1), burst_seconds: burst_seconds.max(1) }
     }
@@ -26,23 +26,23 @@ impl Rate {
     }
 }
 
-/// What a server allows the holder of each token.
+/// The rates of each token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rates {
     pub(crate) requests: Rate,
     pub(crate) changes: Rate,
 }
 
-/// What one token has asked for.
+/// The meters of one token.
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
     pub(crate) requests: Meter,
     pub(crate) changes: Meter,
-    /// What its requests use at the moment.
+    /// What its requests currently use.
     pub(crate) usage: Usage,
 }
 
-/// A count of what was asked.
+/// A lock-free rate limiter.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     /// In nanoseconds since the start.
@@ -50,7 +50,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Counts one, or says how long to wait before the next.
+    /// Counts one request, or returns how long the caller has to wait.
     pub(crate) fn count(&self, rate: Rate, now: u64) -> Result<(), Duration> {
         let each = 1_000_000_000 / u64::from(rate.each_second);
         let burst = 1_000_000_000 * u64::from(rate.burst_seconds);

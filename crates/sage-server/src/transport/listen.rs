@@ -1,8 +1,8 @@
-//! Connections: accepted, wrapped in TLS where that is asked for, served, and brought to their end.
+//! The accept loop: connections are accepted, wrapped in TLS if configured, served and closed.
 //!
-//! Clients that send their head slowly are cut off, and so are connections that take too long to agree on keys, that
-//! do not read their response, or that are more than there may be. Asked to stop, the server takes no new connection,
-//! lets every request that has begun be answered, and closes those that idle.
+//! Connections are closed if they exceed the limits, or if the client is too slow with the TLS handshake, with the
+//! request header, or in reading a response. On shutdown the server accepts no new connection, completes the requests
+//! in progress, and closes idle connections.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -28,15 +28,15 @@ use crate::transport::connections::{Most, Slot};
 use crate::transport::pacing::PacedStream;
 use crate::{ServeError, Server};
 
-/// How long the requests that are under way may take once the server is asked to stop.
+/// How long requests in progress may take after a stop is requested.
 const LAST_REQUESTS: Duration = Duration::from_secs(30);
-/// How much of a head, or of a response, a connection buffers.
+/// The bytes of a request header, or of a response, that a connection buffers.
 const MOST_BUFFERED: usize = 32 << 10;
 
-/// How connections are made.
+/// How the server listens, and the limits of its connections.
 #[derive(Clone, Debug)]
 pub struct ListenConfiguration {
-    /// The address; port 0 takes any that is free.
+    /// The address; port 0 selects a free port.
     pub address: SocketAddr,
     /// The certificate chain and its key, as PEM files; with them everything goes over TLS.
     pub tls: Option<(PathBuf, PathBuf)>,
@@ -46,13 +46,13 @@ pub struct ListenConfiguration {
     pub stall_timeout: Duration,
     /// Addresses of trusted proxies.
     pub proxies: Vec<IpAddr>,
-    /// Open connections in all.
+    /// The limit of open connections.
     pub connections: usize,
-    /// Open connections of one address.
+    /// The limit of open connections from one address.
     pub connections_each: usize,
 }
 
-/// What a server listens with.
+/// A validated [`ListenConfiguration`], with its certificates.
 pub(crate) struct Listening {
     address: SocketAddr,
     tls: Option<Arc<Certificates>>,
@@ -61,7 +61,7 @@ pub(crate) struct Listening {
     most: Most,
 }
 
-/// How long clients are waited for.
+/// The timeouts of clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     /// For the head of a request.
@@ -71,7 +71,7 @@ pub(crate) struct Patience {
 }
 
 impl ListenConfiguration {
-    /// Reads certificates before anything is opened.
+    /// Reads the certificates, before the directory or the port is opened.
     pub(crate) fn prepare(&self) -> Result<Listening, ServeError> {
         let tls = match &self.tls {
             Some((certificate, key)) => Some(Arc::new(Certificates::read(certificate, key)?)),
@@ -94,17 +94,17 @@ impl Listening {
         self.exposure.clone()
     }
 
-    /// How long clients are waited for.
+    /// The timeouts of clients.
     pub(crate) const fn patience(&self) -> Patience {
         self.patience
     }
 
-    /// How many connections may be open.
+    /// The limits of open connections.
     pub(crate) const fn most(&self) -> Most {
         self.most
     }
 
-    /// Serves until the server is asked to stop. The address is handed over once it is listened to.
+    /// Serves until a stop is requested. Calls `ready` with the address once the port is open.
     pub(crate) async fn serve(
         self, server: Arc<Server>, router: Router, ready: impl FnOnce(String) -> Result<(), ServeError>,
     ) -> Result<(), ServeError> {
@@ -130,14 +130,14 @@ impl Listening {
                         true => server.connections.admit_proxy(from),
                         false => server.connections.admit(from),
                     };
-                    // One too many is closed at once: an answer would cost more than the connection.
+                    // Above the limit the connection is closed without a response, which would cost more than it.
                     let Some(slot) = slot else { continue };
                     let accepted = Accepted { stream, from, slot };
                     let (tls, router) = (self.tls.clone(), router.clone());
                     tokio::spawn(connected(accepted, tls, self.patience, router, stopped.clone()));
                 }
                 Err(error) => {
-                    // No file descriptors are left, or the client is gone: others come when some are free again.
+                    // No file descriptors are left, or the client has disconnected: try again after a pause.
                     note(&format!("a connection was not accepted: {}", error.kind()));
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }

@@ -1,7 +1,7 @@
 //! Deadlines for slow clients: bodies that arrive slowly, and responses that are read slowly.
 //!
-//! A response leaves in pieces of [`PIECE`] and its memory stays reserved until the last piece is handed over. While
-//! the client does not take what is written, the connection has `--stall-seconds` to move [`PROGRESS`] bytes, or it is closed.
+//! A response is sent in pieces of [`PIECE`] bytes, and its memory stays reserved until the last piece is handed over. When
+//! a write blocks, the client has `--stall-seconds` to read [`PROGRESS`] bytes; otherwise the connection is closed.
 
 use std::io;
 use std::pin::Pin;
@@ -19,12 +19,12 @@ use tokio::time::{Instant, Sleep};
 use crate::problem::Problem;
 use crate::transport::admission::{Reason, Refusals, Reservation};
 
-/// How much of a response is handed over at a time.
+/// The bytes of a response that are handed over at a time.
 const PIECE: usize = 64 << 10;
-/// What a client has to read of a response while its deadline runs.
+/// The bytes that a stalled client must read before its deadline.
 const PROGRESS: usize = 256 << 10;
 
-/// How long a body may take.
+/// The deadlines of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BodyDeadline {
     /// From the first byte to the last.
@@ -34,12 +34,12 @@ pub(crate) struct BodyDeadline {
 }
 
 impl BodyDeadline {
-    /// For a client with a token, where none may stall for longer than this.
+    /// For a client with a token, which may stall for this long.
     pub(crate) const fn token(stall: Duration) -> Self {
         Self { whole: stall.saturating_mul(4), piece: stall }
     }
 
-    /// For a client without one.
+    /// For a client without a token.
     pub(crate) const fn anonymous(stall: Duration) -> Self {
         Self { whole: stall, piece: stall }
     }
@@ -88,7 +88,7 @@ pub(crate) async fn whole(
     })
 }
 
-/// A response body that keeps its memory reserved until it has left.
+/// A response body that keeps its memory reserved until it is sent.
 pub(crate) fn metered(bytes: Bytes, mut memory: Reservation) -> Body {
     if bytes.len() <= PIECE {
         return Body::from(bytes);
@@ -105,12 +105,12 @@ pub(crate) fn metered(bytes: Bytes, mut memory: Reservation) -> Body {
     Body::from_stream(pieces)
 }
 
-/// A stream whose writer fails once the other end has not read for too long.
+/// A stream whose writes fail once the peer has not read for too long.
 pub(crate) struct PacedStream<Stream> {
     stream: Stream,
     most: Duration,
     refusals: Arc<Refusals>,
-    /// While the other end does not take what is written: when that has to be over, and how much was taken since.
+    /// While writes block: the deadline, and the bytes written since.
     stalled: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
@@ -119,7 +119,7 @@ impl<Stream> PacedStream<Stream> {
         Self { stream, most, refusals, stalled: None }
     }
 
-    /// Notes what came of a write, and fails if the deadline has passed.
+    /// Records the result of a write, and fails if the deadline has passed.
     fn paced(&mut self, context: &mut Context<'_>, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match written {
             Poll::Pending => {
@@ -173,12 +173,12 @@ impl<Stream: AsyncWrite + Unpin> AsyncWrite for PacedStream<Stream> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        // Everything was taken: what is written later has its own deadline.
+        // Everything is sent, so later writes get a new deadline.
         if matches!(flushed, Poll::Ready(Ok(()))) {
             self.stalled = None;
             return flushed;
         }
-        // Over TLS what is written waits here for the other end.
+        // With TLS, writes block here and not in `poll_write`.
         let paced = self.paced(context, flushed.map_ok(|()| 0));
         paced.map_ok(|_| ())
     }
@@ -214,7 +214,7 @@ mod tests {
             let refusals = admission().refusals;
             let (stuck, _kept) = tokio::io::duplex(1 << 10);
             let failed = PacedStream::new(stuck, STALL, Arc::clone(&refusals)).write_all(&[0; 1 << 20]).await;
-            assert_eq!(failed.expect_err("nobody reads").kind(), io::ErrorKind::TimedOut);
+            assert_eq!(failed.expect_err("the peer does not read").kind(), io::ErrorKind::TimedOut);
             let (slow, mut reader) = tokio::io::duplex(64 << 10);
             let reading = tokio::spawn(async move {
                 let (mut buffer, mut read) = (vec![0; 64 << 10], 0);
@@ -227,7 +227,7 @@ mod tests {
                 }
             });
             let mut slow = PacedStream::new(slow, STALL, refusals);
-            slow.write_all(&vec![0; 4 << 20]).await.expect("it is read, if slowly");
+            slow.write_all(&vec![0; 4 << 20]).await.expect("a slow reader is not cut off");
             drop(slow);
             assert_eq!(reading.await.expect("no panic"), 4 << 20);
         });
@@ -247,7 +247,7 @@ mod tests {
                 assert_eq!(admission.in_use()[2], left);
             }
             assert_eq!(left, 0);
-            // A client that goes away gives back what was not sent.
+            // When a client disconnects, the memory of the unsent rest is released.
             let mut memory = admission.memory(Who::Token(&usage));
             memory.grow(300_000).expect("there is so much");
             drop(metered(Bytes::from(vec![7; 300_000]), memory));
@@ -272,7 +272,7 @@ mod tests {
             let stalls = futures::stream::iter([piece()]).chain(futures::stream::pending());
             let late = whole(Body::from_stream(stalls), &none, 2000, deadline, &mut memory(), &refusals).await;
             assert_eq!(late.expect_err("it stalls").status, StatusCode::REQUEST_TIMEOUT);
-            assert_eq!(admission.in_use()[2], 2000, "what was refused is given back");
+            assert_eq!(admission.in_use()[2], 2000, "refused bodies release their memory");
         });
     }
 }

@@ -1,4 +1,4 @@
-//! What became of a batch of rows.
+//! The result of ingesting a batch of rows.
 
 use sage_engine::IngestOutcome;
 use sage_engine::ingest::{Reason, Report};
@@ -11,21 +11,21 @@ use serde::{Deserialize, Serialize};
 pub struct IngestResult {
     /// The id of the batch.
     pub batch: String,
-    /// Whether the batch was taken in now. `false`: a batch with this id was taken in before, and nothing changed.
+    /// Whether the batch was ingested now. `false`: a batch with this id was ingested before, and nothing changed.
     pub taken: bool,
-    /// What became of the rows, of a batch that was taken in now.
+    /// The counts of rows, if the batch was ingested now.
     #[serde(flatten)]
     pub rows: Option<RowCounts>,
 }
 
-/// Numbers of rows by what became of them.
+/// Numbers of rows by outcome.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RowCounts {
     /// Rows read.
     pub read: u64,
     /// Rows stored in blocks.
     pub stored: u64,
-    /// Rows set aside.
+    /// Rows quarantined.
     pub quarantined: u64,
     /// Rows left out, by column and reason.
     pub dropped: Vec<ReasonCount>,

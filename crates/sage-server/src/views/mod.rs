@@ -1,4 +1,4 @@
-//! The JSON of the product, each shape declared once.
+//! The JSON objects of Sage, each declared once.
 //!
 //! A view is what `--json` prints, what the HTTP API returns and what the OpenAPI document describes; the description
 //! is derived from these types. [`requests`] has the shapes that clients send.
@@ -22,7 +22,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// A decimal number as text, so that an exactly counted value is not rounded on its way.
+/// A decimal number as text, so that an exact value is not rounded in transit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Decimal(String);
@@ -67,7 +67,7 @@ impl JsonSchema for Decimal {
     }
 }
 
-/// An estimate with its limits; `null` where the noise leaves nothing to say.
+/// An estimate with its limits; `null` where the noise leaves no information.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// The estimate.

@@ -1,4 +1,4 @@
-//! Rows that were set aside.
+//! Quarantined rows.
 
 use sage_engine::{Engine, EngineError, Principal, QuarantineView};
 use schemars::JsonSchema;
@@ -8,16 +8,16 @@ use super::ingest::IngestResult;
 use super::requests::QuarantineAction;
 use crate::format::timestamp;
 
-/// A file of rows that were set aside, without their number.
+/// A file of quarantined rows, without their number.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct QuarantinedFile {
     /// Its name.
     pub file: String,
     /// The batch that brought the rows.
     pub batch: String,
-    /// When the batch came; `null` where an older release took it in.
+    /// When the batch was ingested; `null` if an older release of Sage did it.
     pub time: Option<String>,
-    /// Why the rows were set aside.
+    /// Why the rows are quarantined.
     pub reasons: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ impl From<&QuarantineView> for QuarantinedFile {
     }
 }
 
-/// What became of files of quarantined rows.
+/// The result of an action on files of quarantined rows.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "QuarantineStepped")]
 pub struct QuarantineResult {

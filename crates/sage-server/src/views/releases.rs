@@ -114,7 +114,7 @@ pub struct Release {
 /// The values of a statistic.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Statistic {
-    /// What it is of.
+    /// The definition of the statistic.
     pub statistic: String,
     /// The confidence with which all limits hold together.
     pub confidence: f64,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::format::quoted;
 
-/// BlockSelection runs to list.
+/// A filter of the runs to list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunsRequest {
     /// Runs on this stream only.
@@ -17,7 +17,7 @@ pub struct RunsRequest {
     pub stream: Option<String>,
 }
 
-/// What becomes of blocks.
+/// An action on blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BlocksAction {
@@ -45,7 +45,7 @@ pub struct BlocksRequest {
     pub before: Option<String>,
 }
 
-/// What becomes of quarantined rows.
+/// An action on quarantined rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QuarantineAction {
@@ -74,7 +74,7 @@ pub struct ApprovalRequest {
     pub digest: String,
 }
 
-/// What becomes of a member's roles.
+/// An action on a member's roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MemberAction {
@@ -160,7 +160,7 @@ pub struct ProgramRequest {
     pub files: BTreeMap<String, String>,
 }
 
-/// A query in private SQL. The stream and the key travel beside it.
+/// A query in private SQL. The stream is in the path and the key in a header.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "QueryAsked", transform = allow_more)]
@@ -171,10 +171,10 @@ pub struct QueryRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "text_or_number")]
     pub epsilon: Option<Value>,
-    /// Spend as little as makes every number known to within this half-width.
+    /// Spend the least epsilon that gives every number this half-width.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<f64>,
-    /// So many of the blocks that were sealed last.
+    /// The number of most recently sealed blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<u32>,
     /// Keys of blocks.
@@ -192,7 +192,7 @@ pub struct QueryRequest {
     /// The context of the policy that pays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// Only say what it would cost.
+    /// Only return the cost.
     #[serde(default)]
     pub plan: bool,
 }
@@ -201,7 +201,7 @@ fn text_or_number(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": ["string", "number", "null"]})
 }
 
-/// The server refuses unknown fields with a message of its own, which the description need not repeat.
+/// The server refuses unknown fields with its own message, so the schema does not forbid them.
 fn allow_more(schema: &mut schemars::Schema) {
     schema.remove("additionalProperties");
 }
@@ -271,7 +271,7 @@ impl QueryRequest {
     /// The blocks that are read.
     ///
     /// # Errors
-    /// When none are chosen, or some in two ways.
+    /// When no blocks are selected, or in two ways.
     pub fn which(&self) -> Result<BlockSelection, QueryRequestError> {
         let time = |text: Option<&String>, otherwise: i64| match text {
             None => Ok(otherwise),

@@ -1,4 +1,4 @@
-//! Runs: their attempts, why they stand as they do, and what would unblock them.
+//! Runs: their attempts, the reasons of their status, and hints.
 //!
 //! Everything here was released or is public: verdicts, private estimates, keys of blocks, costs.
 
@@ -71,13 +71,13 @@ pub struct Run {
     pub attempts: Vec<Attempt>,
     /// What it released, as `name@version`.
     pub release: Option<String>,
-    /// What it has to reach, in words.
+    /// The target, in words.
     pub target: Option<String>,
     /// What it waits for.
     pub waits_for: Option<Waiting>,
     /// What would unblock it.
     pub options: Vec<Hint>,
-    /// Why it stands as it does.
+    /// The reason of its status.
     pub why: String,
     /// What to do next.
     pub help: String,
@@ -94,20 +94,20 @@ pub struct Attempt {
     pub blocks: u32,
     /// The first and the last key of each range of its blocks.
     pub block_ranges: Vec<[String; 2]>,
-    /// How it ended; `null` while it is under way.
+    /// How it ended; `null` while it is in progress.
     pub verdict: Option<String>,
     /// What its test found.
     pub estimates: Option<Vec<Interval>>,
     /// The confidence with which the limits of the estimates hold.
     pub confidence: Option<f64>,
-    /// Why it ended so.
+    /// The reason of the verdict.
     pub reason: Option<String>,
 }
 
 /// What a run waits for.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Waiting {
-    /// So many blocks.
+    /// The number of blocks that it needs.
     pub blocks: u32,
     /// What the attempt costs each of them.
     pub epsilon_on_each: Decimal,
@@ -130,7 +130,7 @@ pub enum Hint {
         /// How many more.
         more: u32,
     },
-    /// A larger share of the blocks there are.
+    /// A larger share of the existing blocks.
     LargerShare,
     /// A larger window.
     LargerWindow {
@@ -154,7 +154,7 @@ pub enum Hint {
         /// A target that the last test would have met.
         met_by_the_last_test: f64,
     },
-    /// Something that this release has no name for.
+    /// A hint that this release of Sage does not know.
     Other,
 }
 

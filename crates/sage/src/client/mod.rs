@@ -1,7 +1,7 @@
-//! Commands that a server can answer, written once for a directory and a server.
+//! Commands that work on a directory and on a server.
 //!
-//! A command builds a typed request, gives it to a [`Client`] and prints the view that it returns. [`LocalClient`] asks
-//! the engine, [`RemoteClient`] a server.
+//! A command builds a typed request, passes it to a [`Client`] and prints the view that it returns. [`LocalClient`]
+//! calls the engine, [`RemoteClient`] a server.
 
 mod local;
 mod remote;
@@ -84,7 +84,7 @@ pub(crate) trait Client {
     fn close(self: Box<Self>) -> Result<(), Failure>;
 }
 
-/// The server that answers a command.
+/// The server that executes a command.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) address: String,
@@ -93,7 +93,7 @@ pub(crate) struct Target {
     pub(crate) is_flag: bool,
 }
 
-/// The server that answers the command; `None` where it works on a directory.
+/// The server that executes the command; `None` if it works on a directory.
 pub(crate) fn target(matches: &ArgMatches) -> Option<Target> {
     let own = innermost(matches);
     let source = |id: &str| own.try_contains_id(id).unwrap_or(false).then(|| own.value_source(id)).flatten();
@@ -135,8 +135,8 @@ pub(crate) fn open(
 pub(crate) fn refuse(target: Option<&Target>, command: &str) -> Result<(), Failure> {
     match target {
         Some(Target { is_flag: true, .. }) => Err(Failure::usage(
-            format!("sage {command} works on a directory and asks no server"),
-            "leave --server out and name the directory with --dir; docs/reference/commands.md lists the commands that ask a \
+            format!("sage {command} works on a directory and cannot use a server"),
+            "leave --server out and name the directory with --dir; docs/reference/commands.md lists the commands that can use a \
              server",
         )),
         _ => Ok(()),

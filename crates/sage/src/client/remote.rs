@@ -109,10 +109,10 @@ impl RemoteClient {
         Ok(Self { address: address.to_owned(), token, client, runtime })
     }
 
-    /// The client of a command's target. Reports which server answers.
+    /// The client of a command's target. Prints the address of the server.
     pub(crate) fn of_target(target: &Target) -> Result<Self, Failure> {
         let client = Self::new(&target.address, target.token.clone())?;
-        note(&format!("answered by {}", target.address));
+        note(&format!("using server {}", target.address));
         Ok(client)
     }
 
@@ -188,7 +188,7 @@ impl RemoteClient {
 
     fn unreachable(&self, error: reqwest::Error) -> Failure {
         let message = format!(
-            "{} cannot be reached: {}\n  help  see that the server runs and the address is right",
+            "{} cannot be reached: {}\n  help  check that the server is running and the address is right",
             self.address,
             error.without_url()
         );

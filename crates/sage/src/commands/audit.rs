@@ -1,4 +1,4 @@
-//! `sage audit`: what the log says, and attacks on the learners with synthetic rows.
+//! `sage audit`: reading and verifying the log, and attacks on the learners with synthetic rows.
 
 use clap::{Args, Subcommand, ValueEnum};
 use sage_engine::audit::{self, AuditError, CanaryReport, OneRunReport, Verdict};
@@ -11,22 +11,22 @@ use crate::failure::Failure;
 use crate::fields::{LOSS_CEILING, STATED_DELTA};
 use crate::output::{print, print_json};
 
-/// What can be audited.
+/// The audits.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
     /// Many runs with and without a planted row, seen by an attacker who sees everything released
     Canary(CanaryArgs),
-    /// One training with many planted rows, each in or out by a coin: quick, and a weaker bound
+    /// One training with many planted rows, each included at random: quick, and a weaker bound
     OneRun(OneRunArgs),
-    /// What happened, event by event
+    /// Print the events of the log
     Log(LogArgs),
     /// Verify the chain, the exported heads and every stored file; changes nothing
     Verify(VerifyArgs),
-    /// Write what an auditor can check without this program: the log, releases, streams' files, heads; no rows
+    /// Write what an auditor can check without this program: the log, releases, stream files and heads, but no rows
     Export(ExportArgs),
 }
 
-/// A learner of the product.
+/// A built-in learner.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Learner {
     /// A network by DP-SGD, every row in every step: the tightest
@@ -69,7 +69,7 @@ pub(crate) struct OneRunArgs {
     json: bool,
 }
 
-/// What the learner is set up for, and held to.
+/// The guarantee that the learner is configured for and checked against.
 #[derive(Args, Debug)]
 struct ClaimArgs {
     /// The epsilon that is claimed

@@ -1,6 +1,6 @@
-//! `sage audit log`, `verify` and `export`: what happened, whether it still stands, and all of it to take away.
+//! `sage audit log`, `verify` and `export`: prints, verifies and exports the log.
 //!
-//! All three work on a copy of the log as it is at one moment, so that a server may go on meanwhile.
+//! All three work on a consistent copy of the log, so that they can be used beside a running server.
 
 use std::path::PathBuf;
 
@@ -21,27 +21,27 @@ use crate::output::{print, print_json};
 
 #[derive(Args, Debug)]
 pub(crate) struct LogArgs {
-    /// Events of this stream alone
+    /// Only events of this stream
     #[arg(long, value_name = "STREAM")]
     stream: Option<String>,
 
-    /// Events of this kind alone, such as charged or released; repeats
+    /// Only events of this kind, such as charged or released; can be repeated
     #[arg(long = "kind", value_name = "KIND")]
     kinds: Vec<String>,
 
-    /// Events of this time (UTC) or later: 2026-11-01, 2026-11-01T08
+    /// Only events at this time (UTC) or later: 2026-11-01, 2026-11-01T08
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 
-    /// Events before this time (UTC)
+    /// Only events before this time (UTC)
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
 
-    /// Events that this name is behind, as far as they say
+    /// Only events that record this user
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
 
-    /// The last so many of them
+    /// Only the last events, this many of them
     #[arg(long, value_name = "NUMBER")]
     last: Option<usize>,
 
@@ -132,7 +132,7 @@ fn text_line(event: &EventView) -> String {
 pub(crate) fn check(args: &VerifyArgs) -> Result<(), Failure> {
     args.directory.check_exists()?;
     let mut verified = verify(&args.directory.dir, &args.directory.places())?;
-    // What was under way when the log was copied, or when its process ended, speaks against nothing that was written.
+    // Work in progress when the log was copied, or when its process ended, is not a finding.
     verified.findings.retain(|finding| !matches!(finding, Finding::Running(_)));
     if args.json {
         print_json(&object(&verified))?
@@ -194,6 +194,6 @@ pub(crate) fn export(args: &ExportArgs) -> Result<(), Failure> {
     if args.json {
         return print_json(&json!({"folder": args.folder, "events": events}));
     }
-    note("it holds the log, what was released, the files of streams and the heads; not a row");
+    note("it contains the log, the releases, the stream files and the heads, but no rows");
     print(&format!("{events} events in {folder}; check them with: python3 tools/audit.py {folder}\n"))
 }

@@ -1,4 +1,4 @@
-//! `sage backup` and `sage restore`: a copy of everything, and a directory made from it behind a fence.
+//! `sage backup` and `sage restore`: a copy of everything, and a directory restored from it behind the rollback fence.
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ pub(crate) struct RestoreArgs {
     #[arg(required_unless_present = "acknowledge")]
     folder: Option<PathBuf>,
 
-    /// Say, as an officer, that the original is out of service, and let the restored directory grant again
+    /// Confirm, as an officer, that the original is out of service, and let the restored directory grant again
     #[arg(long, conflicts_with = "folder")]
     acknowledge: bool,
 
@@ -62,7 +62,7 @@ pub(crate) struct RestoreArgs {
     #[arg(long, requires = "acknowledge")]
     retire_all: bool,
 
-    /// Have the tokens of the backup count again, also those that were revoked since it was made
+    /// Keep the tokens of the backup valid, including those that were revoked after it
     #[arg(long, requires = "folder")]
     keep_tokens: bool,
 
@@ -83,7 +83,7 @@ pub(crate) fn save(args: &BackupArgs) -> Result<(), Failure> {
             "folder": args.folder, "events": saved.events, "head": saved.head, "files": saved.files.len(),
         }));
     }
-    note("it holds rows and secrets: keep it as safe as the directory");
+    note("it contains rows and secrets: protect it like the directory");
     print(&format!(
         "{} files in {}, with the log up to event {}\n",
         saved.files.len(),
@@ -104,7 +104,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
         }));
     }
     if !args.keep_tokens {
-        note("tokens of the backup do not count; make new ones with: sage token create --as NAME");
+        note("tokens of the backup are not valid; create new ones with: sage token create --as NAME");
     }
     note(&format!(
         "it grants nothing until an officer has answered for it: sage restore --acknowledge --nothing-since --dir {place} \

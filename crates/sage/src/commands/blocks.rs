@@ -1,4 +1,4 @@
-//! `sage blocks`: the blocks of a stream, what they have spent, and the end of their lives.
+//! `sage blocks`: lists the blocks of a stream and what they have spent; seals, retires and deletes them.
 
 use clap::{Args, ValueEnum};
 use sage_engine::{Engine, stream};
@@ -10,7 +10,7 @@ use crate::directory::{DirectoryArgs, UserArgs};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 
-/// What becomes of the blocks that are chosen.
+/// An action on the selected blocks.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Step {
     /// No row will be added; they can be charged from now on
@@ -30,7 +30,7 @@ pub(crate) struct BlocksArgs {
     #[arg(long = "do", value_name = "STEP")]
     step: Option<Step>,
 
-    /// A block's key; repeats
+    /// A block's key; can be repeated
     #[arg(long = "block", value_name = "KEY")]
     keys: Vec<String>,
 
@@ -83,8 +83,9 @@ pub(crate) fn run(args: &BlocksArgs, target: Option<&Target>) -> Result<(), Fail
 /// The blocks that `--block` and `--before` name.
 fn chosen(args: &BlocksArgs, engine: &Engine, action: BlocksAction) -> Result<Vec<String>, Failure> {
     let Some(text) = &args.before else { return Ok(args.keys.clone()) };
-    let time = stream::parse_time(text)
-        .ok_or_else(|| Failure::usage("--before is no time", "write it like 2026-11-01 or 2026-11-01T08:00 (UTC)"))?;
+    let time = stream::parse_time(text).ok_or_else(|| {
+        Failure::usage("--before is not a time", "write it like 2026-11-01 or 2026-11-01T08:00 (UTC)")
+    })?;
     let mut keys = ended_before(engine, &args.stream, action, time)?;
     keys.extend(args.keys.iter().cloned());
     Ok(keys)

@@ -28,7 +28,7 @@ pub(crate) struct BudgetArgs {
     /// The stream
     stream: String,
 
-    /// Also count how many more runs like this pipeline's fit
+    /// Also count how many more runs of this pipeline fit
     #[arg(long = "for", value_name = "FILE")]
     pipeline: Option<PathBuf>,
 

@@ -1,6 +1,6 @@
 //! `sage census`: the private counts of a stream's units.
 //!
-//! Everything shown was released under a charge. True counts of rows never come here.
+//! Every number was released under a charge. Exact counts are never shown.
 
 use clap::Args;
 use sage_server::views::census::{Census, CensusCount};
@@ -37,7 +37,10 @@ pub(crate) fn run(args: &CensusArgs, target: Option<&Target>) -> Result<(), Fail
 
 fn text(census: &Census) -> String {
     let (Some(unit), Some(epsilon)) = (&census.unit, &census.epsilon) else {
-        return format!("stream {} has no census; its file can ask for one when it is created\n", census.stream);
+        return format!(
+            "stream {} has no census; a stream file can declare one when the stream is created\n",
+            census.stream
+        );
     };
     let mut text = format!("counts units of: {unit}\ncosts    epsilon {epsilon} on each lane\n");
     text += &match (census.estimate, census.at_least, census.confidence) {

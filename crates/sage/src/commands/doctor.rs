@@ -1,4 +1,4 @@
-//! `sage doctor`: is everything where the log says it is?
+//! `sage doctor`: verifies the log and compares the stored files with it.
 
 use clap::Args;
 use sage_engine::doctor::{Doctor, Finding};
@@ -15,7 +15,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     repair: bool,
 
-    /// Answer, as an officer, for a directory that was put back from an old copy
+    /// Acknowledge, as an officer, a directory that was rolled back to an old copy
     #[arg(long)]
     acknowledge: bool,
 
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     }
     let help =
         if args.repair { "restore what is missing from a backup" } else { "sage doctor --repair mends what can be" };
-    Err(Failure::no_answer("not everything is as the log says", help))
+    Err(Failure::no_answer("the directory differs from its log", help))
 }
 
 fn acknowledge(args: &DoctorArgs) -> Result<(), Failure> {

@@ -1,6 +1,6 @@
 //! `sage explain`: why a run ended as it did, or what it waits for, and what would help.
 //!
-//! Everything said here was released or is public: verdicts, private estimates, keys of blocks, costs.
+//! Everything that it prints was released or is public: verdicts, private estimates, keys of blocks, costs.
 
 use clap::Args;
 

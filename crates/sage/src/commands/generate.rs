@@ -11,7 +11,7 @@ use crate::cli::{GenerateArgs, TaxiArgs};
 use crate::failure::Failure;
 use crate::output::{print, print_json};
 
-/// Makes the stream and says what was written.
+/// Generates the rows and prints the written files.
 pub(crate) fn run(flags: &GenerateArgs) -> Result<(), Failure> {
     match flags {
         GenerateArgs::Taxi(flags) => taxi(flags),
@@ -19,6 +19,7 @@ pub(crate) fn run(flags: &GenerateArgs) -> Result<(), Failure> {
 }
 
 fn taxi(flags: &TaxiArgs) -> Result<(), Failure> {
+    flags.threads.apply();
     let rows = whole("--rows", &flags.rows, "--rows 1000000")?;
     let seed = whole("--seed", &flags.seed, "--seed 1")?;
     let files = flags.files.as_deref().map(|text| whole("--files", text, "--files 4")).transpose()?;

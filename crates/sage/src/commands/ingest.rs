@@ -1,7 +1,6 @@
-//! `sage ingest`: rows go in, as a batch that counts once.
+//! `sage ingest`: ingests rows as one idempotent batch.
 //!
-//! The report holds true counts of rows. It is printed to the data engineer who brought them, and goes nowhere
-//! else.
+//! The report contains exact counts of rows. It is printed for the data engineer who sent them, and stored nowhere.
 
 use std::path::PathBuf;
 
@@ -12,9 +11,10 @@ use sage_server::views::ingest::{IngestResult, ReasonCount};
 
 use crate::directory::{DirectoryArgs, UserArgs};
 use crate::failure::Failure;
+use crate::operator::ThreadArgs;
 use crate::output::{print, print_json};
 
-/// The formats by their names.
+/// An input format by its name.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FormatName {
     Parquet,
@@ -35,12 +35,14 @@ pub(crate) struct IngestArgs {
     #[arg(long, value_name = "ID")]
     batch_id: Option<String>,
 
-    /// The input's format [default: as its name or its first bytes tell]
+    /// The input's format [default: by its name or its first bytes]
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatName>,
 
     #[command(flatten)]
     user: UserArgs,
+    #[command(flatten)]
+    threads: ThreadArgs,
     #[command(flatten)]
     directory: DirectoryArgs,
 
@@ -52,12 +54,13 @@ pub(crate) struct IngestArgs {
 pub(crate) fn run(args: &IngestArgs) -> Result<(), Failure> {
     let source = args.source()?;
     let batch = args.batch_id.clone().or_else(|| args.own_name()).ok_or_else(|| {
-        Failure::usage("rows from standard input have no name of their own", "give the batch one with --batch-id ID")
+        Failure::usage("a batch from standard input has no name", "give the batch one with --batch-id ID")
     })?;
+    args.threads.apply();
     let engine = args.directory.open()?;
-    let fed = engine.ingest(&args.user.principal()?, &args.stream, &batch, source)?;
+    let outcome = engine.ingest(&args.user.principal()?, &args.stream, &batch, source)?;
     engine.close()?;
-    let result = IngestResult::new(&batch, &fed);
+    let result = IngestResult::new(&batch, &outcome);
     if args.json { print_json(&result) } else { print(&text(&result)) }
 }
 
@@ -84,7 +87,7 @@ impl IngestArgs {
         self.input.as_os_str() == "-"
     }
 
-    /// A file is its own batch: sending it again has no effect.
+    /// The default batch id of a file is its path, so that ingesting it again has no effect.
     fn own_name(&self) -> Option<String> {
         (!self.is_pipe()).then(|| self.input.display().to_string())
     }
@@ -92,7 +95,7 @@ impl IngestArgs {
 
 fn text(result: &IngestResult) -> String {
     let batch = quoted(&result.batch);
-    let Some(rows) = &result.rows else { return format!("batch {batch} was taken in before; nothing changed\n") };
+    let Some(rows) = &result.rows else { return format!("batch {batch} was ingested before; nothing changed\n") };
     let mut text =
         format!("batch {batch}: {} rows read, {} stored, {} set aside\n", rows.read, rows.stored, rows.quarantined);
     for (what, counts) in [("dropped", &rows.dropped), ("changed", &rows.changed)] {

@@ -1,7 +1,7 @@
 //! `sage init`: a new directory with two files to edit.
 //!
-//! From a file of the user's own, names and types are taken and nothing else. Bounds and categories are left open on
-//! purpose: they have to be known without looking at rows, because one taken from rows tells something about them.
+//! From a file of the user, only the names and types of columns are taken. Bounds and categories are left open on
+//! purpose: they must be known without reading rows, because a bound computed from rows leaks information about them.
 
 use std::fs::File;
 use std::io::Write;
@@ -22,16 +22,16 @@ Examples:
   sage init --from rides.csv
   sage init city --from rides.parquet --name rides --as ada
 
-From a file the names of columns are taken, and their types where it has types; no row is read. Bounds and
-categories are left for you to state: they must be known without looking at rows, because a bound that is taken from
-rows tells something about them that nobody has paid for.";
+From a file the names of columns are taken, and their types if it has types; no row is read. You fill in bounds and
+categories yourself: they must be known without looking at rows, because a bound computed from rows leaks information
+about them that is not charged.";
 
 #[derive(Args, Debug)]
 pub(crate) struct InitArgs {
-    /// The directory to make
+    /// The directory to create
     #[arg(value_name = "DIRECTORY", env = "SAGE_DIR", default_value = DEFAULT)]
     directory: PathBuf,
-    /// A CSV with a header or a Parquet file, whose columns the stream shall have
+    /// A CSV file with a header or a Parquet file; the stream gets its columns
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
     /// The stream's name [default: that of the file, or "rides"]
@@ -44,7 +44,7 @@ pub(crate) struct InitArgs {
 const DEFAULT: &str = "sage-data";
 const STREAM: &str = "stream.toml";
 const PIPELINE: &str = "pipeline.toml";
-/// What stands where only the user knows what belongs there.
+/// The placeholder for values that only the user knows.
 const OPEN: &str = "\"?\"";
 
 pub(crate) fn run(args: &InitArgs) -> Result<(), Failure> {
@@ -244,7 +244,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 fn unread(message: &str) -> Failure {
-    // Nothing was to be kept, so there is no need to say that nothing was.
+    // No batch was ingested here, so this part of the message would be confusing.
     let message = message.trim_end_matches(" (nothing of the batch was kept)");
     Failure::no_answer(format!("--from: {message}"), "give a CSV with a header or a Parquet file")
 }

@@ -1,4 +1,4 @@
-//! `sage login`: a token for a server, kept where only its owner can read it.
+//! `sage login`: checks a token for a server and stores it in a file that only its owner can read.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -45,7 +45,7 @@ pub(crate) struct Logins {
 
 fn file() -> Result<PathBuf, Failure> {
     let folder = settings::folder();
-    let none = || Failure::no_answer("there is no place for a token: HOME is not set", "set HOME or XDG_CONFIG_HOME");
+    let none = || Failure::no_answer("the token cannot be stored: HOME is not set", "set HOME or XDG_CONFIG_HOME");
     Ok(folder.ok_or_else(none)?.join("login.json"))
 }
 

@@ -1,4 +1,4 @@
-//! `sage logs`: what a run did, step by step, and what a program of its author's printed, for its author.
+//! `sage logs`: the events of a run, and the output of own code for its author.
 
 use clap::Args;
 use sage_engine::{Engine, EngineError, EventView};
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &LogsArgs) -> Result<(), Failure> {
     let printed = match engine.printed(&args.user.principal()?, args.run) {
         Ok(printed) => printed,
         Err(EngineError::NotInRole { .. }) => {
-            note("what a program of its author's printed is for the one who submitted it alone");
+            note("the output of own code is shown only to the user who submitted it");
             Vec::new()
         }
         Err(error) => return Err(error.into()),
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &LogsArgs) -> Result<(), Failure> {
     print(&text)
 }
 
-/// The events of a run, each with what is known of it.
+/// The events of a run, each with its details.
 fn steps(engine: &Engine, number: u64) -> Result<Vec<(EventView, Option<String>)>, Failure> {
     let run = engine.run(number).ok_or(EngineError::NoRun(number))?;
     let losses = engine.attempt_losses(number)?;

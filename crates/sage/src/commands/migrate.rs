@@ -1,6 +1,6 @@
-//! `sage migrate`: which format a directory has, and whether this release can work on it.
+//! `sage migrate`: the format of a directory, and whether this release can use it.
 //!
-//! There has been one format so far, so there is nothing to migrate from; what another one would need is said.
+//! There has been only one format so far, so there is nothing to migrate.
 
 use clap::Args;
 use sage_engine::EngineError;
@@ -36,9 +36,5 @@ pub(crate) fn run(args: &MigrateArgs) -> Result<(), Failure> {
     if found != FORMAT {
         return Err(Failure::from(EngineError::from(OpenError::Format { found, known: FORMAT })));
     }
-    if args.json {
-        Ok(())
-    } else {
-        print(&format!("format {found}, which is this release's: there is nothing to do\n"))
-    }
+    if args.json { Ok(()) } else { print(&format!("format {found} is the format of this release: nothing to do\n")) }
 }

@@ -1,4 +1,4 @@
-//! `sage models` and `sage features`: releases are listed, shown, downloaded, named and withdrawn.
+//! `sage models` and `sage features`: lists, shows, downloads, names and withdraws releases.
 //!
 //! A statistic is a release like a model; `sage features` shows its lines for use as features.
 
@@ -40,9 +40,9 @@ pub(crate) enum ModelsCommand {
     Show(ShowArgs),
     /// Write the files of a release to a folder
     Pull(PullArgs),
-    /// Give a version another name, which any other version then no longer has
+    /// Give a version an alias, which is removed from any other version
     Alias(AliasArgs),
-    /// Have a version no longer offered; what it cost stays spent
+    /// Withdraw a version; what it cost stays spent
     Withdraw(WithdrawArgs),
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct AliasArgs {
     /// The release
     #[arg(value_name = "NAME[@VERSION]")]
     release: String,
-    /// Its other name
+    /// The alias
     alias: String,
     #[command(flatten)]
     user: UserArgs,
@@ -108,7 +108,7 @@ pub(crate) struct WithdrawArgs {
     /// The release
     #[arg(value_name = "NAME[@VERSION]")]
     release: String,
-    /// Why, for those who use it
+    /// The reason, for its users
     #[arg(long, value_name = "TEXT")]
     reason: String,
     #[command(flatten)]
@@ -122,7 +122,7 @@ pub(crate) struct GetArgs {
     /// The statistic
     #[arg(value_name = "NAME[@VERSION]")]
     release: String,
-    /// The line of this key alone
+    /// Only the line of this key
     key: Option<String>,
     #[command(flatten)]
     directory: DirectoryArgs,
@@ -148,7 +148,10 @@ pub(crate) fn run(command: &ModelsCommand, target: Option<&Target>) -> Result<()
             let release = client.release_view(&args.release)?;
             client.engine().withdraw(&args.user.principal()?, &release, &args.reason)?;
             Box::new(client).close()?;
-            print(&format!("{} is withdrawn; what it cost stays spent, and who has it keeps it\n", full_name(&release)))
+            print(&format!(
+                "{} is withdrawn; what it cost stays spent, and existing copies are not affected\n",
+                full_name(&release)
+            ))
         }
     }
 }
@@ -174,7 +177,7 @@ fn list(args: &ListArgs, kinds: &[ReleaseKind], target: Option<&Target>) -> Resu
     let mut text = format!("{:width$}  kind       {:on$}  run   also called\n", "release", "stream");
     for release in &releases {
         let notes = match &release.withdrawn {
-            // Other users wrote it: control characters are escaped.
+            // The text comes from other users, so control characters are escaped.
             Some(reason) => format!("withdrawn: {}", reason.escape_debug()),
             None => release.aliases.join(", "),
         };

@@ -1,4 +1,4 @@
-//! `sage plan`: what would happen to a pipeline if it were submitted now. Looking costs nothing.
+//! `sage plan`: what would happen to a pipeline if it were submitted now. It costs nothing.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! `sage predict`: predictions of a released model for the user's rows.
 //!
-//! Predictions are further computation on what was released: they cost nothing and touch no stream.
+//! Predictions are post-processing of a release: they cost nothing and read no stream.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ Rows are a CSV with a header, or a JSON object on each line; columns go by their
 that the model does not use are passed over. A time is ISO text (UTC) or seconds from 1970. One line is printed
 for each row. It costs nothing: the model is public.";
 
-/// How rows are written.
+/// The format of rows.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum FormatName {
     Csv,
@@ -42,11 +42,11 @@ pub(crate) struct PredictArgs {
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 
-    /// How the rows are written [default: as the first character tells]
+    /// The format of the rows [default: by the first character]
     #[arg(long, value_name = "FORMAT")]
     format: Option<FormatName>,
 
-    /// List the columns that the model needs, and ask nothing
+    /// List the columns that the model needs, and predict nothing
     #[arg(long)]
     columns: bool,
 

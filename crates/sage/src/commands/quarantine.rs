@@ -1,4 +1,4 @@
-//! `sage quarantine`: rows that were set aside, listed without numbers, released or erased.
+//! `sage quarantine`: lists quarantined rows without counts, releases or erases them.
 
 use clap::{Args, ValueEnum};
 use sage_server::views::quarantine::{QuarantinedFile, apply};
@@ -17,10 +17,10 @@ Examples:
 Rows without a usable time, and rows of sealed blocks where late = \"quarantine\", are set aside and never read. Releasing
 sends them through ingest again, under the stream's file as it is now. The stream's retention erases them.";
 
-/// What becomes of the files that are chosen.
+/// An action on the selected files.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Step {
-    /// Their rows go through ingest again
+    /// Their rows are ingested again
     Release,
     /// They are removed
     Erase,
@@ -35,7 +35,7 @@ pub(crate) struct QuarantineArgs {
     #[arg(long = "do", value_name = "STEP")]
     step: Option<Step>,
 
-    /// A file as the list names it; repeats
+    /// A file, by its name in the list; can be repeated
     #[arg(long = "file", value_name = "NAME")]
     files: Vec<String>,
 

@@ -19,10 +19,11 @@ Examples:
   sage query taxi 'SELECT count(*) WHERE airport' --error 200 --since 2026-11-01 --as mia
   sage query taxi 'SELECT median(price)' --epsilon 0.1 --all --plan --as mia
 
-Every number comes with its half-width: all of them hold together with a confidence of 95 %. The cost is charged to every
-block that is read before a row is, and shared by the aggregates. With --error it is the least that makes every number so
-exact. --plan says what it would cost and charges nothing. The same --key has its effect once: repeated, the recorded
-answer is given. What cannot be made private is refused with what to ask instead; docs/reference/private-sql.md has the whole list.";
+Every number comes with its half-width; all of them hold together with a confidence of 95 %. The cost is charged to
+every block of the query before a row is read, and is shared by the aggregates. With --error it is the least cost that
+reaches this half-width. --plan prints the cost and charges nothing. A repeated query with the same --key is charged
+once and returns the recorded result. A query that cannot be private is refused with an alternative;
+docs/reference/private-sql.md describes the language.";
 
 #[derive(Args, Debug)]
 pub(crate) struct QueryArgs {
@@ -32,11 +33,11 @@ pub(crate) struct QueryArgs {
     /// A SELECT of count, sum, avg, variance, stddev, median or quantile, with WHERE and GROUP BY
     sql: String,
 
-    /// With which epsilon the question by itself is private
+    /// The epsilon of this query by itself
     #[arg(long, value_name = "EPSILON", allow_hyphen_values = true, conflicts_with = "error")]
     epsilon: Option<String>,
 
-    /// Spend as little as makes every number known to within this half-width
+    /// Spend the least epsilon that gives every number this half-width
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     error: Option<String>,
 
@@ -47,11 +48,11 @@ pub(crate) struct QueryArgs {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    /// Your own name for this query: repeated under it, the same query is neither charged nor computed again
+    /// Your own name for this query: repeated with the same name, it is neither charged nor computed again
     #[arg(long, value_name = "TEXT")]
     key: Option<String>,
 
-    /// Say what it would cost; charge nothing and read nothing
+    /// Print what it would cost; charge nothing and read nothing
     #[arg(long)]
     plan: bool,
 
@@ -64,10 +65,10 @@ pub(crate) struct QueryArgs {
     json: bool,
 }
 
-/// BlockSelection blocks are read.
+/// The blocks that a query reads.
 #[derive(Args, Debug)]
 struct WhichArgs {
-    /// So many of the blocks that were sealed last
+    /// The number of most recently sealed blocks
     #[arg(long, value_name = "NUMBER", conflicts_with_all = ["keys", "since", "until", "all"])]
     last: Option<u32>,
 
@@ -122,7 +123,7 @@ pub(crate) fn run(args: &QueryArgs, target: Option<&Target>) -> Result<(), Failu
     if let QueryResponse::Result(result) = &response {
         match result.answered_before {
             false => note(&format!("charged to each block: {}", counted(&result.cost))),
-            true => note("answered before under this key; nothing was charged now"),
+            true => note("this is the recorded result of an earlier query with this key; nothing was charged now"),
         }
     }
     match &response {
@@ -135,7 +136,7 @@ pub(crate) fn run(args: &QueryArgs, target: Option<&Target>) -> Result<(), Failu
 /// A random key.
 pub(crate) fn fresh_key() -> Result<String, Failure> {
     tokens::random::<16>().map_err(|error| {
-        Failure::no_answer(format!("the system gives no randomness: {error}"), "name the query with --key TEXT")
+        Failure::no_answer(format!("the system provides no randomness: {error}"), "name the query with --key TEXT")
     })
 }
 
@@ -184,7 +185,7 @@ fn plan_text(plan: &QueryPlan) -> String {
     text + &format!("  left      {number}{more} on these blocks\n")
 }
 
-/// A number for a person: six digits.
+/// A number with six significant digits.
 fn shown(number: f64) -> String {
     if number == 0.0 || (1e-4..1e9).contains(&number.abs()) {
         let places = (5 - number.abs().max(1e-4).log10().floor() as i32).clamp(0, 9) as usize;

@@ -1,4 +1,4 @@
-//! `sage runs`: every submission of a pipeline and how it stands.
+//! `sage runs`: lists runs and their status.
 
 use clap::Args;
 use sage_server::views::requests::RunsRequest;
@@ -18,7 +18,7 @@ Why a run stands as it does: sage explain RUN";
 
 #[derive(Args, Debug)]
 pub(crate) struct RunsArgs {
-    /// Those on this stream alone
+    /// Only runs on this stream
     #[arg(long, value_name = "STREAM")]
     stream: Option<String>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `sage serve`: a directory over HTTP.
+//! `sage serve`: serves a directory over HTTP.
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
@@ -12,7 +12,7 @@ use sage_server::{Configuration, ListenConfiguration};
 use crate::commands::work::listen_for_stop;
 use crate::directory::DirectoryArgs;
 use crate::failure::Failure;
-use crate::operator::OperatorArgs;
+use crate::operator::{OperatorArgs, ThreadArgs};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -20,32 +20,32 @@ Examples:
   sage serve
   sage serve --listen 0.0.0.0:7878 --dir sage-data --tls-certificate server.pem --tls-key server.key
 
-The address goes to standard output once the server is ready. It owns the directory until it stops: other commands
-that open it wait in vain, tokens excepted. A directory that does not exist is created. Without a certificate nothing is
-encrypted: then listen to this machine alone, or put a proxy in front that has one.";
+The address is printed to standard output once the server is ready. The server owns the directory until it stops: other
+commands cannot open it, except sage token. A directory that does not exist is created. Without a certificate nothing
+is encrypted: then listen on this machine only, or use a proxy with TLS.";
 
 /// Formats of messages by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LogFormatName {
-    /// Sentences for a person
+    /// Plain text
     Text,
     /// A JSON object on each line
     Json,
 }
 
-/// How connections are made.
+/// The address, TLS, and the limits of connections.
 #[derive(Args, Clone, Debug)]
 struct ListenArgs {
-    /// Where to listen; port 0 takes any that is free
+    /// The address to listen on; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", env = "SAGE_LISTEN", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
-    /// A file with the certificates of the server, its own first (PEM); with it everything goes over TLS
+    /// The certificate chain of the server, its own certificate first (PEM); enables TLS
     #[arg(long, value_name = "FILE", env = "SAGE_TLS_CERTIFICATE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
-    /// A file with the key of the certificate (PEM)
+    /// The private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", env = "SAGE_TLS_KEY", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-    /// How many seconds a client has to send the head of a request
+    /// How many seconds a client has to send the header of a request
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
     head_seconds: u64,
     /// How many seconds a client may stall while it sends a body or reads a response; a whole body may take four times
@@ -53,7 +53,7 @@ struct ListenArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 15, value_parser = clap::value_parser!(u64).range(1..=600))]
     stall_seconds: u64,
     /// Address of a proxy in front of the server; its X-Forwarded headers are trusted, and cookies are sent over TLS
-    /// alone; repeats
+    /// only; can be repeated
     #[arg(long, value_name = "ADDRESS", env = "SAGE_PROXY", value_delimiter = ',')]
     proxy: Vec<IpAddr>,
     /// How many connections may be open; never more than three quarters of the file descriptors
@@ -74,29 +74,31 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     listen: ListenArgs,
     /// The disclosure interval in seconds: users without a role on a stream see the results of its attempts at the end
-    /// of an interval; a stream's file may ask for a longer one
+    /// of an interval; a stream file can set a longer one
     #[arg(long, value_name = "SECONDS", env = "SAGE_TICK", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     tick: u64,
-    /// How many requests a second one token may make
+    /// How many requests per second one token may make
     #[arg(long, value_name = "NUMBER", env = "SAGE_MOST_REQUESTS", default_value_t = 100_000)]
     most_requests: u32,
-    /// How many changes a second one token may make, after a burst of five seconds' worth
+    /// How many changes per second one token may make, after a burst of five seconds' worth
     #[arg(long, value_name = "NUMBER", env = "SAGE_MOST_CHANGES", default_value_t = 20)]
     most_changes: u32,
     /// How many megabytes of memory requests may use together; one token has half of it, one request a quarter
     #[arg(long, value_name = "MEGABYTES", env = "SAGE_MOST_MEMORY", default_value_t = 1024, value_parser = at_least_one)]
     most_memory: usize,
-    /// How many listeners to events one token may have
+    /// How many event listeners one token may have
     #[arg(long, value_name = "NUMBER", env = "SAGE_MOST_LISTENERS", default_value_t = 16, value_parser = at_least_one)]
     most_listeners: usize,
     /// The format of messages on standard error: with json also a line for each request
     #[arg(long, value_name = "FORMAT", env = "SAGE_LOG_FORMAT", value_enum, default_value = "text")]
     log_format: LogFormatName,
-    /// Export the signed head of the log at this interval, to the files of --heads, beside the exports that events cause
+    /// Export the signed log head to the files of --heads at this interval too, not only after events
     #[arg(long, value_name = "SECONDS", env = "SAGE_HEADS_EVERY", requires = "heads")]
     heads_every: Option<NonZeroU64>,
     #[command(flatten)]
     operator: OperatorArgs,
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
     #[command(flatten)]
     pub(crate) directory: DirectoryArgs,
 }
@@ -130,6 +132,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Failure> {
         LogFormatName::Text => LogFormat::Text,
         LogFormatName::Json => LogFormat::Json,
     });
+    args.threads.apply();
     let stop = listen_for_stop()?;
     sage_server::serve(&args.configuration(), stop, |address| {
         let mut out = std::io::stdout().lock();

@@ -1,4 +1,4 @@
-//! `sage simulate`: the loop under a simulated clock, for choosing a policy, a scheduler and a strategy.
+//! `sage simulate`: the training loop under a simulated clock, for choosing a policy, a scheduler and a strategy.
 //!
 //! No directory is opened and no row is read. The page of the server shows the same.
 
@@ -29,7 +29,7 @@ once n is at least its difficulty times (need-rows + noise-rows * s). Most are e
 /// Schedulers by their names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SchedulerName {
-    /// Every waiting pipeline has the same share of each block (the default of the product)
+    /// Every waiting pipeline gets the same share of each block (the default of sage serve)
     #[default]
     EvenSplit,
     /// The pipeline that came first
@@ -54,7 +54,7 @@ impl From<SchedulerName> for simulation::SchedulerName {
 /// Strategies by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum StrategyName {
-    /// Data before budget (the default of the product)
+    /// Data before budget (the default of pipelines)
     Frugal,
     /// Budget before data
     Conserve,
@@ -70,25 +70,25 @@ enum FilterName {
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct SimulateArgs {
-    /// How many blocks come, one at each step of the clock
+    /// The number of blocks, one per step of the clock
     #[arg(long, value_name = "NUMBER", default_value = "168")]
     blocks: u32,
-    /// How many pipelines come for each block, on average
+    /// The mean number of new pipelines per block
     #[arg(long, value_name = "NUMBER", default_value = "0.3")]
     rate: f64,
-    /// What each block may lose
+    /// The epsilon ceiling of each block
     #[arg(long, value_name = "EPSILON", default_value = "1")]
     epsilon: String,
     /// The delta of the ceiling
     #[arg(long, value_name = "DELTA", default_value = "1e-6")]
     delta: String,
-    /// By which losses are counted
+    /// The filter that counts losses
     #[arg(long, value_name = "FILTER", default_value = "renyi")]
     filter: FilterName,
-    /// How many rows a block has
+    /// The rows per block
     #[arg(long, value_name = "NUMBER", default_value = "10000")]
     rows: f64,
-    /// Rows that the easiest pipeline needs where there is no noise
+    /// Rows that the easiest pipeline needs without noise
     #[arg(long, value_name = "NUMBER", default_value = "5000")]
     need_rows: f64,
     /// Rows that it needs in addition for each sensitivity of noise
@@ -97,10 +97,10 @@ pub(crate) struct SimulateArgs {
     /// After how many blocks a pipeline gives up [default: never]
     #[arg(long, value_name = "NUMBER")]
     patience: Option<u32>,
-    /// Who comes first; repeats [default: even-split and first-come]
+    /// The scheduler; can be repeated [default: even-split and first-come]
     #[arg(long = "scheduler", value_name = "NAME")]
     schedulers: Vec<SchedulerName>,
-    /// What grows after an attempt that was not enough; repeats [default: both]
+    /// What grows after an inconclusive attempt; can be repeated [default: both]
     #[arg(long = "strategy", value_name = "NAME")]
     strategies: Vec<StrategyName>,
     /// The first seed: the same seed gives the same traffic
@@ -109,7 +109,7 @@ pub(crate) struct SimulateArgs {
     /// How many seeds are simulated and added up
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     seeds: u32,
-    /// Write the pictures to a file of its own
+    /// Write the plots to this SVG file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
     /// Print one JSON object

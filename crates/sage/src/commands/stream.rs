@@ -15,9 +15,9 @@ use crate::output::{print, print_json};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum StreamCommand {
-    /// Create the stream a file describes
+    /// Create a stream from its file
     Create(FileArgs),
-    /// Have a stream follow a changed file; loosening its policy waits for a second officer
+    /// Change a stream to a new version of its file; loosening the policy needs a second officer
     Change(FileArgs),
     /// Show what another officer has proposed, or approve it by its digest
     Approve(ApproveArgs),
@@ -68,7 +68,7 @@ pub(crate) struct MemberArgs {
 pub(crate) struct SuspendArgs {
     #[command(flatten)]
     member: MemberArgs,
-    /// Why, for the log
+    /// The reason, for the log
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }

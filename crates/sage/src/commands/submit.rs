@@ -1,4 +1,4 @@
-//! `sage submit` and `sage cancel`: a pipeline goes in, and can be stopped.
+//! `sage submit` and `sage cancel`: submits a pipeline, and stops a run.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::commands::plan::pipeline_request;
 use crate::commands::work::{advance, listen_for_stop};
 use crate::directory::{DirectoryArgs, UserArgs};
 use crate::failure::Failure;
-use crate::operator::OperatorArgs;
+use crate::operator::{OperatorArgs, ThreadArgs};
 use crate::output::{print, print_json};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -23,16 +23,16 @@ Examples:
   sage submit duration.toml --wait --as mia
   sage submit own-model.toml --code ./training --as mia
 
-The run's number goes to standard output. Without --wait the run is worked on by: sage work
-With --wait this process works until the run is over or has to wait for blocks, and its end is the exit code:
-0 accepted, 10 rejected, 11 gave up or timed out, 12 no blocks with enough budget left (it goes on waiting).";
+The run's number is printed to standard output. Without --wait, its attempts are performed by: sage work
+With --wait, this process performs attempts until the run has ended or has to wait for blocks. The exit code is the
+result: 0 accepted, 10 rejected, 11 gave up or timed out, 12 not enough blocks with budget left (the run stays queued).";
 
 #[derive(Args, Debug)]
 pub(crate) struct SubmitArgs {
     /// The pipeline's file; `-` for standard input
     file: PathBuf,
 
-    /// Work until the run is over or has to wait for blocks
+    /// Perform attempts until the run has ended or has to wait for blocks
     #[arg(long)]
     wait: bool,
 
@@ -44,6 +44,8 @@ pub(crate) struct SubmitArgs {
     user: UserArgs,
     #[command(flatten)]
     operator: OperatorArgs,
+    #[command(flatten)]
+    threads: ThreadArgs,
     #[command(flatten)]
     directory: DirectoryArgs,
     /// Print one JSON object
@@ -66,6 +68,7 @@ pub(crate) fn run(args: &SubmitArgs, target: Option<&Target>) -> Result<(), Fail
         return submit_to_server(args, target);
     }
     let request = pipeline_request(&args.file)?;
+    args.threads.apply();
     let stop = listen_for_stop()?;
     let client = LocalClient::open(&args.directory.under(&args.operator), Some(&args.user))?;
     let run = client.submit_with(&request, args.code.as_deref())?;
@@ -90,7 +93,7 @@ pub(crate) fn run(args: &SubmitArgs, target: Option<&Target>) -> Result<(), Fail
 fn submit_to_server(args: &SubmitArgs, target: &Target) -> Result<(), Failure> {
     if args.wait || args.code.is_some() {
         return Err(Failure::usage(
-            "--wait and --code are for a directory: a server works on its own, and runs no code of its clients",
+            "--wait and --code need a directory: a server performs attempts by itself, and takes no code from this command",
             "sage submit FILE --server ADDRESS, then: sage explain RUN --server ADDRESS",
         ));
     }
@@ -110,7 +113,7 @@ fn ended(engine: &Engine, number: u64, stop: &StopSignal) -> Result<(), Failure>
         Some(Outcome::Rejected) => (10, "is rejected: no model of its kind reaches the target".to_owned()),
         Some(Outcome::Stopped(end)) => (stopped_code(end), format!("ended without a verdict: {}", run.status())),
         None if stop.is_requested() => {
-            (130, "is not over: this process was stopped; it goes on with: sage work".to_owned())
+            (130, "has not ended: this process was stopped; continue with: sage work".to_owned())
         }
         None => (12, waits(engine, &run)?),
     };
@@ -128,13 +131,13 @@ const fn stopped_code(end: End) -> u8 {
 fn waits(engine: &Engine, run: &RunView) -> Result<String, Failure> {
     Ok(match engine.waiting(run.number)? {
         Some(waiting) => format!(
-            "waits: it needs {} with epsilon {} left on each, and {} such; it stays in the queue and goes on with: sage \
-             work",
+            "waits: it needs {} with epsilon {} left on each, and {} such; it stays in the queue; continue with: \
+             sage work",
             blocks(waiting.blocks),
             loss(waiting.epsilon),
             if waiting.admit == 1 { "there is 1".to_owned() } else { format!("there are {}", waiting.admit) },
         ),
-        None => "waits for its turn; it goes on with: sage work".to_owned(),
+        None => "is queued; continue with: sage work".to_owned(),
     })
 }
 
@@ -144,6 +147,6 @@ pub(crate) fn cancel(args: &CancelArgs, target: Option<&Target>) -> Result<(), F
     client.close()?;
     print(&match cancelled {
         Cancelled::Run => format!("run {} is cancelled; what it was charged stays charged\n", args.run),
-        Cancelled::Recurrence => format!("run {} is over; its pipeline is not submitted again\n", args.run),
+        Cancelled::Recurrence => format!("run {} has ended; its pipeline is not submitted again\n", args.run),
     })
 }

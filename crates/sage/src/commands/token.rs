@@ -1,4 +1,4 @@
-//! `sage token`: who may talk to a server.
+//! `sage token`: creates, lists and revokes server tokens.
 
 use clap::{Args, Subcommand, ValueEnum};
 use sage_server::diagnostics::note;
@@ -22,18 +22,18 @@ is in none of them sees what was released. The token is printed once and kept no
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token and print it, once
+    /// Create a token and print it once
     Create(CreateArgs),
     /// All tokens, without their secrets
     List(ListArgs),
-    /// Have a token no longer count
+    /// Revoke a token
     Revoke(RevokeArgs),
 }
 
-/// What a token can be beyond a name.
+/// The role of a token that is not of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TokenRole {
-    /// Sees every stream's budgets and runs, and changes none
+    /// Can read the budgets and runs of every stream, and change none
     Admin,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct CreateArgs {
     /// A role that is not a stream's
     #[arg(long, value_name = "ROLE")]
     role: Option<TokenRole>,
-    /// For so many days [default: until it is revoked]
+    /// Days until it expires [default: never]
     #[arg(long, value_name = "NUMBER")]
     days: Option<u32>,
     #[command(flatten)]
@@ -66,7 +66,7 @@ pub(crate) struct ListArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct RevokeArgs {
-    /// The token's id: what stands between its two last underscores
+    /// The token's id: the part between its last two underscores
     id: String,
     #[command(flatten)]
     directory: DirectoryArgs,
@@ -82,7 +82,7 @@ pub(crate) fn run(command: &TokenCommand) -> Result<(), Failure> {
                 let message = format!("there is no token {}; list them with: sage token list", quoted(&args.id));
                 return Err(Failure::Engine { message, code: 14 });
             }
-            print(&format!("token {} no longer counts\n", args.id))
+            print(&format!("token {} is revoked\n", args.id))
         }
     }
 }
@@ -101,7 +101,7 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
     if args.json {
         return print_json(&CreatedToken { token, name: name.to_owned(), admin });
     }
-    note("keep it: it is shown this once; send it as: Authorization: Bearer TOKEN");
+    note("save it: it is shown only once; send it as: Authorization: Bearer TOKEN");
     print(&format!("{token}\n"))
 }
 

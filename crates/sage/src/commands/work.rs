@@ -1,8 +1,8 @@
-//! `sage work`: attempts are performed until every run waits or is over.
+//! `sage work`: performs attempts until every run waits or has ended.
 //!
-//! One process owns a directory at a time. A worker that follows gives it back between rounds, so that rows can go
-//! in and pipelines be submitted meanwhile. Asked to stop, it brings the attempt under way to its end: that one is
-//! paid for. A second signal ends the process at once.
+//! One process owns a directory at a time. With `--follow` the worker releases it between rounds, so that rows can be
+//! ingested and pipelines submitted meanwhile. On a signal it completes the attempt in progress, which is already
+//! charged. A second signal ends the process at once.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::directory::DirectoryArgs;
 use crate::failure::Failure;
-use crate::operator::OperatorArgs;
+use crate::operator::{OperatorArgs, ThreadArgs};
 use crate::output::{print, print_json};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -23,15 +23,17 @@ Examples:
   sage work
   sage work --follow
 
-What is under way when the process is asked to stop (Ctrl-C) is brought to its end, because it is paid for.";
+After Ctrl-C the attempt in progress is completed, because it is already charged. A second Ctrl-C ends the process.";
 
 #[derive(Args, Debug)]
 pub(crate) struct WorkArgs {
-    /// Keep going: look again every second for runs that can go on
+    /// Keep running: check every second for runs that can continue
     #[arg(long)]
     follow: bool,
     #[command(flatten)]
     operator: OperatorArgs,
+    #[command(flatten)]
+    threads: ThreadArgs,
     #[command(flatten)]
     directory: DirectoryArgs,
     /// Print one JSON object at the end
@@ -40,6 +42,7 @@ pub(crate) struct WorkArgs {
 }
 
 pub(crate) fn run(args: &WorkArgs) -> Result<(), Failure> {
+    args.threads.apply();
     let stop = listen_for_stop()?;
     let directory = args.directory.under(&args.operator);
     let mut performed = 0;

@@ -1,10 +1,10 @@
-//! `sage generate`: what it writes, what it says, and that it overwrites nothing.
+//! `sage generate`: its files, its output, and that it overwrites nothing.
 
 use std::path::PathBuf;
 
 use crate::{sage, stderr, stdout, words};
 
-/// A folder for one test, not there yet.
+/// A path for one test, which does not exist yet.
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     drop(std::fs::remove_dir_all(&folder));

@@ -1,4 +1,4 @@
-//! Contexts and their members as people meet them: at the command line and over the network.
+//! Contexts and their members, at the command line and over HTTP.
 
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn of_south() -> String {
 }
 
 #[test]
-fn the_command_line_says_who_may_spend_where() {
+fn the_command_line_checks_membership_of_contexts() {
     let place = Place::new();
     let write = |name: &str, text: &str| std::fs::write(place.path(name), text).expect("a file");
     write("open.toml", &file(&[("members = [\"max\"]\n", "")]));
@@ -69,12 +69,12 @@ fn the_command_line_says_who_may_spend_where() {
     }
     place.fails(&format!("{query} --context west --as mia"), 14, "no context \"west\"");
     assert_eq!(place.json("stream show small")[0]["epsilon_spent"], "0", "nothing was charged");
-    // Whoever is a member of one context needs no name for it.
+    // A member of exactly one context does not have to name it.
     place.good(&format!("{query} --as mia"));
     place.good(&format!("{query} --context south --as max"));
     place.good("submit count.toml --wait --as max");
     assert!(place.good("stream show small --json").contains("members = [\\\"max\\\"]"), "the file is shown as it is");
-    // Who has left a context spends there no more.
+    // A user who has left a context can no longer spend there.
     write(
         "later.toml",
         &COUNT.replace("name = \"count\"", "name = \"later\"").replace("[train]", "window = { min = 9 }\n[train]"),
@@ -89,7 +89,7 @@ fn the_command_line_says_who_may_spend_where() {
 }
 
 #[test]
-fn the_server_turns_away_whoever_is_no_member() {
+fn the_server_refuses_users_who_are_not_members() {
     let place = Place::new();
     let serving = Serving::start(&place);
     let ada = place.good("token create --as ada --role admin").trim().to_owned();
@@ -134,14 +134,14 @@ fn the_server_turns_away_whoever_is_no_member() {
         assert_eq!(asked(path, &eve, &body).status, 403, "{path}");
     }
     assert_eq!(serving.good("GET", "/v1/streams/small", &mia, "")["epsilon_spent"], "0", "nothing was charged");
-    // Half of each ceiling, twice: what one has spent the other still has.
+    // Half of each ceiling, twice: contexts do not share their budgets.
     for who in [&mia, &max] {
         let charged = asked(charges, who, &charge(serde_json::Value::Null));
         assert_eq!(charged.status, 201, "{}", charged.body);
         assert_eq!(asked(queries, who, &question(serde_json::Value::Null)).status, 200);
     }
     assert_eq!(asked("/v1/runs", &max, &of_south()).status, 201);
-    // With a ceiling over both she may be in both, and then says which.
+    // With a ceiling over both contexts she may be a member of both, and then has to name one.
     let joint = "[policy.joint]\nepsilon = \"1.5\"\ndelta = \"1e-6\"\n\n[access]";
     let shared = file(&[("members = [\"mia\"]\n", ""), ("members = [\"max\"]\n", ""), ("[access]", joint)]);
     let shared = shared.replace("name = \"small\"", "name = \"shared\"");

@@ -1,11 +1,11 @@
-//! Answers held against the description that the server gives of itself.
+//! Validation of responses against the OpenAPI document of the server.
 //!
-//! A small reader of schemas: what our description uses of JSON Schema, and a panic for anything else, so that a word
-//! which is not understood is not taken for agreement.
+//! A small validator for the part of JSON Schema that the document uses. It panics on any other keyword, so that an
+//! unknown keyword cannot pass unnoticed.
 
 use serde_json::Value;
 
-/// Words that say nothing about a value.
+/// Keywords that do not constrain a value.
 const SILENT: &[&str] = &["default", "description", "format"];
 
 /// Whether a path is of a template such as `/v1/runs/{run}`; the last name takes the rest if the template ends there
@@ -17,7 +17,7 @@ fn fits(template: &str, path: &str) -> bool {
     (rest || wanted.len() == found.len()) && wanted.iter().zip(&found).all(same)
 }
 
-/// The operation that answers a request: of several templates the one with the fewest names.
+/// The operation of a request: of several matching templates the one with the fewest parameters.
 pub(crate) fn operation<'doc>(document: &'doc Value, verb: &str, path: &str) -> Option<&'doc Value> {
     let path = path.split('?').next().unwrap_or(path);
     let paths = document["paths"].as_object()?.iter().filter(|(template, _)| fits(template, path));
@@ -26,7 +26,7 @@ pub(crate) fn operation<'doc>(document: &'doc Value, verb: &str, path: &str) -> 
     verbs.get(verb.to_lowercase())
 }
 
-/// What is wrong with an answer, if anything is.
+/// Why a response violates the document; `None` if it does not.
 pub(crate) fn fault(document: &Value, verb: &str, path: &str, status: u16, kind: &str, body: &str) -> Option<String> {
     let operation = operation(document, verb, path)?;
     let responses = &operation["responses"];
@@ -37,7 +37,7 @@ pub(crate) fn fault(document: &Value, verb: &str, path: &str, status: u16, kind:
     let response = response.unwrap_or(&responses["default"]);
     let kind = kind.split(';').next().unwrap_or(kind).trim();
     let Some(content) = response["content"].get(kind) else {
-        // An address that cannot be read is refused before it is known whose it is.
+        // An invalid address is refused before routing.
         return (status < 400).then(|| format!("{kind} is not among {}", response["content"]));
     };
     // One object; lines of them are for those who read them.
@@ -50,7 +50,7 @@ pub(crate) fn fault(document: &Value, verb: &str, path: &str, status: u16, kind:
     }
 }
 
-/// Where a value breaks a schema.
+/// Where a value violates a schema.
 fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
     if *schema == Value::Bool(true) {
         return None;
@@ -144,7 +144,7 @@ fn is(kind: &str, value: &Value) -> bool {
 }
 
 #[test]
-fn what_breaks_a_schema_is_found() {
+fn violations_of_a_schema_are_found() {
     let document = serde_json::json!({
         "paths": {"/v1/runs/{run}": {"get": {"responses": {
             "200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Run"}}}},

@@ -1,8 +1,8 @@
-//! Every wrong command line has one message, and it names the flag, what was given and what is allowed.
+//! Every invalid command line has one message with the flag, the given value and what is allowed.
 
 use crate::{sage, stderr, stdout, words};
 
-/// One row: the flags, and what standard error says.
+/// One row: the flags, and the text on standard error.
 const WRONG: &[(&str, &str)] = &[
     (
         "--sampled-gaussian q=0.01,sigma=-1,steps=1000",
@@ -71,7 +71,7 @@ fn every_wrong_flag_is_named_with_what_is_allowed() {
 }
 
 #[test]
-fn delta_is_asked_for_and_checked() {
+fn delta_is_required_and_checked() {
     for (flags, message) in [
         ("", "--delta is missing: epsilon is stated at a delta"),
         ("--policy 1,0", "--delta is missing"),

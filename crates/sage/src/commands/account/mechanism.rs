@@ -7,7 +7,7 @@ use crate::cli::AccountArgs;
 use crate::failure::Failure;
 use crate::fields::{FAILURE, Fields, LOSS, LOSS_OR_NONE, NOISE, Number, RATE, SCALE};
 
-/// The most mechanism flags one question may have.
+/// The most mechanism flags of one command.
 const MOST_MECHANISMS: usize = 1024;
 
 /// A set of mechanisms, at most one of them with its noise left open.
@@ -94,7 +94,7 @@ enum Noise {
 
 type Reader = fn(&str) -> Result<(Release, Noise), Failure>;
 
-/// The noise of a mechanism; while it is open, the largest there is stands in for it.
+/// The noise of a mechanism; the largest possible noise while it is open.
 fn noise(fields: &Fields<'_>, name: &str, kind: &Number<Sigma>) -> Result<(Sigma, Noise), Failure> {
     if fields.optional(name) == Some("?") {
         return Ok((Sigma::LIMIT, Noise::Open));

@@ -1,4 +1,4 @@
-//! The answers of `sage account`, as JSON and as text.
+//! The results of `sage account`, as JSON and as text.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::commands::account::{Account, Calibrated, Fits};
 
-/// The neighbouring relation every answer is about.
+/// The neighbouring relation of every result.
 const NEIGHBOURS: &str = "add/remove one row";
 
 fn epsilon_value(epsilon: Epsilon) -> f64 {
@@ -44,7 +44,7 @@ fn described(release: &Release) -> (&'static str, Vec<(&'static str, f64)>, (&'s
     }
 }
 
-/// The whole answer as one object. A number that does not exist is null, and `unavailable` says why.
+/// All results as one object. A number that does not exist is `null`, with the reason in `unavailable`.
 pub(crate) fn json(account: &Account) -> Value {
     let mut object = Map::new();
     let mut unavailable = Map::new();
@@ -96,7 +96,7 @@ fn mechanisms_json(account: &Account) -> Value {
     account.releases.iter().enumerate().map(one).collect()
 }
 
-/// The whole answer as text for a person.
+/// All results as text.
 pub(crate) fn text(account: &Account) -> String {
     let mut lines = String::new();
     let delta = parameter(delta_value(account.delta));

@@ -1,4 +1,4 @@
-//! How the year ended: releases, what was spent, a prediction, and where to look at it.
+//! The final report: releases, what was spent, a prediction, and the address of the dashboard.
 
 use std::path::PathBuf;
 
@@ -29,9 +29,9 @@ pub(super) struct End {
     events: u64,
     /// Model and minutes.
     predictions: Vec<(String, f32)>,
-    /// The address and the token of what is left running.
+    /// The address and the token of the dashboard, if it is started.
     pub(super) dashboard: Option<(String, String)>,
-    /// The directory, where it stays.
+    /// The directory, if it is kept.
     pub(super) kept: Option<PathBuf>,
 }
 
@@ -136,7 +136,7 @@ impl RunEnd {
     }
 }
 
-/// What the released models say about the ride.
+/// The predictions of the released models for the ride.
 fn predictions(engine: &Engine) -> Result<Vec<(String, f32)>, Failure> {
     let mut found = Vec::new();
     for name in MODELS {

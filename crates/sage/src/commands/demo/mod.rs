@@ -21,6 +21,7 @@ use crate::cli::{Cli, Command};
 use crate::commands::serve;
 use crate::commands::work::listen_for_stop;
 use crate::failure::Failure;
+use crate::operator::ThreadArgs;
 use crate::output::{print, print_json};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -29,13 +30,13 @@ Examples:
   sage demo --once
   sage demo --dir ./year --once --json
 
-A year of synthetic taxi rides comes in, a block a day, on a speeded-up clock. A linear model, a network and three
-statistics wait for blocks, are charged, trained, tested, tried again and released. Rows and clock are synthetic;
-ledger, noise, models and releases are real. At the end a dashboard runs until Ctrl-C; --once leaves it out.";
+A year of synthetic taxi rides is ingested, one block per day, on an accelerated clock. A linear model, a network and three
+statistics wait for blocks, are charged, trained, tested, retried and released. Rows and clock are synthetic;
+ledger, noise, models and releases are real. At the end a dashboard runs until Ctrl-C, unless --once is given.";
 
-/// Rides in the year: enough for every target with room, and quick on two cores.
+/// Rides in the year: enough for every target with a margin, and quick on two cores.
 const RIDES: u64 = 4_000_000;
-/// With fewer there are not enough in a day for anything to be released.
+/// With fewer rides per day nothing can be released.
 const FEWEST: u64 = 200_000;
 
 #[derive(Args, Debug)]
@@ -48,13 +49,16 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "NUMBER")]
     rows: Option<String>,
 
-    /// The same seed gives the same rides; noise is drawn anew all the same
+    /// The seed of the rides; the same seed gives the same rides, but always new noise
     #[arg(long, value_name = "NUMBER", default_value = "1")]
     seed: u64,
 
     /// A new directory that is kept [default: a temporary one, removed at the end]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    threads: ThreadArgs,
 
     /// Print one JSON object at the end
     #[arg(long)]
@@ -63,6 +67,7 @@ pub(crate) struct DemoArgs {
 
 pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     let rides = args.rides()?;
+    args.threads.apply();
     let directory = DemoDirectory::new(args.dir.as_deref())?;
     let stop = listen_for_stop()?;
     let began = Instant::now();
@@ -88,7 +93,7 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     } else {
         print(&end.text())?
     }
-    dashboard(directory.path(), &address)
+    dashboard(directory.path(), &address, args.threads)
 }
 
 impl DemoArgs {
@@ -102,15 +107,16 @@ impl DemoArgs {
 }
 
 /// Serves the directory until it is stopped.
-fn dashboard(path: &Path, address: &str) -> Result<(), Failure> {
+fn dashboard(path: &Path, address: &str, threads: ThreadArgs) -> Result<(), Failure> {
     let parsed = Cli::try_parse_from(["sage", "serve", "--listen", address]);
     let Ok(Cli { command: Command::Serve(mut args), .. }) = parsed else {
         return Err(Failure::no_answer("the dashboard cannot be started", "sage serve --dir DIR"));
     };
-    // Whatever the surroundings name as directory, heads and blocks belongs to another one.
+    // The directory, heads and blocks in the environment belong to another directory.
     args.directory.dir = path.to_owned();
     args.directory.heads.clear();
     args.directory.blocks = None;
+    args.threads = threads;
     serve::run(&args)
 }
 
@@ -139,7 +145,7 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::no_answer(format!("{} cannot be written: {error}", path.display()), "name another directory with --dir")
 }
 
-/// The directory of the demonstration. A temporary one goes when this does.
+/// The directory of the demonstration. A temporary one is removed when dropped.
 struct DemoDirectory {
     path: PathBuf,
     temporary: bool,
@@ -172,7 +178,7 @@ impl DemoDirectory {
 impl Drop for DemoDirectory {
     fn drop(&mut self) {
         if self.temporary {
-            // What is left over then lies where the system clears up by itself.
+            // If this fails, the rest is in the temporary folder, which the system cleans up.
             drop(std::fs::remove_dir_all(&self.path));
         }
     }

@@ -1,10 +1,10 @@
-//! The five pipelines of the demonstration, as files that anybody could have submitted.
+//! The five pipelines of the demonstration, as ordinary pipeline files.
 //!
-//! Targets have room: with the rides of the demonstration each is met within the year but for bad luck that nobody
-//! will see.
+//! The targets have a wide margin: with the rides of the demonstration each is met within the year, except with
+//! negligible probability.
 
 pub(super) const STREAM: &str = "taxi";
-/// Who may do what, as the file of the synthetic rides has it.
+/// The users and their roles in the stream file of the synthetic rides.
 pub(super) const OFFICER: &str = "ada";
 pub(super) const WORKER: &str = "dan";
 pub(super) const ENGINEER: &str = "mia";
@@ -85,16 +85,16 @@ target = TARGET
 timeout = "52w"
 "#;
 
-/// The mean speed by a part of the time, every line of it as near to the truth as the target says.
+/// The mean speed by a part of the time, with every line within the target.
 fn speed(name: &str, by: &str, keys: u32, target: f64) -> String {
     let text = SPEED.replace("NAME", name).replace("BY", by);
     text.replace("KEYS", &keys.to_string()).replace("TARGET", &format!("{target:.2}"))
 }
 
-/// All five, for so many rides a day. What is computed from fewer is known less well, so targets move along.
+/// All five, for a number of rides per day. With fewer rides the noise is larger, so the targets are adjusted.
 pub(super) fn pipelines(rides: u64) -> [String; 5] {
     let within = |miles_an_hour: f64| miles_an_hour / (rides.max(1) as f64).sqrt();
-    // Nine of ten are learned from, and some of those are left out by the filter.
+    // Nine of ten rides are for training, and the filter excludes some of them.
     let rows = (rides * 85 / 100).max(1).to_string();
     [
         LINE.to_owned(),

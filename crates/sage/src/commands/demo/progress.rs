@@ -1,4 +1,4 @@
-//! What is seen while the year passes: bars on a terminal, plain lines elsewhere, always on standard error.
+//! Progress on standard error: bars on a terminal, plain lines elsewhere.
 
 use std::io::IsTerminal;
 
@@ -11,7 +11,7 @@ use sage_server::views::runs::{verdict_text, verdict_word};
 
 use super::year::DAYS;
 
-/// The year and its runs as they go.
+/// The display of the year and its runs.
 pub(super) enum Progress {
     /// A bar for the year and a line for each run.
     Bars { year: ProgressBar, runs: Vec<ProgressBar>, all: MultiProgress },
@@ -27,7 +27,7 @@ impl Progress {
         }
         let all = MultiProgress::new();
         let year = all.add(ProgressBar::new(DAYS));
-        // No colour at all, so NO_COLOR has nothing left to ask for.
+        // No colours are used, so NO_COLOR needs no handling.
         year.set_style(style("{prefix:24} {bar:36} {pos:>3}/{len} days  {msg}"));
         year.set_prefix("2026, a block a day");
         let bar = |run: &RunView| {
@@ -41,7 +41,7 @@ impl Progress {
         Self::Bars { year, runs, all }
     }
 
-    /// The clock reached this instant.
+    /// The simulated clock has reached this time.
     pub(super) fn day(&mut self, instant: i64) {
         let date: String = stream::format_time(instant).chars().take(10).collect();
         match self {
@@ -59,7 +59,7 @@ impl Progress {
         }
     }
 
-    /// An attempt begins.
+    /// An attempt has started.
     pub(super) fn begun(&self, engine: &Engine, number: u64) -> Result<(), EngineError> {
         let (Some(run), losses) = (engine.run(number), engine.attempt_losses(number)?) else { return Ok(()) };
         let (Some(one), Some(lost)) = (run.attempts.last(), losses.last()) else { return Ok(()) };
@@ -68,7 +68,7 @@ impl Progress {
         Ok(())
     }
 
-    /// An attempt is over.
+    /// An attempt has ended.
     pub(super) fn ended(&self, engine: &Engine, number: u64) {
         let Some(run) = engine.run(number) else { return };
         let Some(one) = run.attempts.last() else { return };
@@ -101,13 +101,13 @@ impl Progress {
         if let Self::Bars { year, runs, all } = self {
             year.finish();
             runs.iter().for_each(ProgressBar::finish);
-            // The bars stay where they are; what follows is written below them.
+            // The bars stay; further output is written below them.
             drop(all.println(""));
         }
     }
 }
 
-/// A template that is written here cannot be wrong; were it, the plain bar is good enough.
+/// A style from a template. The templates are constants and valid; otherwise the default style is used.
 fn style(template: &str) -> ProgressStyle {
     let plain = ProgressStyle::default_bar();
     plain.template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")

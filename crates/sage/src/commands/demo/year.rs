@@ -1,4 +1,4 @@
-//! The year: rides come in, days are sealed, and after each the loop does what it can.
+//! The simulated year: rides are ingested, days are sealed, and after each day the worker loop runs.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use super::progress::Progress;
 use super::{unwritable, user};
 use crate::failure::Failure;
 
-/// What the year is made of.
+/// The parameters of the year.
 pub(super) struct Year {
     pub(super) rides: u64,
     pub(super) seed: u64,
@@ -22,11 +22,11 @@ pub(super) struct Year {
 const START: &str = "2026-01-01";
 const END: &str = "2027-01-01";
 pub(super) const DAYS: u64 = 365;
-/// Rides come in about once a week.
+/// Rides are ingested about once a week.
 const BATCHES: u64 = 52;
 const DAY: i64 = 86_400_000_000;
 
-/// Lets the year pass, or the part of it until a stop is requested.
+/// Simulates the year, or the part of it until a stop is requested.
 pub(super) fn pass(engine: &Engine, directory: &Path, year: &Year, stop: &StopSignal) -> Result<(), Failure> {
     let (officer, worker, mia) = (user(OFFICER)?, user(WORKER)?, user(ENGINEER)?);
     engine.create_stream(&officer, &TAXI.replace("blocks = { time = \"1h\" }", "blocks = { time = \"1d\" }"))?;
@@ -60,7 +60,7 @@ pub(super) fn pass(engine: &Engine, directory: &Path, year: &Year, stop: &StopSi
     std::fs::remove_dir_all(&folder).map_err(|error| unwritable(&folder, &error))
 }
 
-/// Does what can be done on this day.
+/// Performs all attempts that are possible on this day.
 fn work(engine: &Engine, time: u64, stop: &StopSignal, progress: &mut Progress) -> Result<(), EngineError> {
     while !stop.is_requested() {
         let Some(job) = engine.next_job(time)? else { break };
@@ -81,5 +81,5 @@ fn milliseconds(microseconds: i64) -> u64 {
 }
 
 fn unwritten(error: &WriteError) -> Failure {
-    Failure::no_answer(error.to_string(), "name a directory with room enough: --dir DIR")
+    Failure::no_answer(error.to_string(), "name a directory with enough free space: --dir DIR")
 }

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::output::print;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often in a row a directory may be taken before that is worth a word.
+/// After how many failed attempts in a row to open the directory a message is printed.
 const WORTH_A_WORD: u32 = 6;
 
 /// Watches until the end.
@@ -34,7 +34,7 @@ pub(super) fn follow(watch: &mut Watch, directory: &DirectoryArgs) -> Result<(),
                     idle_reported = true;
                 }
             }
-            // A server keeps it, and it is known how to ask one.
+            // A server owns the directory, and its address and token are known.
             None if taken == 0 && std::env::var_os(TOKEN).is_some() => {
                 if RemoteClient::new(SERVER, None)?.is_alive() {
                     return remote::follow(watch, &RemoteClient::new(SERVER, std::env::var(TOKEN).ok())?);

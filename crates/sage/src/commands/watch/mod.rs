@@ -1,7 +1,7 @@
-//! `sage watch`: a run, or all of them, until the end: states, attempts and verdicts as they come.
+//! `sage watch`: follows a run, or all of them, to the end: states, attempts and verdicts.
 //!
-//! A free directory is opened again and again, and closed in between, so that other processes can work.
-//! Where a server has it, the server's events say when to look. Both see what `sage explain` shows and print the same.
+//! A free directory is polled, and closed in between, so that other processes can use it. With a server, its events
+//! trigger a read. Both read what `sage explain` shows and print the same lines.
 
 mod local;
 mod remote;
@@ -35,7 +35,7 @@ It only looks: attempts are performed by sage work, or by a server. Its exit cod
 pub(crate) struct WatchArgs {
     /// The run's number [default: all runs]
     run: Option<u64>,
-    /// StopSignal looking after so many seconds, with exit code 11 [default: never]
+    /// Stop after this many seconds, with exit code 11 [default: never]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
     #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &WatchArgs, target: Option<&Target>) -> Result<(), Failu
     remote::follow(&mut Watch::new(args)?, &RemoteClient::new(&target.address, target.token.clone())?)
 }
 
-/// What is watched, and what was reported.
+/// The watched runs, and what was reported about them.
 struct Watch {
     run: Option<u64>,
     json: bool,
@@ -94,13 +94,13 @@ impl Watch {
     /// The end, once there is one.
     fn ended(&self) -> Option<Result<(), Failure>> {
         if self.stop.is_requested() {
-            return Some(Err(Failure::ended("no longer watched; what runs goes on".to_owned(), 130)));
+            return Some(Err(Failure::ended("stopped watching; the runs continue".to_owned(), 130)));
         }
         if !self.seen.is_empty() && self.seen.values().all(|run| run["over"] == true) {
             return Some(self.seen.values().try_for_each(outcome));
         }
         let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        late.then(|| Err(Failure::ended("not over yet; look again with: sage watch".to_owned(), 11)))
+        late.then(|| Err(Failure::ended("not finished yet; continue with: sage watch".to_owned(), 11)))
     }
 }
 
@@ -156,7 +156,7 @@ fn news(before: Option<&Value>, now: &Value) -> Vec<Value> {
     events
 }
 
-/// An event as a person reads it.
+/// An event as a line of text.
 fn text(event: &Value) -> String {
     let word = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
     let what = match event["event"].as_str() {

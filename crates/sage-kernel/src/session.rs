@@ -160,7 +160,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         }
     }
 
-    /// Changes the batches in index, for example to join a released value to the rows it was computed from.
+    /// Changes the batches in place, for example to join a released value to the rows it was computed from.
     ///
     /// # Guarantee
     /// Nothing is released and nothing is consumed. As with [`Rows::row`], the caller guarantees that the change is

@@ -242,47 +242,51 @@ pub(crate) fn routes() -> impl Iterator<Item = &'static Route> {
 }
 
 const OURS: &[Route] = &[
-    fixed("/livez", "Whether the process answers", health::live).responses(LIVE),
-    get("/readyz", "Whether the log can be used and work is done", health::ready).open().probe().responses(READY),
-    fixed("/version", "Which release this is", health::version).responses(&[ResponseKind::Json(200, "Version")]),
-    fixed("/openapi.json", "This description", openapi::describe).responses(&[ResponseKind::Json(200, "Description")]),
-    get("/metrics", "Numbers for Prometheus", health::metrics)
+    fixed("/livez", "Whether the process is running", health::live).responses(LIVE),
+    get("/readyz", "Whether the log can be used and the worker is running", health::ready)
+        .open()
+        .probe()
+        .responses(READY),
+    fixed("/version", "The release of the server", health::version).responses(&[ResponseKind::Json(200, "Version")]),
+    fixed("/openapi.json", "The OpenAPI document", openapi::describe)
+        .responses(&[ResponseKind::Json(200, "Description")]),
+    get("/metrics", "Metrics for Prometheus", health::metrics)
         .audience(Audience::AnyRole)
         .responses(&[ResponseKind::Other(200, "text/plain")]),
-    get("/v1/streams", "The streams the caller has a role in", streams::list)
+    get("/v1/streams", "The streams that the caller has a role on", streams::list)
         .responses(&[ResponseKind::Json(200, "Streams")]),
-    post("/v1/streams", BodyKind::Toml, "Creates the stream of a file, for an officer whom it names", streams::create)
+    post("/v1/streams", BodyKind::Toml, "Creates a stream from its file, for an officer named in it", streams::create)
         .audience(Audience::AnyOfficer)
         .responses(&[ResponseKind::Json(201, "Created")]),
     get("/v1/streams/{stream}", "A stream", streams::show)
         .audience(Audience::StreamRole)
         .responses(&[ResponseKind::Json(200, "Stream")]),
-    post("/v1/streams/{stream}/policy", BodyKind::Toml, "Has a stream follow a changed file", streams::change)
-        .audience(Audience::Officers)
-        .responses(POLICY),
+    post(
+        "/v1/streams/{stream}/policy",
+        BodyKind::Toml,
+        "Changes a stream to a new version of its file",
+        streams::change,
+    )
+    .audience(Audience::Officers)
+    .responses(POLICY),
     post("/v1/streams/{stream}/approve", BodyKind::Json, "Approves a proposed file by its digest", streams::approve)
         .audience(Audience::Officers)
         .schema("Approval")
         .responses(POLICY),
-    post(
-        "/v1/streams/{stream}/members",
-        BodyKind::Json,
-        "Suspends a member, or gives their roles back",
-        streams::suspend,
-    )
-    .audience(Audience::Officers)
-    .schema("MemberStep")
-    .responses(&[ResponseKind::Json(200, "Suspended")]),
+    post("/v1/streams/{stream}/members", BodyKind::Json, "Suspends or reinstates a member", streams::suspend)
+        .audience(Audience::Officers)
+        .schema("MemberStep")
+        .responses(&[ResponseKind::Json(200, "Suspended")]),
     get("/v1/streams/{stream}/census", "The private counts of a stream's units", streams::census)
         .audience(Audience::StreamRole)
         .responses(&[ResponseKind::Json(200, "Census")]),
-    get("/v1/streams/{stream}/quarantine", "Rows that were set aside, without a number", streams::quarantine)
+    get("/v1/streams/{stream}/quarantine", "Quarantined rows, without counts", streams::quarantine)
         .audience(Audience::DataEngineers)
         .responses(&[ResponseKind::Json(200, "Quarantine")]),
     post(
         "/v1/streams/{stream}/quarantine",
         BodyKind::Json,
-        "Releases or erases rows set aside",
+        "Releases or erases quarantined rows",
         streams::step_quarantine,
     )
     .audience(Audience::OfficersAndDataEngineers)
@@ -301,14 +305,14 @@ const OURS: &[Route] = &[
         .query(&["batch"])
         .audience(Audience::DataEngineers)
         .responses(&[ResponseKind::Json(200, "Ingested"), ResponseKind::Json(201, "Ingested")]),
-    post("/v1/streams/{stream}/charges", BodyKind::Json, "Charges what is computed elsewhere", charges::charge)
+    post("/v1/streams/{stream}/charges", BodyKind::Json, "Charges a computation outside Sage", charges::charge)
         .audience(Audience::MlEngineers)
         .schema("ChargeAsked")
         .responses(&[ResponseKind::Json(201, "Charged")]),
     post(
         "/v1/streams/{stream}/query",
         BodyKind::Json,
-        "Answers private SQL, once for each Idempotency-Key",
+        "Runs a private SQL query, once for each Idempotency-Key",
         queries::query,
     )
     .costly()
@@ -316,7 +320,7 @@ const OURS: &[Route] = &[
     .audience(Audience::MlEngineers)
     .schema("QueryAsked")
     .responses(&[ResponseKind::Json(200, "QueryAnswer")]),
-    get("/v1/runs", "The runs on streams the caller has a role in", runs::list)
+    get("/v1/runs", "The runs on streams that the caller has a role on", runs::list)
         .query(&["stream", "after", "limit"])
         .responses(&[ResponseKind::Json(200, "Runs")]),
     post("/v1/runs", BodyKind::Toml, "Submits a pipeline, once for each Idempotency-Key", runs::submit)
@@ -324,19 +328,19 @@ const OURS: &[Route] = &[
         .headers(ONCE)
         .audience(Audience::MlEngineers)
         .responses(&[ResponseKind::Json(200, "Run"), ResponseKind::Json(201, "Run")]),
-    post("/v1/programs", BodyKind::Json, "Submits a pipeline with the folder of its program", programs::submit)
+    post("/v1/programs", BodyKind::Json, "Submits a pipeline with its own code", programs::submit)
         .costly()
         .headers(ONCE)
         .audience(Audience::MlEngineers)
         .schema("Program")
         .responses(&[ResponseKind::Json(200, "Run"), ResponseKind::Json(201, "Run")]),
-    get("/v1/runs/{run}", "A run: its attempts, and why it stands as it does", runs::show)
+    get("/v1/runs/{run}", "A run: its attempts and the reason of its status", runs::show)
         .audience(Audience::StreamRole)
         .responses(RUN),
     post(
         "/v1/runs/{run}/cancel",
         BodyKind::Nothing,
-        "Stops a run, or the recurrence of one that is over",
+        "Stops a run, or the recurrence of one that has ended",
         runs::cancel,
     )
     .audience(Audience::OfficersAndMlEngineers)
@@ -358,31 +362,30 @@ const OURS: &[Route] = &[
         .audience(Audience::MlEngineers)
         .schema("Withdrawal")
         .responses(&[ResponseKind::Json(200, "Withdrawn")]),
-    route(
-        Verb::Get,
-        "/v1/events",
-        BodyKind::Nothing,
-        "What happens, as it happens: server-sent events with the log's numbers",
-        Handler::Watch,
-    )
-    .query(&["after", "seconds"])
-    .headers(&["Last-Event-ID"])
-    .responses(&[ResponseKind::Other(200, "text/event-stream")]),
-    get("/v1/log", "Events of the log that the caller may see, as lines of JSON", log::export)
+    route(Verb::Get, "/v1/events", BodyKind::Nothing, "Server-sent events, numbered as in the log", Handler::Watch)
+        .query(&["after", "seconds"])
+        .headers(&["Last-Event-ID"])
+        .responses(&[ResponseKind::Other(200, "text/event-stream")]),
+    get("/v1/log", "Events of the log that the caller may see, as JSON lines", log::export)
         .costly()
         .query(&["from", "stream", "kind", "by", "since", "until"])
         .audience(Audience::AnyRole)
         .responses(&[ResponseKind::Other(200, "application/x-ndjson")]),
-    predict("/v2/models/{name}/infer", BodyKind::Json, "Asks a model", Protocol::Inference)
-        .schema("InferenceAsked")
-        .responses(INFERRED),
-    predict("/v2/models/{name}/versions/{version}/infer", BodyKind::Json, "Asks a version", Protocol::Inference)
+    predict("/v2/models/{name}/infer", BodyKind::Json, "Predicts with a model", Protocol::Inference)
         .schema("InferenceAsked")
         .responses(INFERRED),
     predict(
+        "/v2/models/{name}/versions/{version}/infer",
+        BodyKind::Json,
+        "Predicts with a version",
+        Protocol::Inference,
+    )
+    .schema("InferenceAsked")
+    .responses(INFERRED),
+    predict(
         "/invocations",
         BodyKind::Records,
-        "Asks a model as MLflow's scoring server would be",
+        "Predicts with a model, as MLflow's scoring server does",
         Protocol::Invocations,
     )
     .query(&["model"])
@@ -420,8 +423,10 @@ const PAGES: &[Route] = &[
     get("/login", "Page: where a token is pasted", pages::ask).open().page(),
     post("/login", BodyKind::Form, "Page: a token becomes a cookie", pages::enter).open().page(),
     post("/logout", BodyKind::Form, "Page: the cookie is forgotten", pages::leave).open().page(),
-    fixed("/assets/style.css", "The look of pages", pages::style).responses(&[ResponseKind::Other(200, "text/css")]),
-    fixed("/assets/script.js", "What keeps pages up to date", pages::script)
+    fixed("/assets/style.css", "The style sheet of the pages", pages::style)
+        .responses(&[ResponseKind::Other(200, "text/css")]),
+    fixed("/assets/script.js", "The script of the pages", pages::script)
         .responses(&[ResponseKind::Other(200, "text/javascript")]),
-    fixed("/assets/icon.svg", "The sign of pages", pages::icon).responses(&[ResponseKind::Other(200, "image/svg+xml")]),
+    fixed("/assets/icon.svg", "The icon of the pages", pages::icon)
+        .responses(&[ResponseKind::Other(200, "image/svg+xml")]),
 ];

@@ -13,19 +13,27 @@ const READY_PROBE: &[ResponseKind] = &[ResponseKind::Json(200, "Ready")];
 const MODEL: &[ResponseKind] = &[ResponseKind::Json(200, "InferenceModel")];
 
 pub(crate) const ROUTES: &[Route] = &[
-    get("/v2", "What this server is", inference::server).responses(&[ResponseKind::Json(200, "InferenceServer")]),
-    fixed("/v2/health/live", "Whether the process answers", health::live).responses(&[ResponseKind::Json(200, "Live")]),
-    get("/v2/health/ready", "Whether models can be asked", health::ready).open().probe().responses(READY_PROBE),
-    get("/v2/models/{name}", "What a model takes and gives", inference::describe).responses(MODEL),
-    get("/v2/models/{name}/ready", "Whether a model can be asked", inference::ready).responses(READY),
-    get("/v2/models/{name}/versions/{version}", "What a version takes and gives", inference::describe).responses(MODEL),
-    get("/v2/models/{name}/versions/{version}/ready", "Whether a version can be asked", inference::ready)
+    get("/v2", "Name and version of the server", inference::server)
+        .responses(&[ResponseKind::Json(200, "InferenceServer")]),
+    fixed("/v2/health/live", "Whether the process is running", health::live)
+        .responses(&[ResponseKind::Json(200, "Live")]),
+    get("/v2/health/ready", "Whether models can predict", health::ready).open().probe().responses(READY_PROBE),
+    get("/v2/models/{name}", "Inputs and outputs of a model", inference::describe).responses(MODEL),
+    get("/v2/models/{name}/ready", "Whether a model can predict", inference::ready).responses(READY),
+    get("/v2/models/{name}/versions/{version}", "Inputs and outputs of a version", inference::describe)
+        .responses(MODEL),
+    get("/v2/models/{name}/versions/{version}/ready", "Whether a version can predict", inference::ready)
         .responses(READY),
-    post("/get-online-features", BodyKind::Json, "Lines of released statistics, as Feast gives them", features::online)
-        .read_only()
-        .costly()
-        .schema("FeaturesAsked")
-        .responses(&[ResponseKind::Json(200, "Features")]),
+    post(
+        "/get-online-features",
+        BodyKind::Json,
+        "Lines of released statistics, as Feast's online features",
+        features::online,
+    )
+    .read_only()
+    .costly()
+    .schema("FeaturesAsked")
+    .responses(&[ResponseKind::Json(200, "Features")]),
     get("/api/2.0/mlflow/registered-models/alias", "MLflow: a version by alias", mlflow::by_alias)
         .query(&["name", "alias"])
         .responses(VERSION),

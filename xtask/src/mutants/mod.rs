@@ -1,21 +1,33 @@
 //! Mutation testing of kernel and numerics: every change of an operator, a comparison or a result must fail a test.
 //!
-//! A mutant that survives the tests and is not explained in `SURVIVORS` fails the run. The counts of a run
-//! over all files are written to a file to be committed in `experiments/runs`, where `cargo xtask trust` reads them.
+//! All mutants are in one build, each behind a switch (`schema`), so that a run costs one build and some minutes of
+//! tests instead of a build per mutant: see `docs/internals/mutants.md`. A mutant that survives the tests and is not
+//! explained in `SURVIVORS` fails the run. The counts of a run over all files are written to a file to be committed in
+//! `experiments/runs`, where `cargo xtask trust` reads them.
 
-use std::collections::BTreeMap;
+mod build;
+mod operators;
+mod planter;
+mod schema;
+mod trial;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::workspace::{self, Failure, list, text};
+use crate::workspace::{self, Failure, text};
+use schema::Mutant;
+use trial::Verdict;
 
 /// Known survivors, each with the reason why no test kills it.
 const SURVIVORS: &str = "xtask/mutants-survivors.toml";
 
-const VERSION: &str = "27.1.0";
-
 /// The name of the file with the counts of a run.
 const SCORE: &str = "mutants.json";
+
+/// The name of the file with the survivors of the last run, which `--missed` runs again.
+const MISSED: &str = "missed.json";
 
 const RUNS: &str = "experiments/runs/";
 
@@ -29,32 +41,24 @@ struct Outcomes {
     missed: BTreeMap<String, usize>,
 }
 
-/// Runs the mutants of the given files, or of all files of kernel and numerics.
-pub(crate) fn run(files: &[&str]) -> Result<(), Failure> {
-    install()?;
+/// Runs the mutants of the given files, of all files of kernel and numerics, or (`--missed`) the survivors of the last
+/// run.
+pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     let explained = explained(&workspace::read(SURVIVORS)?)?;
     let folder = workspace::target_directory()?.join("mutants");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let packages = ["--package", "sage-kernel", "--package", "sage-numerics"];
-    let tests = ["--test-package", "sage-kernel,sage-numerics", "--features", "sage-kernel/seeded"];
-    let mut command = workspace::cargo(&[&["mutants", "--no-shuffle"], &packages[..], &tests].concat());
-    for file in files {
-        command.args(["--file", file]);
-    }
-    command.arg("--output").arg(&folder);
-    // Survivors and timeouts have their own exit codes; they are evaluated below.
-    let status = command.status().map_err(|error| format!("cargo mutants does not start: {error}"))?;
-    if !matches!(status.code(), Some(0 | 2 | 3)) {
-        return Err(format!("{} ended with {status}", workspace::command_line(&command)));
-    }
-    let report = folder.join("mutants.out/outcomes.json");
-    let report = std::fs::read_to_string(&report).map_err(|error| format!("{}: {error}", report.display()))?;
-    let report: Value = serde_json::from_str(&report).map_err(|error| format!("outcomes.json: {error}"))?;
-    let outcomes = outcomes(&report);
+    let mut copy = build::Copy::new(folder.join("copy"))?;
+    let programs = copy.build()?;
+    let chosen = chosen(&copy.plan.mutants, &copy.plan.dropped, arguments, &folder)?;
+    println!("mutants: {} to run, {} do not compile", chosen.len(), copy.plan.dropped.len());
+    let tests = trial::record(&programs, &folder)?;
+    let verdicts = trial::judge(&programs, &tests, &chosen);
+    write_missed(&verdicts, &folder)?;
+    let outcomes = outcomes(&verdicts, copy.plan.dropped.len());
     let unexplained = unexplained(&outcomes, &explained);
     let score = score(&outcomes, unexplained.len());
     println!("mutants: {}", summary(&score));
-    if files.is_empty() {
+    if arguments.is_empty() {
         let kept = folder.join(SCORE);
         std::fs::write(&kept, format!("{score}\n")).map_err(|error| format!("{}: {error}", kept.display()))?;
         println!("commit {} in a folder of {RUNS}", kept.display());
@@ -68,36 +72,54 @@ pub(crate) fn run(files: &[&str]) -> Result<(), Failure> {
     ))
 }
 
-fn install() -> Result<(), Failure> {
-    let mut version = workspace::cargo(&["mutants", "--version"]);
-    if version.output().is_ok_and(|output| output.status.success()) {
-        return Ok(());
-    }
-    workspace::run(&mut workspace::cargo(&["install", "cargo-mutants", "--locked", "--version", VERSION]))
+/// The mutants that compile and that the arguments name.
+fn chosen(
+    mutants: &[Mutant], dropped: &BTreeSet<schema::Id>, arguments: &[&str], folder: &Path,
+) -> Result<Vec<Mutant>, Failure> {
+    let missed = if arguments == ["--missed"] { Some(read_missed(folder)?) } else { None };
+    let is_chosen = |mutant: &&Mutant| match &missed {
+        Some(missed) => missed.contains(&(mutant.line, full_name(mutant))),
+        None => arguments.is_empty() || arguments.contains(&mutant.file.as_str()),
+    };
+    Ok(mutants.iter().filter(|mutant| !dropped.contains(&mutant.id)).filter(is_chosen).cloned().collect())
 }
 
-fn outcomes(report: &Value) -> Outcomes {
-    let mut outcomes = Outcomes::default();
-    for outcome in list(report, "outcomes") {
-        match text(outcome, "summary") {
-            "CaughtMutant" => outcomes.caught += 1,
-            "Timeout" => outcomes.timeout += 1,
-            "Unviable" => outcomes.unviable += 1,
-            "MissedMutant" => {
-                let name = without_position(text(&outcome["scenario"]["Mutant"], "name"));
-                *outcomes.missed.entry(name).or_default() += 1;
-            }
-            _ => {}
+fn full_name(mutant: &Mutant) -> String {
+    format!("{}: {}", mutant.file, mutant.name)
+}
+
+fn write_missed(verdicts: &[(Mutant, Verdict)], folder: &Path) -> Result<(), Failure> {
+    let missed = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Missed | Verdict::Unreached));
+    let rows: Vec<Value> = missed
+        .map(|(mutant, verdict)| {
+            json!({"line": mutant.line, "mutant": full_name(mutant), "reached": *verdict == Verdict::Missed})
+        })
+        .collect();
+    let path = folder.join(MISSED);
+    let rows: Vec<String> = rows.iter().map(Value::to_string).collect();
+    std::fs::write(&path, format!("[\n{}\n]\n", rows.join(",\n")))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn read_missed(folder: &Path) -> Result<BTreeSet<(usize, String)>, Failure> {
+    let path = folder.join(MISSED);
+    let rows = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let rows: Value = serde_json::from_str(&rows).map_err(|error| format!("{}: {error}", path.display()))?;
+    let rows = rows.as_array().map_or(&[][..], Vec::as_slice);
+    let line = |row: &Value| row["line"].as_u64().and_then(|line| usize::try_from(line).ok());
+    Ok(rows.iter().filter_map(|row| Some((line(row)?, text(row, "mutant").to_owned()))).collect())
+}
+
+fn outcomes(verdicts: &[(Mutant, Verdict)], unviable: usize) -> Outcomes {
+    let mut outcomes = Outcomes { unviable, ..Outcomes::default() };
+    for (mutant, verdict) in verdicts {
+        match verdict {
+            Verdict::Caught => outcomes.caught += 1,
+            Verdict::Timeout => outcomes.timeout += 1,
+            Verdict::Missed | Verdict::Unreached => *outcomes.missed.entry(full_name(mutant)).or_default() += 1,
         }
     }
     outcomes
-}
-
-/// Removes `:12:5` from `src/a.rs:12:5: replace + with - in f`, so that the list survives edits above the line.
-fn without_position(name: &str) -> String {
-    let (position, change) = name.split_once(": ").unwrap_or((name, ""));
-    let file = position.split(':').next().unwrap_or(position);
-    format!("{file}: {change}")
 }
 
 /// The names of known survivors, each with the number of mutants that may have it.
@@ -151,24 +173,22 @@ pub(crate) fn newest(files: &[String]) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{explained, outcomes, score, summary, unexplained};
-    use serde_json::json;
+    use super::{Mutant, Verdict, explained, outcomes, score, summary, unexplained};
 
-    fn report() -> serde_json::Value {
-        let mutant = |summary: &str, name: &str| json!({"summary": summary, "scenario": {"Mutant": {"name": name}}});
-        json!({"outcomes": [
-            {"summary": "Success", "scenario": "Baseline"},
-            mutant("CaughtMutant", "src/a.rs:1:1: replace + with - in f"),
-            mutant("Timeout", "src/a.rs:2:1: replace < with > in f"),
-            mutant("Unviable", "src/a.rs:3:1: replace f -> T with Default::default()"),
-            mutant("MissedMutant", "src/a.rs:4:1: replace * with + in g"),
-            mutant("MissedMutant", "src/a.rs:9:7: replace * with + in g"),
-        ]})
+    fn verdicts() -> Vec<(Mutant, Verdict)> {
+        let mutant =
+            |line: usize, name: &str| Mutant { id: 1, file: "src/a.rs".to_owned(), line, name: name.to_owned() };
+        vec![
+            (mutant(1, "replace + with - in f"), Verdict::Caught),
+            (mutant(2, "replace < with > in f"), Verdict::Timeout),
+            (mutant(4, "replace * with + in g"), Verdict::Missed),
+            (mutant(9, "replace * with + in g"), Verdict::Unreached),
+        ]
     }
 
     #[test]
     fn a_survivor_without_a_reason_is_named() {
-        let outcomes = outcomes(&report());
+        let outcomes = outcomes(&verdicts(), 1);
         let name = "src/a.rs: replace * with + in g";
         assert_eq!(unexplained(&outcomes, &Default::default()), [format!("{name} (2 times, 0 explained)")]);
         let listed = |count: u32| format!("[[survivor]]\nmutant = \"{name}\"\ncount = {count}\nreason = \"a guess\"\n");

@@ -1,0 +1,218 @@
+//! Runs the tests against each mutant: only those that reach it, the cheapest first, until one fails.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use super::build::Program;
+use super::schema::{Id, Mutant};
+use crate::workspace::{self, Failure};
+
+/// The variable that switches a mutant on.
+const SWITCH: &str = "SAGE_MUTANT";
+
+/// The identity that stands for none, with the mutants that are reached recorded.
+const RECORD: Id = Id::MAX;
+
+/// The variable with the file to which a recording program writes the mutants it reached.
+const REACHED: &str = "SAGE_MUTANTS_REACHED";
+
+/// Memory of a test program, in kilobytes: a mutant may ask for all there is.
+const MEMORY: &str = "6000000";
+
+/// A mutant that takes this many times as long as the tests without it has no end; the first part is for a busy machine.
+const PATIENCE: (Duration, u32) = (Duration::from_secs(4), 8);
+
+/// Tests of one program that take less than this together are run by one process.
+const SHORT: Duration = Duration::from_millis(400);
+
+/// What the tests said of a mutant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Caught,
+    Timeout,
+    Missed,
+    /// No test reaches it.
+    Unreached,
+}
+
+/// One test, how long it takes without a mutant, and which mutants it reaches.
+pub(super) struct Test {
+    program: usize,
+    name: String,
+    time: Duration,
+    reached: Vec<u8>,
+}
+
+/// The names of the tests of each program.
+fn names(programs: &[Program]) -> Result<Vec<(usize, String)>, Failure> {
+    let mut tests = Vec::new();
+    for (at, program) in programs.iter().enumerate() {
+        let listing = workspace::output(Command::new(&program.path).args(["--list", "--format", "terse"]))?;
+        tests.extend(listing.lines().filter_map(|line| Some((at, line.strip_suffix(": test")?.to_owned()))));
+    }
+    Ok(tests)
+}
+
+/// Runs every test alone, without a mutant: how long it takes and which mutants it reaches. A test that fails is an
+/// error. The shortest test comes first.
+pub(super) fn record(programs: &[Program], folder: &Path) -> Result<Vec<Test>, Failure> {
+    let names = names(programs)?;
+    let run = |at: usize, (program, name): &(usize, String)| -> Result<Test, Failure> {
+        let marks = folder.join(format!("reached-{at}"));
+        let mut command = command(&programs[*program], &[name], RECORD);
+        let start = Instant::now();
+        let status = command.env(REACHED, &marks).status().map_err(|error| format!("{name}: {error}"))?;
+        if !status.success() {
+            return Err(format!("the test {name} fails without a mutant: {status}"));
+        }
+        let time = start.elapsed();
+        let reached = std::fs::read(&marks).map_err(|error| format!("{name}: {error}"))?;
+        std::fs::remove_file(&marks).map_err(|error| format!("{name}: {error}"))?;
+        Ok(Test { program: *program, name: name.clone(), time, reached })
+    };
+    let tests = in_parallel(names.iter().enumerate().collect(), |(at, test)| run(at, test));
+    let mut tests = tests.into_iter().collect::<Result<Vec<Test>, Failure>>()?;
+    tests.sort_by_key(|test| test.time);
+    let whole: Duration = tests.iter().map(|test| test.time).sum();
+    println!("mutants: {} tests take {:.0} s together", tests.len(), whole.as_secs_f64());
+    for test in tests.iter().rev().take(12) {
+        println!("mutants: {:6.2} s {}", test.time.as_secs_f64(), test.name);
+    }
+    Ok(tests)
+}
+
+/// The verdict on each mutant.
+pub(super) fn judge(programs: &[Program], tests: &[Test], mutants: &[Mutant]) -> Vec<(Mutant, Verdict)> {
+    // The test that killed the last mutant of a file is tried first.
+    let killers: Mutex<BTreeMap<String, Vec<usize>>> = Mutex::default();
+    let done = Mutex::new((0, 0, Instant::now()));
+    in_parallel(mutants.to_vec(), |mutant| {
+        let verdict = verdict(programs, tests, &mutant, &killers);
+        if let Ok(mut done) = done.lock() {
+            done.0 += 1;
+            if matches!(verdict, Verdict::Missed | Verdict::Unreached) {
+                done.1 += 1;
+                println!("mutants: survives: {}:{}: {}", mutant.file, mutant.line, mutant.name);
+            }
+            if done.0 % 100 == 0 {
+                let seconds = done.2.elapsed().as_secs();
+                println!("mutants: {} of {} in {seconds} s, {} survive", done.0, mutants.len(), done.1);
+            }
+        }
+        (mutant, verdict)
+    })
+}
+
+fn verdict(
+    programs: &[Program], tests: &[Test], mutant: &Mutant, killers: &Mutex<BTreeMap<String, Vec<usize>>>,
+) -> Verdict {
+    let reaches = |test: &Test| usize::try_from(mutant.id).is_ok_and(|id| test.reached.get(id) == Some(&1));
+    let mut left: Vec<usize> = (0..tests.len()).filter(|&at| reaches(&tests[at])).collect();
+    if left.is_empty() {
+        return Verdict::Unreached;
+    }
+    let known = killers.lock().ok().and_then(|killers| killers.get(&mutant.file).cloned()).unwrap_or_default();
+    left.sort_by_key(|at| !(known.contains(at) && tests[*at].time < SHORT));
+    let likely = left.iter().filter(|at| known.contains(at) && tests[**at].time < SHORT).count();
+    for batch in batches(tests, &left, likely) {
+        match run(programs, tests, &batch, mutant.id) {
+            Verdict::Missed => {}
+            verdict => {
+                if let (Ok(mut killers), [one]) = (killers.lock(), &batch[..]) {
+                    let known = killers.entry(mutant.file.clone()).or_default();
+                    known.retain(|at| at != one);
+                    known.insert(0, *one);
+                    known.truncate(3);
+                }
+                return verdict;
+            }
+        }
+    }
+    Verdict::Missed
+}
+
+/// The tests in the order in which they run: likely ones alone, then short ones of one program together, then the rest.
+fn batches(tests: &[Test], order: &[usize], likely: usize) -> Vec<Vec<usize>> {
+    let (first, rest) = order.split_at(likely);
+    let mut batches: Vec<Vec<usize>> = first.iter().map(|&at| vec![at]).collect();
+    let mut open: BTreeMap<usize, (usize, Duration)> = BTreeMap::new();
+    for &at in rest {
+        let test = &tests[at];
+        match open.get_mut(&test.program) {
+            Some((batch, time)) if *time + test.time < SHORT => {
+                batches[*batch].push(at);
+                *time += test.time;
+            }
+            _ => {
+                open.insert(test.program, (batches.len(), test.time));
+                batches.push(vec![at]);
+            }
+        }
+    }
+    batches
+}
+
+fn run(programs: &[Program], tests: &[Test], batch: &[usize], id: Id) -> Verdict {
+    let Some(program) = batch.first().map(|&at| tests[at].program) else { return Verdict::Missed };
+    let names: Vec<&String> = batch.iter().map(|&at| &tests[at].name).collect();
+    let time: Duration = batch.iter().map(|&at| tests[at].time).sum();
+    let Ok(mut child) = command(&programs[program], &names, id).spawn() else { return Verdict::Missed };
+    let end = Instant::now() + PATIENCE.0 + time * PATIENCE.1;
+    ended(&mut child, end)
+}
+
+fn ended(child: &mut Child, end: Instant) -> Verdict {
+    let mut pause = Duration::from_millis(2);
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return if status.success() { Verdict::Missed } else { Verdict::Caught },
+            Ok(None) if Instant::now() < end => std::thread::sleep(pause),
+            _ => {
+                // It may have ended meanwhile; either way it took too long.
+                let _ = child.kill();
+                let _ = child.wait();
+                return Verdict::Timeout;
+            }
+        }
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+}
+
+/// The program with the given tests and one mutant, and with limited memory.
+fn command(program: &Program, tests: &[impl AsRef<str>], id: Id) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {MEMORY}; ulimit -c 0; exec \"$0\" \"$@\"")]);
+    command.arg(&program.path).args(["--exact", "--test-threads=1"]).args(tests.iter().map(AsRef::as_ref));
+    command.current_dir(&program.folder).env(SWITCH, id.to_string());
+    command.env("RUST_BACKTRACE", "0").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// The results of the work on each item, in order, from as many threads as there are processors.
+fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let count = items.len();
+    let queue = Mutex::new(items.into_iter().enumerate());
+    let results = Mutex::new(Vec::with_capacity(count));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().ok().and_then(|mut queue| queue.next());
+                    let Some((at, item)) = next else { break };
+                    let result = work(item);
+                    if let Ok(mut results) = results.lock() {
+                        results.push((at, result));
+                    }
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_default();
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
+}

@@ -63,10 +63,10 @@ Developer commands of Sage.
       scale up. Without TEST it also runs `cargo xtask mutants`.
       Example: cargo xtask soak ledger
 
-  cargo xtask mutants [FILE ... | --missed]
+  cargo xtask mutants [FILE ... | --resume]
       Mutates kernel and numerics, or the given files, in one build with a switch for each mutant. Fails for each
-      mutant that survives the tests and is not explained in xtask/mutants-survivors.toml. `--missed` runs the
-      survivors of the last run again, after tests were added.
+      mutant that survives the tests and is not explained in xtask/mutants-survivors.toml. `--resume` runs only
+      those that no earlier run killed.
       Example: cargo xtask mutants crates/sage-kernel/src/accountant/gaussian.rs
 
   cargo xtask coq

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::schema::{self, Id, Mutant, Plan};
 use crate::workspace::{self, Failure, list, text};
@@ -18,6 +18,9 @@ const HOME: &str = "crates/sage-numerics";
 /// What the manifest of the copy has instead of the lints of the workspace.
 const LINTS: &str = "\n[workspace.lints.rust]\nwarnings = \"allow\"\narithmetic_overflow = \"allow\"\n\
     overflowing_literals = \"allow\"\nunconditional_panic = \"allow\"\n";
+
+/// The file of the copy with the mutants that do not compile, for the next run.
+const UNVIABLE: &str = "unviable.json";
 
 /// A test program of the copy.
 #[derive(Clone)]
@@ -73,10 +76,17 @@ impl Copy {
 
     /// Builds the test programs with all mutants that compile.
     pub(super) fn build(&mut self) -> Result<Vec<Program>, Failure> {
+        self.recall()?;
         loop {
             self.write_sources()?;
-            let checked =
-                self.cargo(&["check", "--lib", "--tests", "--message-format=json", "--features", "sage-kernel/seeded"])?;
+            let checked = self.cargo(&[
+                "check",
+                "--lib",
+                "--tests",
+                "--message-format=json",
+                "--features",
+                "sage-kernel/seeded",
+            ])?;
             let mut errors = errors(&checked);
             let mut messages = Vec::new();
             if errors.is_empty() {
@@ -85,6 +95,7 @@ impl Copy {
                 errors = self::errors(&messages);
             }
             if errors.is_empty() {
+                self.remember()?;
                 return Ok(self.programs(&messages));
             }
             if !self.drop_unviable(&errors) {
@@ -93,6 +104,32 @@ impl Copy {
             }
             println!("mutants: {} do not compile", self.plan.dropped.len());
         }
+    }
+
+    /// Takes over what the last run found out about these sources: which mutants do not compile.
+    fn recall(&mut self) -> Result<(), Failure> {
+        let Ok(kept) = std::fs::read_to_string(self.folder.join(UNVIABLE)) else { return Ok(()) };
+        let kept: Value = serde_json::from_str(&kept).map_err(|error| format!("{UNVIABLE}: {error}"))?;
+        let names = list(&kept, "const").iter().filter_map(Value::as_str);
+        self.plan.kept_const = names.map(str::to_owned).collect();
+        self.write_sources()?;
+        if self.names() == list(&kept, "mutants") {
+            let ids = list(&kept, "unviable").iter().filter_map(Value::as_u64);
+            self.plan.dropped = ids.filter_map(|id| Id::try_from(id).ok()).collect();
+        } else {
+            self.plan.kept_const.clear();
+        }
+        Ok(())
+    }
+
+    fn remember(&self) -> Result<(), Failure> {
+        let Plan { dropped, kept_const, .. } = &self.plan;
+        let kept = json!({"const": kept_const, "unviable": dropped, "mutants": self.names()});
+        write(&self.folder.join(UNVIABLE), kept.to_string().as_bytes())
+    }
+
+    fn names(&self) -> Vec<Value> {
+        self.plan.mutants.iter().map(|mutant| json!([mutant.file, mutant.line, mutant.name])).collect()
     }
 
     fn write_sources(&mut self) -> Result<(), Failure> {

@@ -12,11 +12,12 @@ mod schema;
 mod trial;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::io::Write;
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::workspace::{self, Failure, text};
+use crate::workspace::{self, Failure};
 use schema::Mutant;
 use trial::Verdict;
 
@@ -26,8 +27,8 @@ const SURVIVORS: &str = "xtask/mutants-survivors.toml";
 /// The name of the file with the counts of a run.
 const SCORE: &str = "mutants.json";
 
-/// The name of the file with the survivors of the last run, which `--missed` runs again.
-const MISSED: &str = "missed.json";
+/// The name of the file with the mutants that are killed so far.
+const JOURNAL: &str = "killed.jsonl";
 
 const RUNS: &str = "experiments/runs/";
 
@@ -41,24 +42,33 @@ struct Outcomes {
     missed: BTreeMap<String, usize>,
 }
 
-/// Runs the mutants of the given files, of all files of kernel and numerics, or (`--missed`) the survivors of the last
-/// run.
+/// Runs the mutants of the given files, or of all files of kernel and numerics; with `--resume` only those that no
+/// earlier run killed.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     let explained = explained(&workspace::read(SURVIVORS)?)?;
     let folder = workspace::target_directory()?.join("mutants");
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let reached = folder.join("reached");
+    std::fs::create_dir_all(&reached).map_err(|error| format!("{}: {error}", reached.display()))?;
     let mut copy = build::Copy::new(folder.join("copy"))?;
     let programs = copy.build()?;
-    let chosen = chosen(&copy.plan.mutants, &copy.plan.dropped, arguments, &folder)?;
+    let journal = Journal { path: folder.join(JOURNAL) };
+    let mut verdicts = if arguments == ["--resume"] { journal.read(&copy.plan.mutants) } else { journal.clear()? };
+    let done: BTreeSet<schema::Id> = verdicts.iter().map(|(mutant, _)| mutant.id).collect();
+    let is_chosen = |mutant: &&Mutant| {
+        let named = arguments.is_empty() || arguments == ["--resume"] || arguments.contains(&mutant.file.as_str());
+        named && !done.contains(&mutant.id) && !copy.plan.dropped.contains(&mutant.id)
+    };
+    let mut chosen: Vec<Mutant> = copy.plan.mutants.iter().filter(is_chosen).cloned().collect();
+    // What an interrupted run leaves out should matter least.
+    chosen.sort_by_key(|mutant| (mutant.kind, !mutant.file.contains("kernel")));
     println!("mutants: {} to run, {} do not compile", chosen.len(), copy.plan.dropped.len());
-    let tests = trial::record(&programs, &folder)?;
-    let verdicts = trial::judge(&programs, &tests, &chosen);
-    write_missed(&verdicts, &folder)?;
+    let tests = trial::record(&programs, &reached)?;
+    verdicts.extend(trial::judge(&programs, &tests, &chosen, &journal));
     let outcomes = outcomes(&verdicts, copy.plan.dropped.len());
     let unexplained = unexplained(&outcomes, &explained);
     let score = score(&outcomes, unexplained.len());
     println!("mutants: {}", summary(&score));
-    if arguments.is_empty() {
+    if arguments.is_empty() || arguments == ["--resume"] {
         let kept = folder.join(SCORE);
         std::fs::write(&kept, format!("{score}\n")).map_err(|error| format!("{}: {error}", kept.display()))?;
         println!("commit {} in a folder of {RUNS}", kept.display());
@@ -72,42 +82,46 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     ))
 }
 
-/// The mutants that compile and that the arguments name.
-fn chosen(
-    mutants: &[Mutant], dropped: &BTreeSet<schema::Id>, arguments: &[&str], folder: &Path,
-) -> Result<Vec<Mutant>, Failure> {
-    let missed = if arguments == ["--missed"] { Some(read_missed(folder)?) } else { None };
-    let is_chosen = |mutant: &&Mutant| match &missed {
-        Some(missed) => missed.contains(&(mutant.line, full_name(mutant))),
-        None => arguments.is_empty() || arguments.contains(&mutant.file.as_str()),
-    };
-    Ok(mutants.iter().filter(|mutant| !dropped.contains(&mutant.id)).filter(is_chosen).cloned().collect())
-}
-
 fn full_name(mutant: &Mutant) -> String {
     format!("{}: {}", mutant.file, mutant.name)
 }
 
-fn write_missed(verdicts: &[(Mutant, Verdict)], folder: &Path) -> Result<(), Failure> {
-    let missed = verdicts.iter().filter(|(_, verdict)| matches!(verdict, Verdict::Missed | Verdict::Unreached));
-    let rows: Vec<Value> = missed
-        .map(|(mutant, verdict)| {
-            json!({"line": mutant.line, "mutant": full_name(mutant), "reached": *verdict == Verdict::Missed})
-        })
-        .collect();
-    let path = folder.join(MISSED);
-    let rows: Vec<String> = rows.iter().map(Value::to_string).collect();
-    std::fs::write(&path, format!("[\n{}\n]\n", rows.join(",\n")))
-        .map_err(|error| format!("{}: {error}", path.display()))
+/// The mutants that a run has killed so far, for `--resume`: one line each.
+struct Journal {
+    path: PathBuf,
 }
 
-fn read_missed(folder: &Path) -> Result<BTreeSet<(usize, String)>, Failure> {
-    let path = folder.join(MISSED);
-    let rows = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let rows: Value = serde_json::from_str(&rows).map_err(|error| format!("{}: {error}", path.display()))?;
-    let rows = rows.as_array().map_or(&[][..], Vec::as_slice);
-    let line = |row: &Value| row["line"].as_u64().and_then(|line| usize::try_from(line).ok());
-    Ok(rows.iter().filter_map(|row| Some((line(row)?, text(row, "mutant").to_owned()))).collect())
+impl Journal {
+    fn clear(&self) -> Result<Vec<(Mutant, Verdict)>, Failure> {
+        std::fs::write(&self.path, "").map_err(|error| format!("{}: {error}", self.path.display()))?;
+        Ok(Vec::new())
+    }
+
+    /// Adds a verdict. A line that cannot be written is a mutant that is run again.
+    fn add(&self, mutant: &Mutant, verdict: Verdict) {
+        let word = match verdict {
+            Verdict::Caught => "caught",
+            Verdict::Timeout => "timeout",
+            Verdict::Missed | Verdict::Unreached => return,
+        };
+        if let Ok(mut file) = std::fs::OpenOptions::new().append(true).open(&self.path) {
+            let _ = writeln!(file, "{}", json!([mutant.id, full_name(mutant), word]));
+        }
+    }
+
+    /// The verdicts on mutants that are as they were.
+    fn read(&self, mutants: &[Mutant]) -> Vec<(Mutant, Verdict)> {
+        let lines = std::fs::read_to_string(&self.path).unwrap_or_default();
+        let mut verdicts = BTreeMap::new();
+        for line in lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            let verdict = if line[2] == "timeout" { Verdict::Timeout } else { Verdict::Caught };
+            let place = line[0].as_u64().and_then(|id| usize::try_from(id).ok()?.checked_sub(1));
+            let known =
+                place.and_then(|place| mutants.get(place)).filter(|mutant| line[1] == full_name(mutant).as_str());
+            verdicts.extend(known.map(|mutant| (mutant.id, (mutant.clone(), verdict))));
+        }
+        verdicts.into_values().collect()
+    }
 }
 
 fn outcomes(verdicts: &[(Mutant, Verdict)], unviable: usize) -> Outcomes {
@@ -173,11 +187,17 @@ pub(crate) fn newest(files: &[String]) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use super::schema::Kind;
     use super::{Mutant, Verdict, explained, outcomes, score, summary, unexplained};
 
     fn verdicts() -> Vec<(Mutant, Verdict)> {
-        let mutant =
-            |line: usize, name: &str| Mutant { id: 1, file: "src/a.rs".to_owned(), line, name: name.to_owned() };
+        let mutant = |line: usize, name: &str| Mutant {
+            id: 1,
+            kind: Kind::Operator,
+            file: "src/a.rs".to_owned(),
+            line,
+            name: name.to_owned(),
+        };
         vec![
             (mutant(1, "replace + with - in f"), Verdict::Caught),
             (mutant(2, "replace < with > in f"), Verdict::Timeout),

@@ -7,7 +7,7 @@ use syn::visit::{self, Visit};
 use syn::{Attribute, BinOp, Block, Expr, Item, Pat, Stmt};
 
 use super::operators::{self, Operands};
-use super::schema::{Constant, Edit, Id, Plan, attributes, is_test, rendered};
+use super::schema::{Constant, Edit, Id, Kind, Plan, attributes, is_test, rendered};
 
 /// Visits a file and collects the edits that put the switches in.
 pub(super) struct Planter<'a> {
@@ -43,8 +43,12 @@ impl<'a> Planter<'a> {
     }
 
     fn mutant(&mut self, spanned: &impl Spanned, change: &str) -> Option<Id> {
+        self.mutant_of(Kind::Operator, spanned, change)
+    }
+
+    fn mutant_of(&mut self, kind: Kind, spanned: &impl Spanned, change: &str) -> Option<Id> {
         let name = format!("{change} in {}", self.scope.join("::"));
-        let id = self.plan.add(self.file, spanned.span().start().line, name);
+        let id = self.plan.add(kind, self.file, spanned.span().start().line, name);
         (!self.plan.dropped.contains(&id)).then_some(id)
     }
 
@@ -180,7 +184,7 @@ impl<'a> Planter<'a> {
         let mut alternatives = Vec::new();
         for other in operators::literals(&literal.lit) {
             let change = format!("replace {original} with {other} of `{excerpt}`");
-            alternatives.extend(self.mutant(literal, &change).map(|id| (id, other)));
+            alternatives.extend(self.mutant_of(Kind::Literal, literal, &change).map(|id| (id, other)));
         }
         self.choose(range, &alternatives, &original);
     }

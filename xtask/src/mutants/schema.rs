@@ -21,10 +21,22 @@ pub(crate) type Id = u32;
 #[derive(Clone)]
 pub(super) struct Mutant {
     pub(super) id: Id,
+    pub(super) kind: Kind,
     pub(super) file: String,
     pub(super) line: usize,
     /// What is changed, in which function: unique but for repetitions, and without a position.
     pub(super) name: String,
+}
+
+/// What is changed. The order is that of a run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// A result, an operator, a condition, an arm or a statement.
+    Operator,
+    /// A numeric constant.
+    Constant,
+    /// A literal number.
+    Literal,
 }
 
 /// A numeric constant of the sources; every use of it is changed by the same mutants.
@@ -45,10 +57,10 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn add(&mut self, file: &str, line: usize, name: String) -> Id {
+    pub(super) fn add(&mut self, kind: Kind, file: &str, line: usize, name: String) -> Id {
         // 0 switches all mutants off.
         let id = Id::try_from(self.mutants.len() + 1).unwrap_or(Id::MAX);
-        self.mutants.push(Mutant { id, file: file.to_owned(), line, name });
+        self.mutants.push(Mutant { id, kind, file: file.to_owned(), line, name });
         id
     }
 
@@ -74,8 +86,9 @@ impl Plan {
         found.visit_file(&parsed(file, text)?);
         for (name, line, kind) in found.0 {
             let changes = if kind == "f64" { ["* 2.0", "/ 2.0"] } else { ["+ 1", "- 1"] };
-            let ids =
-                changes.map(|change| self.add(file, line, format!("replace constant {name} with {name} {change}")));
+            let ids = changes.map(|change| {
+                self.add(Kind::Constant, file, line, format!("replace constant {name} with {name} {change}"))
+            });
             // A second constant of that name has no mutants: its uses cannot be told apart.
             self.constants.entry(name).or_insert(Constant { kind, ids });
         }

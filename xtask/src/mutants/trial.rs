@@ -1,11 +1,13 @@
 //! Runs the tests against each mutant: only those that reach it, the cheapest first, until one fails.
 
 use std::collections::BTreeMap;
+use std::io::BufRead;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use super::Journal;
 use super::build::Program;
 use super::schema::{Id, Mutant};
 use crate::workspace::{self, Failure};
@@ -27,6 +29,9 @@ const PATIENCE: (Duration, u32) = (Duration::from_secs(4), 8);
 
 /// Tests of one program that take less than this together are run by one process.
 const SHORT: Duration = Duration::from_millis(400);
+
+/// The tests of the first pass over a mutant take this long together.
+const QUICK: Duration = Duration::from_secs(8);
 
 /// What the tests said of a mutant.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,23 +62,27 @@ fn names(programs: &[Program]) -> Result<Vec<(usize, String)>, Failure> {
 }
 
 /// Runs every test alone, without a mutant: how long it takes and which mutants it reaches. A test that fails is an
-/// error. The shortest test comes first.
+/// error. The shortest test comes first. What an earlier run found out about the same program is kept.
 pub(super) fn record(programs: &[Program], folder: &Path) -> Result<Vec<Test>, Failure> {
     let names = names(programs)?;
-    let run = |at: usize, (program, name): &(usize, String)| -> Result<Test, Failure> {
-        let marks = folder.join(format!("reached-{at}"));
-        let mut command = command(&programs[*program], &[name], RECORD);
-        let start = Instant::now();
-        let status = command.env(REACHED, &marks).status().map_err(|error| format!("{name}: {error}"))?;
-        if !status.success() {
-            return Err(format!("the test {name} fails without a mutant: {status}"));
+    let run = |(program, name): &(usize, String)| -> Result<Test, Failure> {
+        let file = programs[*program].path.file_name().unwrap_or_default();
+        let marks = folder.join(format!("{}-{}", file.to_string_lossy(), name.replace("::", "-")));
+        let changed = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
+        let time = if changed(&marks) < changed(&programs[*program].path) {
+            run_once(&programs[*program], name, &marks)?
+        } else {
+            None
+        };
+        let mut reached = std::fs::read(&marks).map_err(|error| format!("{name}: {error}"))?;
+        if let Some(time) = time {
+            reached.extend((time.as_micros() as u64).to_le_bytes());
+            std::fs::write(&marks, &reached).map_err(|error| format!("{name}: {error}"))?;
         }
-        let time = start.elapsed();
-        let reached = std::fs::read(&marks).map_err(|error| format!("{name}: {error}"))?;
-        std::fs::remove_file(&marks).map_err(|error| format!("{name}: {error}"))?;
-        Ok(Test { program: *program, name: name.clone(), time, reached })
+        let micros = reached.split_off(reached.len().saturating_sub(8)).try_into().map_or(0, u64::from_le_bytes);
+        Ok(Test { program: *program, name: name.clone(), time: Duration::from_micros(micros), reached })
     };
-    let tests = in_parallel(names.iter().enumerate().collect(), |(at, test)| run(at, test));
+    let tests = in_parallel(names.iter().collect(), run);
     let mut tests = tests.into_iter().collect::<Result<Vec<Test>, Failure>>()?;
     tests.sort_by_key(|test| test.time);
     let whole: Duration = tests.iter().map(|test| test.time).sum();
@@ -84,54 +93,101 @@ pub(super) fn record(programs: &[Program], folder: &Path) -> Result<Vec<Test>, F
     Ok(tests)
 }
 
-/// The verdict on each mutant.
-pub(super) fn judge(programs: &[Program], tests: &[Test], mutants: &[Mutant]) -> Vec<(Mutant, Verdict)> {
-    // The test that killed the last mutant of a file is tried first.
-    let killers: Mutex<BTreeMap<String, Vec<usize>>> = Mutex::default();
-    let done = Mutex::new((0, 0, Instant::now()));
-    in_parallel(mutants.to_vec(), |mutant| {
-        let verdict = verdict(programs, tests, &mutant, &killers);
-        if let Ok(mut done) = done.lock() {
-            done.0 += 1;
-            if matches!(verdict, Verdict::Missed | Verdict::Unreached) {
-                done.1 += 1;
-                println!("mutants: survives: {}:{}: {}", mutant.file, mutant.line, mutant.name);
-            }
-            if done.0 % 100 == 0 {
-                let seconds = done.2.elapsed().as_secs();
-                println!("mutants: {} of {} in {seconds} s, {} survive", done.0, mutants.len(), done.1);
-            }
-        }
-        (mutant, verdict)
-    })
+/// Runs a test without a mutant and writes the marks of those it reaches.
+fn run_once(program: &Program, name: &str, marks: &Path) -> Result<Option<Duration>, Failure> {
+    let start = Instant::now();
+    let status = command(program, &[name], RECORD).env(REACHED, marks).status();
+    let status = status.map_err(|error| format!("{name}: {error}"))?;
+    if status.success() {
+        Ok(Some(start.elapsed()))
+    } else {
+        Err(format!("the test {name} fails without a mutant: {status}"))
+    }
 }
 
-fn verdict(
-    programs: &[Program], tests: &[Test], mutant: &Mutant, killers: &Mutex<BTreeMap<String, Vec<usize>>>,
-) -> Verdict {
-    let reaches = |test: &Test| usize::try_from(mutant.id).is_ok_and(|id| test.reached.get(id) == Some(&1));
-    let mut left: Vec<usize> = (0..tests.len()).filter(|&at| reaches(&tests[at])).collect();
-    if left.is_empty() {
-        return Verdict::Unreached;
-    }
-    let known = killers.lock().ok().and_then(|killers| killers.get(&mutant.file).cloned()).unwrap_or_default();
-    left.sort_by_key(|at| !(known.contains(at) && tests[*at].time < SHORT));
-    let likely = left.iter().filter(|at| known.contains(at) && tests[**at].time < SHORT).count();
-    for batch in batches(tests, &left, likely) {
-        match run(programs, tests, &batch, mutant.id) {
-            Verdict::Missed => {}
-            verdict => {
-                if let (Ok(mut killers), [one]) = (killers.lock(), &batch[..]) {
-                    let known = killers.entry(mutant.file.clone()).or_default();
-                    known.retain(|at| at != one);
-                    known.insert(0, *one);
-                    known.truncate(3);
+/// The verdict on each mutant: first from tests that are short together, then, for those that survive these, from the
+/// rest.
+pub(super) fn judge(
+    programs: &[Program], tests: &[Test], mutants: &[Mutant], journal: &Journal,
+) -> Vec<(Mutant, Verdict)> {
+    let trial = Trial { programs, tests, killers: Mutex::default(), journal };
+    let quick = trial.pass(mutants.to_vec(), Pass::Quick);
+    let (left, mut verdicts): (Vec<_>, Vec<_>) =
+        quick.into_iter().partition(|(_, verdict)| *verdict == Verdict::Missed);
+    println!("mutants: {} survive the quick tests", left.len());
+    verdicts.extend(trial.pass(left.into_iter().map(|(mutant, _)| mutant).collect(), Pass::Rest));
+    verdicts
+}
+
+/// Which of the tests that reach a mutant are run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// The shortest, as many as take `QUICK` together.
+    Quick,
+    /// All others.
+    Rest,
+}
+
+struct Trial<'a> {
+    journal: &'a Journal,
+    programs: &'a [Program],
+    tests: &'a [Test],
+    /// For each file the tests that killed its last mutants: they are tried first.
+    killers: Mutex<BTreeMap<String, Vec<usize>>>,
+}
+
+impl Trial<'_> {
+    fn pass(&self, mutants: Vec<Mutant>, pass: Pass) -> Vec<(Mutant, Verdict)> {
+        let done = Mutex::new((0, 0, Instant::now()));
+        let all = mutants.len();
+        in_parallel(mutants, |mutant| {
+            let verdict = self.verdict(&mutant, pass);
+            self.journal.add(&mutant, verdict);
+            if let Ok(mut done) = done.lock() {
+                done.0 += 1;
+                if matches!(verdict, Verdict::Missed | Verdict::Unreached) {
+                    done.1 += 1;
+                    println!("mutants: survives: {}:{}: {}", mutant.file, mutant.line, mutant.name);
                 }
-                return verdict;
+                if done.0 % 100 == 0 {
+                    let seconds = done.2.elapsed().as_secs();
+                    println!("mutants: {} of {} in {seconds} s, {} survive", done.0, all, done.1);
+                }
             }
-        }
+            (mutant, verdict)
+        })
     }
-    Verdict::Missed
+
+    fn verdict(&self, mutant: &Mutant, pass: Pass) -> Verdict {
+        let Self { programs, tests, killers, .. } = self;
+        let reaches = |test: &Test| usize::try_from(mutant.id).is_ok_and(|id| test.reached.get(id) == Some(&1));
+        let mut left: Vec<usize> = (0..tests.len()).filter(|&at| reaches(&tests[at])).collect();
+        if left.is_empty() {
+            return Verdict::Unreached;
+        }
+        let mut total = Duration::ZERO;
+        left.retain(|&at| {
+            total += tests[at].time;
+            (total <= QUICK) == (pass == Pass::Quick)
+        });
+        let known = killers.lock().ok().and_then(|killers| killers.get(&mutant.file).cloned()).unwrap_or_default();
+        left.sort_by_key(|at| !(known.contains(at) && tests[*at].time < SHORT));
+        let likely = left.iter().filter(|at| known.contains(at) && tests[**at].time < SHORT).count();
+        for batch in batches(tests, &left, likely) {
+            let (verdict, failed) = run(programs, tests, &batch, mutant.id);
+            if verdict == Verdict::Missed {
+                continue;
+            }
+            if let (Ok(mut killers), Some(one)) = (killers.lock(), failed) {
+                let known = killers.entry(mutant.file.clone()).or_default();
+                known.retain(|at| *at != one);
+                known.insert(0, one);
+                known.truncate(4);
+            }
+            return verdict;
+        }
+        Verdict::Missed
+    }
 }
 
 /// The tests in the order in which they run: likely ones alone, then short ones of one program together, then the rest.
@@ -155,13 +211,23 @@ fn batches(tests: &[Test], order: &[usize], likely: usize) -> Vec<Vec<usize>> {
     batches
 }
 
-fn run(programs: &[Program], tests: &[Test], batch: &[usize], id: Id) -> Verdict {
-    let Some(program) = batch.first().map(|&at| tests[at].program) else { return Verdict::Missed };
+/// The verdict of some tests of one program, and one that failed.
+fn run(programs: &[Program], tests: &[Test], batch: &[usize], id: Id) -> (Verdict, Option<usize>) {
+    let Some(program) = batch.first().map(|&at| tests[at].program) else { return (Verdict::Missed, None) };
     let names: Vec<&String> = batch.iter().map(|&at| &tests[at].name).collect();
     let time: Duration = batch.iter().map(|&at| tests[at].time).sum();
-    let Ok(mut child) = command(&programs[program], &names, id).spawn() else { return Verdict::Missed };
-    let end = Instant::now() + PATIENCE.0 + time * PATIENCE.1;
-    ended(&mut child, end)
+    let mut command = command(&programs[program], &names, id);
+    let Ok(mut child) = command.stdout(Stdio::piped()).spawn() else { return (Verdict::Missed, None) };
+    let output = child.stdout.take();
+    let failed = std::thread::spawn(move || {
+        let lines = std::io::BufReader::new(output?).lines().map_while(Result::ok);
+        // To the end, so that the program never waits for a reader.
+        let failed = lines.filter_map(|line| Some(line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.to_owned()));
+        failed.last()
+    });
+    let verdict = ended(&mut child, Instant::now() + PATIENCE.0 + time * PATIENCE.1);
+    let failed = failed.join().ok().flatten();
+    (verdict, batch.iter().copied().find(|&at| failed.as_ref() == Some(&tests[at].name)))
 }
 
 fn ended(child: &mut Child, end: Instant) -> Verdict {

@@ -61,7 +61,8 @@ impl Copy {
             tests.iter().any(|test| stem == test || stem.starts_with(&format!("{test}/")))
         };
         others.extend(sources.extract_if(.., |(path, _)| is_test(path)));
-        let known: BTreeSet<PathBuf> = files.iter().map(|path| folder.join(path)).collect();
+        let mut known: BTreeSet<PathBuf> = files.iter().map(|path| folder.join(path)).collect();
+        known.insert(folder.join(HOME).join("src/mutants.rs"));
         remove_unknown(&folder.join("crates"), &known)?;
         for (path, content) in others {
             // Tests of what does not compile start a compiler each, and no switch changes what compiles.
@@ -78,7 +79,9 @@ impl Copy {
     pub(super) fn build(&mut self) -> Result<Vec<Program>, Failure> {
         self.recall()?;
         loop {
-            self.write_sources()?;
+            for (path, text) in self.planted()? {
+                write(&path, text.as_bytes())?;
+            }
             let checked = self.cargo(&[
                 "check",
                 "--lib",
@@ -112,7 +115,7 @@ impl Copy {
         let kept: Value = serde_json::from_str(&kept).map_err(|error| format!("{UNVIABLE}: {error}"))?;
         let names = list(&kept, "const").iter().filter_map(Value::as_str);
         self.plan.kept_const = names.map(str::to_owned).collect();
-        self.write_sources()?;
+        self.planted()?;
         if self.names() == list(&kept, "mutants") {
             let ids = list(&kept, "unviable").iter().filter_map(Value::as_u64);
             self.plan.dropped = ids.filter_map(|id| Id::try_from(id).ok()).collect();
@@ -132,12 +135,14 @@ impl Copy {
         self.plan.mutants.iter().map(|mutant| json!([mutant.file, mutant.line, mutant.name])).collect()
     }
 
-    fn write_sources(&mut self) -> Result<(), Failure> {
+    /// The files of the copy that have switches, with their texts.
+    fn planted(&mut self) -> Result<Vec<(PathBuf, String)>, Failure> {
         self.plan.mutants.clear();
         self.plan.constants.clear();
         for (path, content) in &self.sources {
             self.plan.add_constants(path, content)?;
         }
+        let mut files = Vec::new();
         for (path, content) in &self.sources {
             let home = path.starts_with(HOME);
             let active = if home { "crate::mutants::active" } else { "sage_numerics::mutants::active" };
@@ -146,11 +151,12 @@ impl Copy {
             if path == &format!("{HOME}/src/lib.rs") {
                 changed.push_str("\n#[doc(hidden)]\npub mod mutants;\n");
             }
-            write(&self.folder.join(path), changed.as_bytes())?;
+            files.push((self.folder.join(path), changed));
         }
         let count = self.plan.mutants.len() + 1;
         let switches = include_str!("switches.txt").replace("COUNT", &count.to_string());
-        write(&self.folder.join(HOME).join("src/mutants.rs"), switches.as_bytes())
+        files.push((self.folder.join(HOME).join("src/mutants.rs"), switches));
+        Ok(files)
     }
 
     fn cargo(&self, arguments: &[&str]) -> Result<Vec<Value>, Failure> {

@@ -30,6 +30,9 @@ const PATIENCE: (Duration, u32) = (Duration::from_secs(4), 8);
 /// Tests of one program that take less than this together are run by one process.
 const SHORT: Duration = Duration::from_millis(400);
 
+/// A test that takes longer than this is not run for mutants.
+const SLOW: Duration = Duration::from_secs(60);
+
 /// The tests of the first pass over a mutant take this long together.
 const QUICK: Duration = Duration::from_secs(8);
 
@@ -65,25 +68,21 @@ fn names(programs: &[Program]) -> Result<Vec<(usize, String)>, Failure> {
 /// error. The shortest test comes first. What an earlier run found out about the same program is kept.
 pub(super) fn record(programs: &[Program], folder: &Path) -> Result<Vec<Test>, Failure> {
     let names = names(programs)?;
-    let run = |(program, name): &(usize, String)| -> Result<Test, Failure> {
+    let run = |(program, name): &(usize, String)| -> Result<Option<Test>, Failure> {
         let file = programs[*program].path.file_name().unwrap_or_default();
         let marks = folder.join(format!("{}-{}", file.to_string_lossy(), name.replace("::", "-")));
         let changed = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
-        let time = if changed(&marks) < changed(&programs[*program].path) {
-            run_once(&programs[*program], name, &marks)?
-        } else {
-            None
-        };
-        let mut reached = std::fs::read(&marks).map_err(|error| format!("{name}: {error}"))?;
-        if let Some(time) = time {
-            reached.extend((time.as_micros() as u64).to_le_bytes());
-            std::fs::write(&marks, &reached).map_err(|error| format!("{name}: {error}"))?;
+        if changed(&marks) < changed(&programs[*program].path) {
+            run_once(&programs[*program], name, &marks)?;
         }
-        let micros = reached.split_off(reached.len().saturating_sub(8)).try_into().map_or(0, u64::from_le_bytes);
-        Ok(Test { program: *program, name: name.clone(), time: Duration::from_micros(micros), reached })
+        let mut reached = std::fs::read(&marks).map_err(|error| format!("{name}: {error}"))?;
+        let Some(start) = reached.len().checked_sub(8) else { return Ok(None) };
+        let micros = reached.split_off(start).try_into().map_or(0, u64::from_le_bytes);
+        Ok(Some(Test { program: *program, name: name.clone(), time: Duration::from_micros(micros), reached }))
     };
     let tests = in_parallel(names.iter().collect(), run);
-    let mut tests = tests.into_iter().collect::<Result<Vec<Test>, Failure>>()?;
+    let tests = tests.into_iter().collect::<Result<Vec<Option<Test>>, Failure>>()?;
+    let mut tests: Vec<Test> = tests.into_iter().flatten().collect();
     tests.sort_by_key(|test| test.time);
     let whole: Duration = tests.iter().map(|test| test.time).sum();
     println!("mutants: {} tests take {:.0} s together", tests.len(), whole.as_secs_f64());
@@ -93,16 +92,25 @@ pub(super) fn record(programs: &[Program], folder: &Path) -> Result<Vec<Test>, F
     Ok(tests)
 }
 
-/// Runs a test without a mutant and writes the marks of those it reaches.
-fn run_once(program: &Program, name: &str, marks: &Path) -> Result<Option<Duration>, Failure> {
+/// Runs a test without a mutant and writes the marks of those it reaches, then its time; nothing if it is too slow to be
+/// run for each mutant.
+fn run_once(program: &Program, name: &str, marks: &Path) -> Result<(), Failure> {
     let start = Instant::now();
-    let status = command(program, &[name], RECORD).env(REACHED, marks).status();
-    let status = status.map_err(|error| format!("{name}: {error}"))?;
-    if status.success() {
-        Ok(Some(start.elapsed()))
-    } else {
-        Err(format!("the test {name} fails without a mutant: {status}"))
-    }
+    let child = command(program, &[name], RECORD).env(REACHED, marks).spawn();
+    let mut child = child.map_err(|error| format!("{name}: {error}"))?;
+    let content = match ended(&mut child, start + SLOW) {
+        Verdict::Caught => return Err(format!("the test {name} fails without a mutant")),
+        Verdict::Timeout => {
+            println!("mutants: {name} takes too long and is left out");
+            Vec::new()
+        }
+        _ => {
+            let time = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+            let reached = std::fs::read(marks).map_err(|error| format!("{name}: {error}"))?;
+            [reached, time.to_le_bytes().to_vec()].concat()
+        }
+    };
+    std::fs::write(marks, content).map_err(|error| format!("{}: {error}", marks.display()))
 }
 
 /// The verdict on each mutant: first from tests that are short together, then, for those that survive these, from the

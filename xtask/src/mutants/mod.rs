@@ -60,7 +60,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     };
     let mut chosen: Vec<Mutant> = copy.plan.mutants.iter().filter(is_chosen).cloned().collect();
     // What an interrupted run leaves out should matter least.
-    chosen.sort_by_key(|mutant| (mutant.kind, !mutant.file.contains("kernel")));
+    let slow = |mutant: &Mutant| mutant.file.contains("/accountant/");
+    chosen.sort_by_key(|mutant| (mutant.kind, slow(mutant), !mutant.file.contains("kernel")));
     println!("mutants: {} to run, {} do not compile", chosen.len(), copy.plan.dropped.len());
     let tests = trial::record(&programs, &reached)?;
     verdicts.extend(trial::judge(&programs, &tests, &chosen, &journal));
@@ -136,24 +137,51 @@ fn outcomes(verdicts: &[(Mutant, Verdict)], unviable: usize) -> Outcomes {
     outcomes
 }
 
-/// The names of known survivors, each with the number of mutants that may have it.
-fn explained(listed: &str) -> Result<BTreeMap<String, usize>, Failure> {
-    let table: toml::Table = listed.parse().map_err(|error| format!("{SURVIVORS}: {error}"))?;
-    let entries = table.get("survivor").and_then(toml::Value::as_array).map_or(&[][..], Vec::as_slice);
-    let mut names = BTreeMap::new();
-    for entry in entries {
-        let field = |key: &str| entry.get(key).and_then(toml::Value::as_str).filter(|text| !text.trim().is_empty());
-        let (Some(mutant), Some(_)) = (field("mutant"), field("reason")) else {
-            return Err(format!("{SURVIVORS}: each survivor needs a `mutant` and a `reason`"));
-        };
-        let count = entry.get("count").and_then(toml::Value::as_integer).unwrap_or(1);
-        names.insert(mutant.to_owned(), usize::try_from(count).unwrap_or(0));
-    }
-    Ok(names)
+/// Known survivors: a name, in which `…` stands for any text, and the number of mutants that may have it.
+struct Explained {
+    name: String,
+    count: usize,
 }
 
-fn unexplained(outcomes: &Outcomes, explained: &BTreeMap<String, usize>) -> Vec<String> {
-    let allowed = |name: &String| explained.get(name).copied().unwrap_or(0);
+impl Explained {
+    fn matches(&self, mutant: &str) -> bool {
+        let mut parts = self.name.split('…');
+        let Some(mut rest) = parts.next().and_then(|first| mutant.strip_prefix(first)) else { return false };
+        for part in parts {
+            let Some(at) = (if part.is_empty() { Some(rest.len()) } else { rest.find(part) }) else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        rest.is_empty()
+    }
+}
+
+/// Reads the list of known survivors. A name with `…` explains any number of mutants.
+fn explained(listed: &str) -> Result<Vec<Explained>, Failure> {
+    let table: toml::Table = listed.parse().map_err(|error| format!("{SURVIVORS}: {error}"))?;
+    let entries = table.get("survivor").and_then(toml::Value::as_array).map_or(&[][..], Vec::as_slice);
+    let mut explained = Vec::new();
+    for entry in entries {
+        let reason = entry.get("reason").and_then(toml::Value::as_str).filter(|text| !text.trim().is_empty());
+        let names = entry.get("mutants").and_then(toml::Value::as_array).filter(|names| !names.is_empty());
+        let (Some(_), Some(names)) = (reason, names) else {
+            return Err(format!("{SURVIVORS}: each survivor needs `mutants` and a `reason`"));
+        };
+        for name in names.iter().filter_map(toml::Value::as_str) {
+            let (name, count) = match name.rsplit_once(" ×") {
+                Some((name, count)) => (name, count.parse().map_err(|_| format!("{SURVIVORS}: {name}: {count}"))?),
+                None => (name, if name.contains('…') { usize::MAX } else { 1 }),
+            };
+            explained.push(Explained { name: name.to_owned(), count });
+        }
+    }
+    Ok(explained)
+}
+
+fn unexplained(outcomes: &Outcomes, explained: &[Explained]) -> Vec<String> {
+    let allowed = |name: &str| {
+        let counts = explained.iter().filter(|one| one.matches(name)).map(|one| one.count);
+        counts.fold(0, usize::saturating_add)
+    };
     let beyond = outcomes.missed.iter().filter(|(name, count)| **count > allowed(name));
     beyond.map(|(name, count)| format!("{name} ({count} times, {} explained)", allowed(name))).collect()
 }
@@ -210,18 +238,24 @@ mod tests {
     fn a_survivor_without_a_reason_is_named() {
         let outcomes = outcomes(&verdicts(), 1);
         let name = "src/a.rs: replace * with + in g";
-        assert_eq!(unexplained(&outcomes, &Default::default()), [format!("{name} (2 times, 0 explained)")]);
-        let listed = |count: u32| format!("[[survivor]]\nmutant = \"{name}\"\ncount = {count}\nreason = \"a guess\"\n");
-        for (count, left) in [(1, 1), (2, 0)] {
-            let explained = explained(&listed(count)).unwrap_or_default();
-            assert_eq!(unexplained(&outcomes, &explained).len(), left);
+        assert_eq!(unexplained(&outcomes, &[]), [format!("{name} (2 times, 0 explained)")]);
+        let listed = |name: &str| format!("[[survivor]]\nmutants = [\"{name}\"]\nreason = \"a guess\"\n");
+        for (listed, left) in [
+            (listed(name), 1),
+            (listed(&format!("{name} ×2")), 0),
+            (listed("src/a.rs: …"), 0),
+            (listed("src/a.rs: replace … in g"), 0),
+            (listed("src/a.rs: replace … in f"), 1),
+        ] {
+            let explained = explained(&listed).unwrap_or_default();
+            assert_eq!(unexplained(&outcomes, &explained).len(), left, "{listed}");
         }
         assert_eq!(summary(&score(&outcomes, 1)), "2 of 4 killed, 2 survivors, 1 of them unexplained");
     }
 
     #[test]
     fn an_entry_without_a_reason_is_refused() {
-        assert!(explained("[[survivor]]\nmutant = \"src/a.rs: replace + with - in f\"\nreason = \" \"\n").is_err());
+        assert!(explained("[[survivor]]\nmutants = [\"src/a.rs: replace + with - in f\"]\nreason = \" \"\n").is_err());
         assert!(explained("").is_ok_and(|names| names.is_empty()));
     }
 }

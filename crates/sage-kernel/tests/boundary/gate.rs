@@ -1,0 +1,98 @@
+//! The gate after a failure, after a snapshot, and with forged records.
+
+use sage_kernel::noise::SeededNoise;
+use sage_kernel::{
+    BlockId, ContextId, Doors, Event, Fault, FaultyLog, Gate, GateError, GrantState, Head, Lane, Log, MemoryLog,
+    Policy, Record, Rule, Session, StreamId,
+};
+
+use super::support::TestRows;
+use super::{filter, granted, pure, request};
+
+/// Something that is asked of a gate.
+type Ask = fn(&mut Gate<FaultyLog>) -> Result<(), GateError>;
+
+fn open<L: Log>(log: L) -> Gate<L> {
+    let mut gate = Gate::open(log).expect("an empty log");
+    let policy = Policy::single(filter(Rule::Basic, "1", "1e-6"), Doors::EnforcedOnly);
+    let stream = gate.create_stream(0, "rides", policy).expect("a stream");
+    gate.add_blocks(0, stream, vec!["a".to_owned(), "b".to_owned()]).expect("blocks");
+    gate
+}
+
+/// After an append with an unknown outcome the gate does nothing more, whatever it is asked, although the log is
+/// healthy again.
+#[test]
+fn a_closed_gate_stays_closed_for_everything() {
+    let steps: [Ask; 6] = [
+        |gate| gate.refresh(),
+        |gate| gate.charge(2, vec![request("b", (1, 1), pure("0.1"))]).map(drop),
+        |gate| gate.charge(2, Vec::new()).map(drop),
+        |gate| gate.snapshot(2).map(drop),
+        |gate| gate.note(2, "test", Vec::new()),
+        |gate| gate.retire(2, StreamId(0), sage_kernel::Blocks::range(0, 0).expect("a block")),
+    ];
+    for (place, step) in steps.into_iter().enumerate() {
+        let mut log = FaultyLog::default();
+        log.fail_at(2, Fault::LoseBefore);
+        let mut gate = open(log);
+        let failed = gate.charge(1, vec![request("a", (0, 0), pure("0.1"))]);
+        assert!(matches!(failed, Err(GateError::Log(_))), "{failed:?}");
+        let length = gate.log().records().len();
+        assert_eq!(step(&mut gate), Err(GateError::Closed), "step {place}");
+        assert_eq!(gate.log().records().len(), length, "step {place}");
+    }
+}
+
+/// A release is a record of the log with its digest, and moves the grant.
+#[test]
+fn a_release_is_recorded() {
+    let mut gate = open(MemoryLog::default());
+    let grant = granted(&mut gate, request("a", (0, 0), pure("0.5")));
+    let id = grant.id();
+    let permit = gate.start(1, grant).expect("starts");
+    let session: Session<TestRows, SeededNoise> =
+        permit.open(SeededNoise::new(1), |_| Ok::<_, ()>([Vec::new(), Vec::new()])).expect("opens");
+    let before = gate.head();
+    let head = gate.release(2, session.finish(), [9; 32]).expect("released");
+    assert_eq!(gate.ledger().grant_state(id), Some(GrantState::Released([9; 32])));
+    let last = gate.log().records.last().expect("a record");
+    assert_eq!(last.verify(before), Ok((Event::Released { grant: id, digest: [9; 32] }, head)));
+    assert_eq!(head.length, before.length + 1);
+}
+
+/// A gate that starts from a snapshot has read everything that was appended after it.
+#[test]
+fn a_snapshot_is_followed_by_the_rest_of_the_log() {
+    let mut gate = open(MemoryLog::default());
+    let first = granted(&mut gate, request("a", (0, 0), pure("0.25")));
+    let snapshot = gate.snapshot(1).expect("healthy");
+    let second = granted(&mut gate, request("b", (0, 1), pure("0.5")));
+    gate.start(2, first).expect("starts").grant();
+    let (ledger, head) = (gate.ledger().clone(), gate.head());
+    let again = Gate::open_from(gate.into_log(), &snapshot).expect("vouched for");
+    assert!(*again.ledger() == ledger && again.head() == head);
+    let stream = again.ledger().stream(StreamId(0)).expect("the stream");
+    let spent = |block| stream.spent(ContextId(0), BlockId(block), Lane::Train).expect("a cell")[0];
+    assert_eq!((spent(0), spent(1)), (750_000_000_000, 500_000_000_000));
+    assert_eq!(again.ledger().grant_state(second.id()), Some(GrantState::Charged));
+}
+
+/// A record follows a head only with the next number and the head's hash, even if its own hash is right.
+#[test]
+fn a_record_needs_its_number_and_its_predecessor() {
+    let gate = open(MemoryLog::default());
+    let head = gate.head();
+    let note = Event::Note { kind: "test".to_owned(), body: Vec::new() };
+    let record = |length, hash| Record::after(Head { length, hash }, 1, &note);
+    assert!(record(head.length, head.hash).verify(head).is_ok());
+    assert!(record(head.length + 1, head.hash).verify(head).is_err(), "another number");
+    assert!(record(head.length - 1, head.hash).verify(head).is_err(), "another number");
+    assert!(record(head.length, [1; 32]).verify(head).is_err(), "another predecessor");
+    let honest = record(head.length, head.hash);
+    for place in 0..32 {
+        let mut hash = honest.hash;
+        hash[place] ^= 1;
+        assert!(Record { hash, ..honest.clone() }.verify(head).is_err(), "byte {place} of the hash");
+    }
+}

@@ -63,10 +63,10 @@ Developer commands of Sage.
       scale up. Without TEST it also runs `cargo xtask mutants`.
       Example: cargo xtask soak ledger
 
-  cargo xtask mutants [FILE ... | --resume]
+  cargo xtask mutants [--resume] [--literals] [FILE ...]
       Mutates kernel and numerics, or the given files, in one build with a switch for each mutant. Fails for each
       mutant that survives the tests and is not explained in xtask/mutants-survivors.toml. `--resume` runs only
-      those that no earlier run killed.
+      those that no earlier run killed, `--literals` also those of literal numbers.
       Example: cargo xtask mutants crates/sage-kernel/src/accountant/gaussian.rs
 
   cargo xtask coq

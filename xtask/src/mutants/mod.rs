@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::workspace::{self, Failure};
-use schema::Mutant;
+use schema::{Kind, Mutant};
 use trial::Verdict;
 
 /// Known survivors, each with the reason why no test kills it.
@@ -43,7 +43,7 @@ struct Outcomes {
 }
 
 /// Runs the mutants of the given files, or of all files of kernel and numerics; with `--resume` only those that no
-/// earlier run killed.
+/// earlier run killed, with `--literals` also those of literal numbers.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     let explained = explained(&workspace::read(SURVIVORS)?)?;
     let folder = workspace::target_directory()?.join("mutants");
@@ -52,16 +52,20 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     let mut copy = build::Copy::new(folder.join("copy"))?;
     let programs = copy.build()?;
     let journal = Journal { path: folder.join(JOURNAL) };
-    let mut verdicts = if arguments == ["--resume"] { journal.read(&copy.plan.mutants) } else { journal.clear()? };
+    let mut verdicts =
+        if arguments.contains(&"--resume") { journal.read(&copy.plan.mutants) } else { journal.clear()? };
     let done: BTreeSet<schema::Id> = verdicts.iter().map(|(mutant, _)| mutant.id).collect();
+    let files: Vec<&str> = arguments.iter().copied().filter(|argument| !argument.starts_with("--")).collect();
     let is_chosen = |mutant: &&Mutant| {
-        let named = arguments.is_empty() || arguments == ["--resume"] || arguments.contains(&mutant.file.as_str());
-        named && !done.contains(&mutant.id) && !copy.plan.dropped.contains(&mutant.id)
+        let named = files.is_empty() || files.contains(&mutant.file.as_str());
+        (named && (mutant.kind != Kind::Literal || arguments.contains(&"--literals")))
+            && !done.contains(&mutant.id)
+            && !copy.plan.dropped.contains(&mutant.id)
     };
     let mut chosen: Vec<Mutant> = copy.plan.mutants.iter().filter(is_chosen).cloned().collect();
     // What an interrupted run leaves out should matter least.
-    let slow = |mutant: &Mutant| mutant.file.contains("/accountant/");
-    chosen.sort_by_key(|mutant| (mutant.kind, slow(mutant), !mutant.file.contains("kernel")));
+    let slow = |mutant: &Mutant| (mutant.file.ends_with("/pld/plan.rs"), mutant.file.contains("/accountant/"));
+    chosen.sort_by_key(|mutant| (slow(mutant), mutant.kind, !mutant.file.contains("kernel")));
     println!("mutants: {} to run, {} do not compile", chosen.len(), copy.plan.dropped.len());
     let tests = trial::record(&programs, &reached)?;
     verdicts.extend(trial::judge(&programs, &tests, &chosen, &journal));
@@ -69,7 +73,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     let unexplained = unexplained(&outcomes, &explained);
     let score = score(&outcomes, unexplained.len());
     println!("mutants: {}", summary(&score));
-    if arguments.is_empty() || arguments == ["--resume"] {
+    if files.is_empty() {
         let kept = folder.join(SCORE);
         std::fs::write(&kept, format!("{score}\n")).map_err(|error| format!("{}: {error}", kept.display()))?;
         println!("commit {} in a folder of {RUNS}", kept.display());
@@ -215,8 +219,7 @@ pub(crate) fn newest(files: &[String]) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::schema::Kind;
-    use super::{Mutant, Verdict, explained, outcomes, score, summary, unexplained};
+    use super::{Kind, Mutant, Verdict, explained, outcomes, score, summary, unexplained};
 
     fn verdicts() -> Vec<(Mutant, Verdict)> {
         let mutant = |line: usize, name: &str| Mutant {

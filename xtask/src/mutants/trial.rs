@@ -34,7 +34,7 @@ const SHORT: Duration = Duration::from_millis(400);
 const SLOW: Duration = Duration::from_secs(60);
 
 /// The tests of the first pass over a mutant take this long together.
-const QUICK: Duration = Duration::from_secs(8);
+const QUICK: Duration = Duration::from_secs(12);
 
 /// What the tests said of a mutant.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -179,8 +179,9 @@ impl Trial<'_> {
             (total <= QUICK) == (pass == Pass::Quick)
         });
         let known = killers.lock().ok().and_then(|killers| killers.get(&mutant.file).cloned()).unwrap_or_default();
-        left.sort_by_key(|at| !(known.contains(at) && tests[*at].time < SHORT));
-        let likely = left.iter().filter(|at| known.contains(at) && tests[**at].time < SHORT).count();
+        let is_likely = |at: &usize| known.contains(at) && (pass == Pass::Rest || tests[*at].time < SHORT);
+        left.sort_by_key(|at| !is_likely(at));
+        let likely = left.iter().filter(|at| is_likely(at)).count();
         for batch in batches(tests, &left, likely) {
             let (verdict, failed) = run(programs, tests, &batch, mutant.id);
             if verdict == Verdict::Missed {

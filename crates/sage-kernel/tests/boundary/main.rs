@@ -7,6 +7,7 @@ mod filters;
 mod gate;
 mod ledger;
 mod moments;
+mod noise;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -312,3 +312,6 @@ impl Slice<'_> {
         self.peaks[place] = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

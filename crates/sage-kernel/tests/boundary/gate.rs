@@ -96,3 +96,22 @@ fn a_record_needs_its_number_and_its_predecessor() {
         assert!(Record { hash, ..honest.clone() }.verify(head).is_err(), "byte {place} of the hash");
     }
 }
+
+/// A log of more records than are read at a time is read to its end, also if it ends with a full page.
+#[test]
+fn long_logs_are_read_to_their_end() {
+    let page = 4096;
+    let mut gate = open(MemoryLog::default());
+    while gate.head().length < page {
+        gate.note(1, "test", Vec::new()).expect("healthy");
+    }
+    let full = gate.head();
+    let mut again = Gate::open(gate.into_log()).expect("a sound log");
+    assert_eq!(again.head(), full);
+    let grant = granted(&mut again, request("a", (0, 0), pure("0.5"))).id();
+    let head = again.head();
+    assert_eq!(head.length, page + 1);
+    let again = Gate::open(again.into_log()).expect("a sound log");
+    assert_eq!(again.head(), head);
+    assert_eq!(again.ledger().grant_state(grant), Some(GrantState::Charged));
+}

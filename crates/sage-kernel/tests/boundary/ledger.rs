@@ -108,3 +108,19 @@ fn an_event_has_a_number_after_the_last_grant() {
         assert_eq!(ledger.apply(number, note()).is_ok(), allowed, "{number}");
     }
 }
+
+/// A log in which a key is charged twice is not replayed, although the second charge would fit.
+#[test]
+fn a_key_is_charged_once() {
+    let mut gate = contexts(false);
+    let last = granted(&mut gate, request("a", (0, 0), pure("0.1"))).id().0;
+    let charged = |gate: &Gate<MemoryLog>| {
+        let record = gate.log().records.last().expect("a record");
+        Event::from_bytes(&record.body).expect("an event")
+    };
+    let event = charged(&gate);
+    assert!(gate.ledger().clone().apply(last + 1, event).is_err(), "the same key");
+    let before = gate.ledger().clone();
+    let _grant = granted(&mut gate, request("b", (0, 0), pure("0.1")));
+    assert!(before.clone().apply(last + 1, charged(&gate)).is_ok(), "another key");
+}

@@ -199,3 +199,18 @@ fn noise_is_above_zero() {
     session.vector_sum(Lane::Train, 1, 1.0, sigma, |_, _| {}).expect("the charge is still there");
     assert!(Cost::new(vec![Mechanism::Gaussian { sigma: Sigma::ZERO, coordinates: 1, count: 1 }]).is_err());
 }
+
+/// A row may name all places that there are, and no more.
+#[test]
+fn rows_name_at_most_all_places() {
+    let session = Yard::new().train(vec![laplace(epsilon_of("0.5"), 1)], &[vec![0.5]], 1);
+    let all = |named, places| {
+        let bounds = PlaceBounds { named, places, label_size: 1.0 };
+        session.place_moments(Lane::Train, bounds, |_, places| {
+            (0..).zip(places).for_each(|(at, place)| *place = at);
+            0.0
+        })
+    };
+    assert!(all(3, 3).is_ok() && all(0, 3).is_ok());
+    assert!(is_parameter(all(4, 3)));
+}

@@ -113,16 +113,16 @@ fn run_once(program: &Program, name: &str, marks: &Path) -> Result<(), Failure> 
     std::fs::write(marks, content).map_err(|error| format!("{}: {error}", marks.display()))
 }
 
-/// The verdict on each mutant: first from tests that are short together, then, for those that survive these, from the
-/// rest.
+/// The verdict on each mutant: first from tests that are short together, then, for those that survive these and are not
+/// explained, from the rest.
 pub(super) fn judge(
-    programs: &[Program], tests: &[Test], mutants: &[Mutant], journal: &Journal,
+    programs: &[Program], tests: &[Test], mutants: &[Mutant], journal: &Journal, is_explained: impl Fn(&Mutant) -> bool,
 ) -> Vec<(Mutant, Verdict)> {
     let trial = Trial { programs, tests, killers: Mutex::default(), journal };
     let quick = trial.pass(mutants.to_vec(), Pass::Quick);
-    let (left, mut verdicts): (Vec<_>, Vec<_>) =
-        quick.into_iter().partition(|(_, verdict)| *verdict == Verdict::Missed);
-    println!("mutants: {} survive the quick tests", left.len());
+    let is_open = |(mutant, verdict): &(Mutant, Verdict)| *verdict == Verdict::Missed && !is_explained(mutant);
+    let (left, mut verdicts): (Vec<_>, Vec<_>) = quick.into_iter().partition(is_open);
+    println!("mutants: {} survive the quick tests and are not explained", left.len());
     verdicts.extend(trial.pass(left.into_iter().map(|(mutant, _)| mutant).collect(), Pass::Rest));
     verdicts
 }

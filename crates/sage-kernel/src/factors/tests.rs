@@ -8,6 +8,10 @@ fn draw(state: &mut u64) -> f32 {
     (*state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
 }
 
+fn filled_square(filled: &LayerRows) -> f64 {
+    filled.values.iter().map(|&value| f64::from(value).powi(2)).sum()
+}
+
 fn square(entries: &[i16]) -> u128 {
     entries.iter().map(|&entry| u128::from(entry.unsigned_abs()).pow(2)).sum()
 }
@@ -19,6 +23,7 @@ fn the_checked_length_is_that_of_the_integers() {
     let mut state = 1;
     for layer in [
         LayerShape::dense(5, 3),
+        LayerShape::dense(70, 45),
         LayerShape { bias: Bias::Absent, ..LayerShape::dense(4, 2) },
         LayerShape::named(3, 9, 4),
         LayerShape::embedding(7, 5),
@@ -54,6 +59,19 @@ fn the_checked_length_is_that_of_the_integers() {
             let expected = largest(&inputs).max(largest(&[one])).unwrap_or(0) * largest(&errors).unwrap_or(0);
             assert!(peak == expected && (layer.named == 0 || places == filled.places), "{layer:?}");
             assert!(all <= u128::from(SIZE).pow(2));
+            // Inputs are truncated to units of their own length over 2^13, errors with the scale.
+            let unit = SIZE as f64 / (filled_square(&filled) + f64::from(layer.named + bias)).sqrt();
+            for (value, input) in filled.values.iter().zip(&inputs) {
+                assert!((f64::from(*value) * unit - f64::from(*input)).abs() < 1.01, "{layer:?}");
+            }
+            let unit = scale * SIZE as f64 * (filled_square(&filled) + f64::from(layer.named + bias)).sqrt();
+            for (error, quantised) in filled.errors.iter().zip(&errors) {
+                assert!(
+                    (f64::from(*error) * unit).abs() > 32_000.0
+                        || (f64::from(*error) * unit - f64::from(*quantised)).abs() < 1.02,
+                    "{layer:?}"
+                );
+            }
         }
     }
 }

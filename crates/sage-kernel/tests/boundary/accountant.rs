@@ -67,3 +67,16 @@ fn zero_is_not_negative() {
     assert!(accountant::gaussian_delta(1.0, -f64::MIN_POSITIVE).is_err());
     assert!(accountant::rho_for(0.0, 1e-6).is_ok());
 }
+
+/// The chance that a black box fails is counted for each use: below their sum no ε holds, above it one does.
+#[test]
+fn failures_of_black_boxes_add_up() {
+    let items = [(Loss::BlackBox { epsilon: 0.5, delta: 1e-3 }, 2), (Loss::Gaussian { mu: 0.5 }, 1)];
+    let composition = || Composition::new(&items).expect("in range");
+    assert!(composition().epsilon(1.9e-3).is_err());
+    let epsilon = composition().epsilon(1e-2).expect("bounded");
+    // At least the ε of the Gaussian alone at all of δ, at most that at the rest of δ and both black boxes.
+    let least = accountant::gaussian_epsilon(0.5, 1e-2).expect("in range");
+    let most = 1.0 + accountant::gaussian_epsilon(0.5, 1e-2 - 2e-3).expect("in range");
+    assert!(epsilon > least && epsilon < most, "{least} {epsilon} {most}");
+}

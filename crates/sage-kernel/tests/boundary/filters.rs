@@ -145,3 +145,12 @@ fn at_most_4096_queries_are_declared() {
     assert_eq!(fixed(4096).map(|filter| filter.caps().len()), Ok(4096));
     assert_eq!(fixed(4097), Err(FixedError::TooMany));
 }
+
+/// The largest number stands for a loss without a bound; the one before it is a number.
+#[test]
+fn a_loss_without_bound_is_named() {
+    let mut gate = open(filter(Rule::Basic, "1", "1e-6"));
+    let shortfall = refused(&mut gate, "a", pure("2"));
+    assert_eq!(shortfall.decimal(u128::from(u64::MAX)), "without bound");
+    assert_eq!(shortfall.decimal(u128::from(u64::MAX) - 1), "18446744.073709551614");
+}

@@ -65,6 +65,39 @@ fn sums_of_many_rows_are_exact() {
     assert_eq!(sums, [rows * one * one, rows * one * units, rows * units * units]);
 }
 
+/// A vector beyond its norm keeps its direction and gets the largest length of the grid, less half a unit for the
+/// rounding of each coordinate and one: it is shortened, not dropped.
+#[test]
+fn long_vectors_are_shortened() {
+    let permit = Yard::new().permit(Door::Enforced, costs());
+    let part = Part { block: permit.blocks().ranges()[0].first(), lane: Lane::Train, source: [0; 32] };
+    let bounds = MomentBounds { width: 2, feature_norm: 1.0, label_size: 1.0 };
+    let reach = (SIZE as f64 - 0.5 * 2f64.sqrt() - 1.0) * (1.0 - 1e-12);
+    for (features, norm) in [([3.0, 4.0], 5.0), ([-5.0, 12.0], 13.0), ([1e200, 0.0], 1e200), ([0.3, 0.4], 1.0)] {
+        let value = |_: &[f64], out: &mut [f64]| {
+            out.copy_from_slice(&features);
+            0.0
+        };
+        let summary = permit.summarise_moments(part, TAG, bounds, &[TestRows(vec![vec![0.0]])], value);
+        let bytes = permit.seal(&KEY, &summary.expect("covered").expect("fits")).expect("covered");
+        let (words, _) = bytes[48..bytes.len() - 32].as_chunks::<8>();
+        let numbers: Vec<i64> = words.iter().map(|word| i64::from_le_bytes(*word)).collect();
+        let [x, y] = features.map(|feature: f64| (feature * (reach / norm)).round() as i64);
+        assert_eq!(numbers, [x * x, x * y, 0, y * y, 0, 0], "{features:?}");
+    }
+}
+
+/// A clip bounds something.
+#[test]
+fn clips_are_finite_and_above_zero() {
+    let sigma = sigma_of("20");
+    let mut session = Yard::new().train(vec![gaussian(sigma, 1, 1)], &[vec![0.5]], 1);
+    for clip in [0.0, -1.0, f64::NAN, f64::INFINITY, 5e-324] {
+        assert!(is_parameter(session.vector_sum(Lane::Train, 1, clip, sigma, |_, _| {})), "{clip}");
+    }
+    session.vector_sum(Lane::Train, 1, f64::MIN_POSITIVE, sigma, |_, _| {}).expect("the charge is still there");
+}
+
 fn moments(session: &Seeded, bounds: MomentBounds) -> sage_kernel::Moments {
     let value = |row: &[f64], features: &mut [f64]| {
         features.copy_from_slice(&row[..features.len()]);

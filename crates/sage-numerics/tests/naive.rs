@@ -222,6 +222,26 @@ fn moments_of_one_hot_rows_equal_naive_ones() {
     }
 }
 
+/// A row that writes nothing finds zeros, not the indices of an earlier row.
+#[test]
+fn a_row_starts_with_zeros() {
+    let mut rows = vec![(vec![1, 2], 3); 64 * 3];
+    rows.extend(vec![(vec![0, 0], 5); 64]);
+    let expected = naive_moments(&rows, 4);
+    let mut total = vec![0; expected.len()];
+    let mut sums = OneHotMoments::new(2, 4, &mut total);
+    for (indices, label) in &rows {
+        sums.push(|out| {
+            if indices[1] > 0 {
+                out.copy_from_slice(indices);
+            }
+            *label
+        });
+    }
+    sums.finish();
+    assert_eq!(total, expected);
+}
+
 /// Keys with equal first bytes are told apart by the caller's comparison, also after the table has grown.
 #[test]
 fn keys_that_collide_are_found() {

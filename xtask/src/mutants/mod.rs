@@ -43,7 +43,7 @@ struct Outcomes {
 }
 
 /// Runs the mutants of the given files, or of all files of kernel and numerics; with `--resume` only those that no
-/// earlier run killed, with `--literals` also those of literal numbers.
+/// earlier run killed and that are not explained, with `--literals` also those of literal numbers.
 pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     let explained = explained(&workspace::read(SURVIVORS)?)?;
     let folder = workspace::target_directory()?.join("mutants");
@@ -52,8 +52,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     let mut copy = build::Copy::new(folder.join("copy"))?;
     let programs = copy.build()?;
     let journal = Journal { path: folder.join(JOURNAL) };
-    let mut verdicts =
-        if arguments.contains(&"--resume") { journal.read(&copy.plan.mutants) } else { journal.clear()? };
+    let resumed = arguments.contains(&"--resume");
+    let mut verdicts = if resumed { journal.read(&copy.plan.mutants) } else { journal.clear()? };
     let done: BTreeSet<schema::Id> = verdicts.iter().map(|(mutant, _)| mutant.id).collect();
     let files: Vec<&str> = arguments.iter().copied().filter(|argument| !argument.starts_with("--")).collect();
     let is_chosen = |mutant: &&Mutant| {
@@ -63,6 +63,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
             && !copy.plan.dropped.contains(&mutant.id)
     };
     let mut chosen: Vec<Mutant> = copy.plan.mutants.iter().filter(is_chosen).cloned().collect();
+    let is_explained = |mutant: &Mutant| explained.iter().any(|one| one.matches(&full_name(mutant)));
+    if resumed {
+        let known = chosen.extract_if(.., |mutant| is_explained(mutant));
+        verdicts.extend(known.map(|mutant| (mutant, Verdict::Missed)));
+    }
     // What an interrupted run leaves out should matter least.
     let slow = |mutant: &Mutant| {
         (
@@ -72,7 +77,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
     };
     chosen.sort_by_key(|mutant| (slow(mutant), mutant.kind, !mutant.file.contains("kernel")));
     println!("mutants: {} to run, {} do not compile", chosen.len(), copy.plan.dropped.len());
-    let is_explained = |mutant: &Mutant| explained.iter().any(|one| one.matches(&full_name(mutant)));
     let tests = trial::record(&programs, &reached)?;
     verdicts.extend(trial::judge(&programs, &tests, &chosen, &journal, is_explained));
     let outcomes = outcomes(&verdicts, copy.plan.dropped.len());

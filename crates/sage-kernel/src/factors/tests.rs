@@ -24,6 +24,7 @@ fn the_checked_length_is_that_of_the_integers() {
     for layer in [
         LayerShape::dense(5, 3),
         LayerShape::dense(70, 45),
+        LayerShape { bias: Bias::Absent, ..LayerShape::dense(8, 8) },
         LayerShape { bias: Bias::Absent, ..LayerShape::dense(4, 2) },
         LayerShape::named(3, 9, 4),
         LayerShape::embedding(7, 5),

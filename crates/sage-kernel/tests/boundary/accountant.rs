@@ -80,3 +80,11 @@ fn failures_of_black_boxes_add_up() {
     let most = 1.0 + accountant::gaussian_epsilon(0.5, 1e-2 - 2e-3).expect("in range");
     assert!(epsilon > least && epsilon < most, "{least} {epsilon} {most}");
 }
+
+/// A curve of zeros is a curve; one with a negative or missing number is not.
+#[test]
+fn a_cost_of_zero_converts() {
+    let convert = |cost: f64| accountant::epsilon_from_curve(&ORDERS, &[cost; ORDERS.len()], 1e-6);
+    assert!(convert(0.0).is_ok_and(|epsilon| epsilon < 0.02));
+    assert!(convert(-f64::MIN_POSITIVE).is_err() && convert(f64::NAN).is_err());
+}

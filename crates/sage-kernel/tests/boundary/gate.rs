@@ -2,12 +2,14 @@
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    BlockId, ContextId, Doors, Event, Fault, FaultyLog, Gate, GateError, GrantState, Head, Lane, Log, MemoryLog,
-    Policy, Record, Rule, Session, StreamId,
+    Answer, BlockId, ContextId, Doors, Event, Fault, FaultyLog, Gate, GateError, GrantState, Head, Lane, Log,
+    MemoryLog, Policy, Record, RequestKey, Rule, Session, StreamId,
 };
 
+use sha2::{Digest, Sha256};
+
 use super::support::TestRows;
-use super::{filter, granted, pure, request};
+use super::{charge, filter, granted, pure, request};
 
 /// Something that is asked of a gate.
 type Ask = fn(&mut Gate<FaultyLog>) -> Result<(), GateError>;
@@ -114,4 +116,56 @@ fn long_logs_are_read_to_their_end() {
     let again = Gate::open(again.into_log()).expect("a sound log");
     assert_eq!(again.head(), head);
     assert_eq!(again.ledger().grant_state(grant), Some(GrantState::Charged));
+}
+
+/// The log up to a snapshot of these bytes, with a record that vouches for them whatever they are.
+fn vouched(gate: &Gate<MemoryLog>, bytes: &[u8]) -> MemoryLog {
+    let event = Event::Snapshot { digest: Sha256::digest(bytes).into() };
+    let mut log = gate.log().clone();
+    log.records.push(Record::after(gate.head(), 1, &event));
+    log
+}
+
+/// A key that was charged before a snapshot is known after it.
+#[test]
+fn keys_are_known_after_a_snapshot() {
+    let mut gate = open(MemoryLog::default());
+    let asked = request("a", (0, 0), pure("0.25"));
+    let id = granted(&mut gate, asked.clone()).id();
+    let snapshot = gate.snapshot(1).expect("healthy");
+    let mut again = Gate::open_from(gate.into_log(), &snapshot).expect("vouched for");
+    match charge(&mut again, asked) {
+        Answer::Repeated(known, GrantState::Charged, Some(_)) => assert_eq!(known, id),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Bytes of a snapshot that the ledger would not write are refused, even if the log vouches for them: grants from the
+/// future, grants out of order, and bytes that are left over.
+#[test]
+fn snapshots_that_nobody_writes_are_refused() {
+    let mut gate = open(MemoryLog::default());
+    let keys = ["a", "b"];
+    let grants = keys.map(|key| granted(&mut gate, request(key, (0, 0), pure("0.25"))));
+    for grant in grants {
+        gate.cancel(1, grant).expect("it has not started");
+    }
+    let mut copy = Gate::open(gate.log().clone()).expect("a sound log");
+    let bytes = copy.snapshot(1).expect("healthy");
+    let opens = |bytes: &[u8]| Gate::open_from(vouched(&gate, bytes), bytes).map(drop);
+    assert_eq!(opens(&bytes), Ok(()));
+    assert_eq!(opens(&[&bytes[..], &[0]].concat()), Err(GateError::Snapshot), "a byte more");
+    // The number of a grant is the byte before its key.
+    let number = |key: &str| {
+        let key = RequestKey::from_text(key).bytes();
+        bytes.windows(32).position(|window| window == key).expect("the key") - 1
+    };
+    let (first, second) = (number("a"), number("b"));
+    assert_eq!((bytes[first], bytes[second]), (2, 3));
+    let end = u8::try_from(gate.head().length).expect("a short log");
+    for (place, to, fine) in [(second, end - 1, true), (second, end, false), (second, 2, false), (first, 3, false)] {
+        let mut forged = bytes.clone();
+        forged[place] = to;
+        assert_eq!(opens(&forged).is_ok(), fine, "{to} at {place}");
+    }
 }

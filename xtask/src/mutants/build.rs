@@ -139,6 +139,7 @@ impl Copy {
     fn planted(&mut self) -> Result<Vec<(PathBuf, String)>, Failure> {
         self.plan.mutants.clear();
         self.plan.constants.clear();
+        self.plan.used.clear();
         for (path, content) in &self.sources {
             self.plan.add_constants(path, content)?;
         }

@@ -60,6 +60,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<(), Failure> {
         let named = files.is_empty() || files.contains(&mutant.file.as_str());
         (named && (mutant.kind != Kind::Literal || arguments.contains(&"--literals")))
             && !done.contains(&mutant.id)
+            && (mutant.kind != Kind::Constant || copy.plan.used.contains(&mutant.id))
             && !copy.plan.dropped.contains(&mutant.id)
     };
     let mut chosen: Vec<Mutant> = copy.plan.mutants.iter().filter(is_chosen).cloned().collect();

@@ -214,6 +214,7 @@ impl<'a> Planter<'a> {
         let alternatives = ids.iter().zip(changes).filter(|(id, _)| !self.plan.dropped.contains(id));
         let alternatives: Vec<_> = alternatives.map(|(id, change)| (*id, format!("{original} {change}"))).collect();
         let original = original.to_owned();
+        self.plan.used.extend(alternatives.iter().map(|(id, _)| *id));
         self.choose(range, &alternatives, &original);
     }
 

@@ -50,6 +50,8 @@ pub(super) struct Constant {
 pub(super) struct Plan {
     pub(super) mutants: Vec<Mutant>,
     pub(super) constants: BTreeMap<String, Constant>,
+    /// Mutants of constants that are used where a switch can be read.
+    pub(super) used: BTreeSet<Id>,
     /// Mutants that do not compile.
     pub(super) dropped: BTreeSet<Id>,
     /// The names of functions that are needed at compile time, whose bodies have no switches.

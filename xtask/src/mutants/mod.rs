@@ -121,7 +121,9 @@ impl Journal {
             Verdict::Missed | Verdict::Unreached => return,
         };
         if let Ok(mut file) = std::fs::OpenOptions::new().append(true).open(&self.path) {
-            let _ = writeln!(file, "{}", json!([mutant.id, full_name(mutant), word]));
+            // In one write, so that lines of two threads do not mix.
+            let line = format!("{}\n", json!([mutant.id, full_name(mutant), word]));
+            let _ = file.write_all(line.as_bytes());
         }
     }
 

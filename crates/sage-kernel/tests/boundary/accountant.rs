@@ -88,3 +88,17 @@ fn a_cost_of_zero_converts() {
     assert!(convert(0.0).is_ok_and(|epsilon| epsilon < 0.02));
     assert!(convert(-f64::MIN_POSITIVE).is_err() && convert(f64::NAN).is_err());
 }
+
+/// Between two whole orders the log moment is interpolated, which convexity makes an upper bound: (α − 1) times the cost
+/// is the weighted mean of that at the neighbours.
+#[test]
+fn costs_between_whole_orders_are_interpolated() {
+    let orders = [2.0, 2.25, 2.5, 3.0, 3.5, 4.0];
+    let costs = accountant::sampled_gaussian_curve(&orders, 0.01, 1.0).expect("in range");
+    let moment = |place: usize| (orders[place] - 1.0) * costs[place];
+    for (place, below, above) in [(1, 0, 3), (2, 0, 3), (4, 3, 5)] {
+        let fraction = orders[place] - orders[below];
+        let expected = (1.0 - fraction) * moment(below) + fraction * moment(above);
+        assert!((moment(place) / expected - 1.0).abs() < 1e-9, "order {}", orders[place]);
+    }
+}

@@ -70,9 +70,10 @@ Developer commands of Sage.
       are in target/fuzz/artifacts.
       Example: cargo xtask fuzz log_bytes --seconds 600
 
-  cargo xtask mutants [FILE ...]
-      Mutates kernel and numerics, or the given files, with cargo-mutants (installed if missing). Fails for each
-      mutant that survives the tests and is not explained in xtask/mutants-survivors.toml.
+  cargo xtask mutants [--resume] [--literals] [FILE ...]
+      Mutates kernel and numerics, or the given files, in one build with a switch for each mutant. Fails for each
+      mutant that survives the tests and is not explained in xtask/mutants-survivors.toml. `--resume` runs only
+      those that no earlier run killed, `--literals` also those of literal numbers.
       Example: cargo xtask mutants crates/sage-kernel/src/accountant/gaussian.rs
 
   cargo xtask coq

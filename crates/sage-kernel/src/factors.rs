@@ -316,3 +316,6 @@ impl Slice<'_> {
         self.peaks[index] = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

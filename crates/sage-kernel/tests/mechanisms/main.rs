@@ -1,5 +1,6 @@
 //! The mechanisms of a session: sensitivity, noise, cost and output grid of everything that is released.
 
+mod boundary;
 mod distinguish;
 mod forged;
 mod grid;

@@ -1,6 +1,6 @@
 //! The server: one process that owns a directory, answers requests and performs attempts.
 //!
-//! Every route is one entry of [`table`] with its audience, its body and its responses; the router, the OpenAPI
+//! Every route is one entry of `table` with its audience, its body and its responses; the router, the OpenAPI
 //! document and the access tests are built from that table. Handlers are plain functions on the engine, in threads of
 //! their own. Nothing here decides about a budget or sees a row of a stream except to pass a batch on.
 //!

@@ -101,6 +101,7 @@ impl UserArgs {
     pub(crate) fn principal(&self) -> Result<Principal, Failure> {
         let user = || std::env::var("USER").ok();
         let name = self.name.clone().or_else(user).unwrap_or_default();
-        Principal::named(&name).ok_or_else(|| Failure::usage("the user is not known", "name one with --as NAME"))
+        Principal::named(&name)
+            .ok_or_else(|| Failure::usage("this command needs a user, and none is set", "name one with --as NAME"))
     }
 }

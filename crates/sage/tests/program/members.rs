@@ -51,7 +51,7 @@ fn the_command_line_checks_membership_of_contexts() {
     let told = place.fails("stream create both.toml --as ada", 1, "\"mia\" cannot be a member of context \"south\"");
     assert!(told.contains("[policy.joint]"), "{told}");
     write("slip.toml", &file(&[("members = [\"max\"]", "members = [\"maks\"]")]));
-    place.fails("stream create slip.toml --as ada", 1, "`members` are ML engineers under [access], as \"maks\" is not");
+    place.fails("stream create slip.toml --as ada", 1, "`members` are ML engineers under [access]; \"maks\" is not");
     write("small.toml", &file(&[]));
     place.good("stream create small.toml --as ada");
     write("rows.csv", "at,x\n2026-01-01T00:10:00,0.5\n2026-01-01T00:20:00,0.25\n");

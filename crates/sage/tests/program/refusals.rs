@@ -28,7 +28,7 @@ fn invalid_pipelines_are_refused_before_a_charge() {
             place.fails(&format!("{command} {file} --as mia"), code, said);
         }
         place.fails(&format!("{command} {example} --as dan"), 13, "\"dan\" is no ml-engineer of stream \"taxi\"");
-        place.fails(&format!("{command} {example}"), 2, "say so with --as NAME");
+        place.fails(&format!("{command} {example}"), 2, "name one with --as NAME");
     }
     assert_eq!(place.json("runs"), serde_json::json!([]));
     assert_eq!(place.json("budget taxi")["epsilon_lost"], "0");

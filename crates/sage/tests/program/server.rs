@@ -100,7 +100,7 @@ fn one_directory_has_one_server_and_a_signal_ends_it_well() {
     let (place, _) = Place::with_rides("2_000");
     let mut serving = Serving::start(&place);
     let second = place.fails("serve --listen 127.0.0.1:0", 1, "is in use by another process");
-    assert!(second.contains("ask it instead"), "{second}");
+    assert!(second.contains("send it requests instead"), "{second}");
     // A listener does not keep the server from stopping.
     let mia = token(&place, "mia");
     let _listening = serving.listen(&mia);

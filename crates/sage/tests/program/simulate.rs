@@ -74,7 +74,7 @@ fn the_page_takes_a_form_and_has_a_table_beside_its_pictures() {
     for (query, said) in [
         ("blocks=100000&rate=1", "This page simulates at most 400 blocks"),
         ("rate=x", "Every field must be a number"),
-        ("rate=-1", "rate cannot be"),
+        ("rate=-1", "rate is out of range"),
         ("epsilon=%3Ci%3E", "&lt;i&gt;"),
         ("patience=soon", "Every field must be a number"),
     ] {

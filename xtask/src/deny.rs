@@ -1,13 +1,12 @@
 //! Checks which dependencies the product may have.
 //!
 //! Licences, sources and duplicates are checked by cargo-deny, with the rules in deny.toml. It is a large install, so
-//! `check` runs it only where it is installed already, and in CI; `check --all` installs it. The rule that breaks the
+//! `check` runs it only where it is installed already; `check --all` installs it. The rule that breaks the
 //! build in a way that is hard to read, a second version of Arrow, is checked here without any install.
 //! The reasons are in docs/internals/decisions/0071-cargo-deny.md.
 
 use std::collections::BTreeSet;
 
-use crate::packages;
 use crate::workspace::{self, Failure};
 
 /// The version of cargo-deny that reads deny.toml.
@@ -22,11 +21,8 @@ pub(crate) fn check() -> Result<(), Failure> {
     if !findings.is_empty() {
         return Err(format!("deny: {}", findings.join("; ")));
     }
-    if packages::in_ci() {
-        install()?;
-    }
     if !installed() {
-        println!("cargo-deny {VERSION} is not installed: licences and sources are checked by CI and by `check --all`");
+        println!("cargo-deny {VERSION} is not installed: licences and sources are checked by `check --all`");
         return Ok(());
     }
     // The advisory database is left out because it cannot be fetched everywhere.

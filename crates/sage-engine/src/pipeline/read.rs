@@ -158,7 +158,7 @@ fn check_inputs(section: &Section<'_>, train: &Train, label: Option<&Label>, fea
 fn check_label(section: &Section<'_>, label: &Label, train: &Train, metric: Metric) -> Read<()> {
     const CLASS: &str = "{ truth = \"...\" } or a boolean column: the learner or the metric is for classification";
     const NUMBER: &str =
-        "{ sql = \"...\", bounds = [0, 1] } or a column of numbers: learner or metric is about numbers";
+        "{ sql = \"...\", bounds = [0, 1] } or a column of numbers: the learner or the metric is for regression";
     let classes = metric.is_of_classes() || train.learns_classes();
     match label {
         Label::Number { .. } if classes => Err(section.wrong("label", CLASS)),

@@ -38,7 +38,7 @@ fn the_pipeline_itself() {
             ("filter = \"distance > 0\"", "filter = \" \"", &["line 7", "SQL expression"]),
             ("every = \"1d\"", "every = 1", &["line 8", "length of time"]),
             ("[train]", "[trian]", &["`trian`", "did you mean `train`?"]),
-            ("[pipeline]", "[pipeline", &["line 2", "not TOML"]),
+            ("[pipeline]", "[pipeline", &["line 2", "invalid TOML"]),
         ],
     );
     assert!(matches!(Pipeline::parse(""), Err(PipelineFileError::Missing { line: 1, .. })));

@@ -101,7 +101,7 @@ fn every_refusal_has_its_reason_in_a_fixed_order() {
         (Request { context: ContextId(9), ..request("b", (0, 9), "9") }, "no such context"),
         (Request { costs: [None, None], ..request("c", (0, 9), "9") }, "no cost"),
         (Request { access: declared, ..request("d", (0, 9), "9") }, "only enforced mechanisms"),
-        (Request { costs: [None, black_box.ok()], ..request("e", (0, 9), "9") }, "test lane's cost holds"),
+        (Request { costs: [None, black_box.ok()], ..request("e", (0, 9), "9") }, "test lane's cost contains"),
         (request("f", (0, 2), "9"), "no block 2"),
         (request("g", (0, 1), "9"), "block 1 is retired"),
         (Request { costs: [gaussian.ok(), None], ..request("h", (0, 0), "9") }, "has no price"),

@@ -6,8 +6,8 @@
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    ChargeOutcome, Blocks, Ceiling, ContextId, Cost, Delta, AccessMode, AccessModes, Epsilon, Filter, Gate, Lane, Mechanism, MemoryLog,
-    Policy, Range, Rate, Request, RequestKey, Rows, Rule, Sigma, TableNoise, Rounding,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Lane,
+    Mechanism, MemoryLog, Policy, Range, Rate, Request, RequestKey, Rounding, Rows, Rule, Sigma, TableNoise,
 };
 use sage_learn::plan::fits;
 
